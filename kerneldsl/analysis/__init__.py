@@ -1,0 +1,1 @@
+"""What is known of a kernel before it is compiled, once for all targets; no Numba here."""

@@ -1,0 +1,72 @@
+"""The facts about a kernel that targets, dispatch and the planner ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kerneldsl.errors import SourceLocation
+
+__all__ = ["BarrierProblem", "KernelTraits"]
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierProblem:
+    """A barrier that not every thread of a block is known to reach.
+
+    Parameters
+    ----------
+    where : SourceLocation
+        The barrier.
+    what : str
+        The condition that varies, in the user's words.
+    chain : tuple of str
+        How that value comes to vary, from the condition back to its source.
+    is_provable : bool
+        Whether the condition depends on the thread's own index; else it could only not be proved
+        uniform.
+    """
+
+    where: SourceLocation
+    what: str
+    chain: tuple[str, ...]
+    is_provable: bool
+
+
+@dataclass(frozen=True)
+class KernelTraits:
+    """What a kernel does, its callees included.
+
+    Parameters
+    ----------
+    uses_block : bool
+        It uses a block-level operation (shared memory, a barrier, a warp operation): a *block
+        kernel*; else an *element kernel*.
+    uses_grid_only : bool
+        An element kernel that asks for its place by ``grid`` and ``gridsize`` alone, so that its
+        indices may be mapped to threads in any way.
+    grid_ndims : frozenset of int
+        Ranks with which ``grid`` is called.
+    has_barrier : bool
+        It has a block or warp barrier.
+    uses_dynamic_shared : bool
+        It declares ``shared.array(0, dtype)``.
+    static_shared_bytes : int
+        Bytes of its static shared arrays, each aligned to 16.
+    read, written : frozenset of int
+        Positions of array parameters (or of tuples with arrays in them) that may be read, written.
+    barrier_problems : tuple of BarrierProblem
+        When no two arguments overlap in memory.
+    barrier_problems_if_overlapping : tuple of BarrierProblem
+        When any two may.
+    """
+
+    uses_block: bool
+    uses_grid_only: bool
+    grid_ndims: frozenset[int]
+    has_barrier: bool
+    uses_dynamic_shared: bool
+    static_shared_bytes: int
+    read: frozenset[int]
+    written: frozenset[int]
+    barrier_problems: tuple[BarrierProblem, ...]
+    barrier_problems_if_overlapping: tuple[BarrierProblem, ...]

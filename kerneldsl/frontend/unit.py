@@ -1,0 +1,164 @@
+"""The normal form of a kernel or device function, which every later stage reads.
+
+A unit is a Python ``FunctionDef`` in which every name from outside the function has been resolved:
+
+* an intrinsic is a call of a reserved name, ``kd_grid_0(…)`` say, that :attr:`FunctionUnit.uses`
+  maps to an :class:`IntrinsicUse`; its arguments are the run-time ones alone, constants (``ndim``,
+  ``shape``, ``dtype``) are in :attr:`IntrinsicUse.static`, defaults are filled in. An intrinsic
+  that is read and not called (``kd.threadIdx.x``) is a call without arguments;
+* a call of a device function (``@kd.func``) or of a Numba ``@njit`` function is a call by a name
+  that :attr:`FunctionUnit.callees` maps to that function's own unit; its arguments are positional;
+* a captured constant is a name in :attr:`FunctionUnit.constants`; an attribute chain that ends in a
+  constant (``config.WIDTH``) has become one name;
+* any other outside object (a module, ``np.float32``, ``math.sin``, ``min``) keeps its spelling, and
+  its first name is in :attr:`FunctionUnit.namespace`;
+* docstring, annotations, decorators and default values are gone.
+
+Nodes keep their place in the user's file, so whatever is compiled from them reports the user's
+lines. The tree of a unit is never modified in place: a pass copies it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.language.intrinsics import Intrinsic
+
+__all__ = ["RESERVED_PREFIX", "Captured", "FunctionUnit", "IntrinsicUse"]
+
+#: Names that begin so belong to kerneldsl; a user's function may not use them.
+RESERVED_PREFIX = "kd_"
+
+
+@dataclass(frozen=True, slots=True)
+class IntrinsicUse:
+    """One intrinsic at one place of a unit.
+
+    Parameters
+    ----------
+    intrinsic : Intrinsic
+        What is called.
+    static : dict
+        Values of its constant parameters: ``ndim`` an int, ``shape`` a tuple of 1-3 ints
+        (``(0,)`` for dynamic shared memory), ``dtype`` a name such as ``"float32"``.
+    """
+
+    intrinsic: Intrinsic
+    static: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A value from outside the function, and how to read it again at a later launch.
+
+    Parameters
+    ----------
+    name : str
+        The name it has in the unit.
+    path : str
+        How the user wrote it, such as ``config.WIDTH``.
+    value : object
+        What it was when the unit was made.
+    read : callable
+        Reads it now; raises ``NameError`` where it has been deleted.
+    """
+
+    name: str
+    path: str
+    value: Any
+    read: Callable[[], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionUnit:
+    """One function in normal form.
+
+    Parameters
+    ----------
+    name, qualname, module : str
+        As the function calls itself.
+    filename : str
+        Where its source stands.
+    first_line : int
+        Line of its ``def``.
+    tree : ast.FunctionDef
+        The body in normal form.
+    parameters : tuple of str
+        Names of its parameters, in order.
+    uses : dict
+        Reserved name to intrinsic.
+    callees : dict
+        Name to the unit of a called device function.
+    constants : dict
+        Name to captured constant (a number, a bool, a string, a tuple of those, a NumPy scalar or a
+        read-only array).
+    namespace : dict
+        Every other outside name to its object.
+    captured : tuple of Captured
+        What is compared by identity at each launch, callees' included.
+    function : callable or None
+        The Python function itself.
+    is_plain_numba : bool
+        Whether it is a Numba ``@njit`` function, which uses no intrinsic.
+    """
+
+    name: str
+    qualname: str
+    module: str
+    filename: str
+    first_line: int
+    tree: ast.FunctionDef
+    parameters: tuple[str, ...]
+    uses: dict[str, IntrinsicUse]
+    callees: dict[str, FunctionUnit]
+    constants: dict[str, Captured]
+    namespace: dict[str, Any]
+    captured: tuple[Captured, ...]
+    function: Callable[..., Any] | None = None
+    is_plain_numba: bool = False
+
+    def locate(self, node: ast.AST) -> SourceLocation:
+        """The place of a node in the user's file.
+
+        A node that was inlined from a device function carries that function's unit as
+        ``kd_origin`` and is located there.
+        """
+        origin: FunctionUnit = getattr(node, "kd_origin", self)
+        return SourceLocation(
+            origin.filename,
+            getattr(node, "lineno", origin.first_line),
+            getattr(node, "col_offset", None),
+            getattr(node, "end_col_offset", None),
+            origin.qualname,
+        )
+
+    def use_of(self, node: ast.AST) -> IntrinsicUse | None:
+        """The intrinsic that a call node calls, or ``None``."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return self.uses.get(node.func.id)
+        return None
+
+    def callee_of(self, node: ast.AST) -> FunctionUnit | None:
+        """The device function that a call node calls, or ``None``."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return self.callees.get(node.func.id)
+        return None
+
+    def reachable(self) -> Iterator[FunctionUnit]:
+        """This unit and every unit it calls, each once, callers first."""
+        seen: set[int] = set()
+        pending = [self]
+        while pending:
+            unit = pending.pop()
+            if id(unit) not in seen:
+                seen.add(id(unit))
+                yield unit
+                pending.extend(unit.callees.values())
+
+    def source(self) -> str:
+        """The normal form as Python text."""
+        return ast.unparse(self.tree)
