@@ -1,0 +1,102 @@
+# Every command of the project; `make` alone lists them. The ones that need packages make their own
+# virtual environment first: .venv-demo for the demo, .venv for everything else. PYTHON=… chooses
+# the interpreter they are made with.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := kerneldsl targets stdlib_kernels
+WORKERS ?= 2
+OUT ?= gpu-results
+GPU_PYTHON ?= python3
+DEMO_ARGS ?=
+
+$(VENV)/.stamp: pyproject.toml .ci/make-venv
+	@.ci/make-venv $(VENV) dev
+
+.venv-demo/.stamp: pyproject.toml .ci/make-venv
+	@.ci/make-venv .venv-demo demo
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
+	  | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my.jpg --json")
+	@.venv-demo/bin/kerneldsl demo $(DEMO_ARGS)
+
+.PHONY: check
+check: format lint types layers measure tests ## everything a change must pass
+
+.PHONY: format
+format: $(VENV)/.stamp ## the code is formatted (make fix formats it)
+	@$(BIN)/ruff format --check
+
+.PHONY: lint
+lint: $(VENV)/.stamp ## ruff
+	@$(BIN)/ruff check
+
+.PHONY: fix
+fix: $(VENV)/.stamp ## format the code and mend what ruff can mend
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+.PHONY: types
+types: $(VENV)/.stamp ## mypy --strict over the three packages
+	@$(BIN)/mypy
+
+.PHONY: layers
+layers: $(VENV)/.stamp ## the import contracts between and inside the packages
+	@$(BIN)/lint-imports
+
+# What compares times runs first and alone; everything else then shares the cores.
+.PHONY: measure
+measure: $(VENV)/.stamp ## the tests that compare times, one after the other
+	@$(BIN)/python -m pytest -q -m measures
+
+.PHONY: tests
+tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not measures and not slow" --doctest-modules \
+	  tests $$(grep -rlE '^ *>>> ' --include='*.py' $(PACKAGES))
+
+.PHONY: fuzz
+fuzz: $(VENV)/.stamp ## 5000 generated kernels against the oracle
+	@KERNELDSL_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -q -s --timeout=0 tests/fuzz
+
+.PHONY: stress
+stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer
+	@$(BIN)/python -m pytest -q tests/stress
+
+.PHONY: notebooks
+notebooks: $(VENV)/.stamp ## execute the notebooks
+	@$(BIN)/python -m pytest -q tests/notebooks
+
+.PHONY: bench
+bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
+	@$(BIN)/python benchmarks/cpu.py
+
+# On a machine with a GPU, with the interpreter that is there: no environment is made.
+.PHONY: gpu
+gpu: ## the tests and benchmarks that need a GPU, with the ambient python3, into $(OUT)
+	@mkdir -p $(OUT)
+	@set -o pipefail; failed=0; export PYTHONPATH=.; \
+	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -p no:cacheprovider -m "not measures and not slow" \
+	  tests/cuda tests/conformance tests/library 2>&1 | tee $(OUT)/tests.log || failed=1; \
+	$(GPU_PYTHON) benchmarks/gpu.py --output $(OUT)/gpu.json 2>&1 | tee $(OUT)/gpu.log || failed=1; \
+	exit $$failed
+
+.PHONY: docs
+docs: $(VENV)/.stamp ## write the generated tables of docs/ anew
+	@$(BIN)/python docs/generate.py
+
+.PHONY: wheel
+wheel: $(VENV)/.stamp ## build the wheel into dist/
+	@$(BIN)/python -m build --wheel
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf .venv .venv-demo demo-output gpu-results dist build .mypy_cache .ruff_cache \
+	  .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,19 @@
+"""Library kernels, written in the language of :mod:`kerneldsl` and on every target alike.
+
+==========================  ==================================================================
+:mod:`stdlib_kernels.imaging`  grey conversion, Gaussian blur, Sobel, histogram, equalization
+:mod:`stdlib_kernels.reduce`   sum
+:mod:`stdlib_kernels.scan`     cumulative sum
+:mod:`stdlib_kernels.linalg`   transpose, matrix product
+==========================  ==================================================================
+
+Each function takes NumPy arrays or device arrays and returns the same kind. Importing this package
+imports none of the families.
+"""
+
+from __future__ import annotations
+
+__all__ = ["__kerneldsl__"]
+
+#: Tells the core that this package, and not a foreign one of the same name, has been found.
+__kerneldsl__ = True
