@@ -328,3 +328,18 @@ class Target(ABC):
     @abstractmethod
     def synchronize(self, device: Device) -> None:
         """Wait until everything started on the device has finished."""
+
+    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
+        """Let what is put into ``stream`` from now on wait for what is in ``earlier`` now.
+
+        An implementation **should** order the two without holding up the host; the default waits
+        for the whole device.
+        """
+        self.synchronize(device)
+
+    def device_of_pointer(self, pointer: int) -> Device:
+        """Return the device that an address belongs to.
+
+        **Should** be overridden where there can be more than one device; the default is the first.
+        """
+        return self.devices()[0]
