@@ -1,0 +1,77 @@
+"""From a kernel's normal form to its traits: one call for everything the core asks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from kerneldsl.analysis.effects import array_effects
+
+from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
+from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics import Effect
+
+__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes"]
+
+_BLOCK_LEVEL = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER | Effect.ALLOCATE_SHARED
+_PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.", "laneid")
+#: Every shared array starts at a multiple of this many bytes.
+SHARED_ALIGNMENT = 16
+
+
+def analyze(unit: FunctionUnit) -> KernelTraits:
+    """Collect the facts about a kernel.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel, as the front end made it.
+
+    Returns
+    -------
+    KernelTraits
+
+    Raises
+    ------
+    UnsupportedConstructError
+        Where a device function with a barrier is called in a place that is only sometimes
+        evaluated.
+    """
+    uses = [use for reached in unit.reachable() for use in reached.uses.values()]
+    uses_block = any(use.intrinsic.effect & _BLOCK_LEVEL for use in uses) or any(
+        use.intrinsic.name == "laneid" for use in uses
+    )
+    has_barrier = any(
+        use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER) for use in uses
+    )
+    reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
+    shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
+    problems: tuple[BarrierProblem, ...] = ()
+    overlapping: tuple[BarrierProblem, ...] = ()
+    if has_barrier:
+        flat = inline_block_functions(unit)
+        problems = tuple(analyze_uniformity(flat).problems)
+        overlapping = tuple(analyze_uniformity(flat, arguments_may_overlap=True).problems)
+    read, written = array_effects(unit)
+    return KernelTraits(
+        uses_block=uses_block,
+        uses_grid_only=not uses_block and not reads_place,
+        grid_ndims=frozenset(
+            use.static["ndim"] for use in uses if use.intrinsic.name in ("grid", "gridsize")
+        ),
+        has_barrier=has_barrier,
+        uses_dynamic_shared=any(use.static["shape"] == (0,) for use in shared),
+        static_shared_bytes=sum(shared_array_bytes(use) for use in shared),
+        read=read,
+        written=written,
+        barrier_problems=problems,
+        barrier_problems_if_overlapping=overlapping,
+    )
+
+
+def shared_array_bytes(use: IntrinsicUse) -> int:
+    """Bytes of one shared array, rounded up to the alignment of the next; 0 for a dynamic one."""
+    size = math.prod(use.static["shape"]) * np.dtype(use.static["dtype"]).itemsize
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

@@ -1,0 +1,49 @@
+"""Small questions about expressions, asked by several analyses and passes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+__all__ = ["assigned_names", "base_name", "loaded_names", "text_of", "walk_here"]
+
+
+def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node below one node or a list of nodes, themselves included."""
+    for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
+        yield from ast.walk(node)
+
+
+def assigned_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that are stored somewhere below."""
+    return {
+        n.id for n in walk_here(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+
+
+def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that are read somewhere below; the target of an augmented assignment is read too."""
+    names = set()
+    for n in walk_here(nodes):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
+            names.add(n.id)
+        elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+            names.add(n.target.id)
+    return names
+
+
+def base_name(node: ast.expr) -> str | None:
+    """The variable an expression subscripts or takes an attribute of: ``a`` of ``a[i][j].real``."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def text_of(node: ast.AST, source_line: str) -> str:
+    """An expression as the user wrote it, where it stands in one line; else as Python prints it."""
+    start, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
+    if start is None or end is None or getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
+        return ast.unparse(node)
+    # Python counts columns in bytes of UTF-8.
+    text = source_line.encode()[start:end].decode(errors="replace")
+    return text if text.strip() else ast.unparse(node)
