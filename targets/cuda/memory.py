@@ -1,0 +1,157 @@
+"""Device memory: allocating, freeing and copying it.
+
+References
+----------
+CUDA Driver API, sections "Memory Management" and "API synchronization behavior".
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import weakref
+from typing import Any
+
+from kerneldsl.errors import DriverError
+from kerneldsl.target import Buffer, Device
+from targets.cuda.driver import Driver
+from targets.cuda.driver_errors import driver_error
+from targets.cuda.fork import fork_guard
+
+__all__ = [
+    "CudaBuffer",
+    "allocate",
+    "clear",
+    "copy_from_host",
+    "copy_on_device",
+    "copy_to_host",
+    "free",
+]
+
+_log = logging.getLogger("kerneldsl.cuda.memory")
+
+
+class CudaBuffer(Buffer):
+    """Memory of a CUDA device, freed when the object goes.
+
+    Parameters
+    ----------
+    driver : Driver
+        Where it is allocated.
+    device : Device
+        On which device.
+    nbytes : int
+        How much; 0 is allowed and has address 0.
+
+    Raises
+    ------
+    DriverError
+        Out of memory.
+
+    Notes
+    -----
+    Freeing waits for the device, so memory whose last reference goes while a kernel still uses it
+    is safe. When the interpreter ends, nothing is freed: the driver does it with the process.
+    """
+
+    def __init__(self, driver: Driver, device: Device, nbytes: int) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.pointer = allocate(driver, device.index, nbytes)
+        if self.pointer:
+            finalizer = weakref.finalize(self, _free_quietly, driver, device.index, self.pointer)
+            finalizer.atexit = False
+
+    def __repr__(self) -> str:
+        return f"<CudaBuffer {self.nbytes} bytes at {self.pointer:#x} on {self.device}>"
+
+
+def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
+    if fork_guard.has_forked or sys.is_finalizing():
+        return
+    try:
+        free(driver, index, pointer)
+    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
+        _log.debug("%s", error)
+
+
+def allocate(driver: Driver, index: int, nbytes: int) -> int:
+    """Allocate device memory; 256-byte aligned, contents undefined.
+
+    Returns
+    -------
+    int
+        The address; 0 for no bytes.
+
+    Raises
+    ------
+    DriverError
+        Out of memory: the message says what was asked for and what is free.
+    """
+    if nbytes == 0:
+        return 0
+    with driver.current(index):
+        status, pointer = driver.api.cuMemAlloc(nbytes)
+        if int(status):
+            raise driver_error(
+                driver.api,
+                status,
+                f"allocate {nbytes} bytes on cuda:{index} ({_free_of_total(driver.api)})",
+            )
+    return int(pointer)
+
+
+def _free_of_total(api: Any) -> str:
+    failed, *sizes = api.cuMemGetInfo()
+    if int(failed):
+        return "how many are free could not be read"
+    return f"{int(sizes[0])} of {int(sizes[1])} bytes are free"
+
+
+def free(driver: Driver, index: int, pointer: int) -> None:
+    """Free device memory; waits for the work that may still use it."""
+    with driver.current(index):
+        driver.call(driver.api.cuMemFree, pointer, doing=f"free {pointer:#x} on cuda:{index}")
+
+
+def copy_from_host(
+    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
+) -> None:
+    """Copy host memory to the device; the source may be changed when this returns."""
+    api, doing = driver.api, f"copy {nbytes} bytes from the host to cuda:{index}"
+    with driver.current(index):
+        if stream:
+            driver.call(api.cuMemcpyHtoDAsync, destination, source, nbytes, stream, doing=doing)
+            # A copy from page-locked memory may still be reading its source.
+            driver.call(api.cuStreamSynchronize, stream, doing=doing)
+        else:
+            driver.call(api.cuMemcpyHtoD, destination, source, nbytes, doing=doing)
+
+
+def copy_to_host(
+    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
+) -> None:
+    """Copy device memory to the host, after what stands before it in the stream; waits."""
+    api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to the host"
+    with driver.current(index):
+        if stream:
+            driver.call(api.cuMemcpyDtoHAsync, destination, source, nbytes, stream, doing=doing)
+            driver.call(api.cuStreamSynchronize, stream, doing=doing)
+        else:
+            driver.call(api.cuMemcpyDtoH, destination, source, nbytes, doing=doing)
+
+
+def copy_on_device(
+    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
+) -> None:
+    """Copy within a device, in the stream's order."""
+    doing = f"copy {nbytes} bytes within cuda:{index}"
+    with driver.current(index):
+        driver.call(driver.api.cuMemcpyDtoDAsync, destination, source, nbytes, stream, doing=doing)
+
+
+def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:
+    """Set device memory to zero, in the stream's order."""
+    doing = f"clear {nbytes} bytes on cuda:{index}"
+    with driver.current(index):
+        driver.call(driver.api.cuMemsetD8Async, destination, 0, nbytes, stream, doing=doing)

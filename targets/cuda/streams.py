@@ -1,0 +1,88 @@
+"""What may stand for a CUDA stream in a launch or a copy.
+
+Every library has a stream class of its own. All of them come down to the driver's handle, a
+number; 0 is the legacy default stream, 1 names it too, and 2 is the default stream of the thread.
+
+References
+----------
+cuda.core, "The ``__cuda_stream__`` protocol"; CUDA Driver API, section "Stream synchronization
+behavior".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+
+__all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle"]
+
+#: The stream that waits for, and holds up, every other blocking stream of the device.
+LEGACY_DEFAULT_STREAM = 0
+
+#: Where numba and cuda.core, torch, and CuPy keep the handle.
+_HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
+
+
+def stream_handle(stream: Any) -> int:
+    """The driver's handle of whatever stands for a stream.
+
+    Parameters
+    ----------
+    stream : object
+        ``None`` for the legacy default stream, a handle as ``int``, or an object with
+        ``__cuda_stream__`` (cuda.core, newer torch and CuPy) or with ``handle``, ``cuda_stream``
+        or ``ptr`` (numba, torch, CuPy).
+
+    Returns
+    -------
+    int
+        The ``CUstream`` as a number.
+
+    Raises
+    ------
+    ArgumentTypeError
+        The object is no stream.
+    ArgumentValueError
+        The number is negative, or the object's ``__cuda_stream__`` is of an unknown version.
+    """
+    if stream is None:
+        return LEGACY_DEFAULT_STREAM
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        if stream < 0:
+            raise ArgumentValueError(
+                f"stream {stream} is negative",
+                value=stream,
+                limit="A CUstream handle is an address, or 0, 1 or 2 for the default streams",
+                remedy="Pass None for the default stream",
+            )
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        version, handle = protocol() if callable(protocol) else protocol
+        if version != 0:
+            raise ArgumentValueError(
+                f"{type(stream).__name__} speaks version {version} of __cuda_stream__",
+                value=stream,
+                limit="Version 0 is known",
+                remedy="Pass the stream's handle as an int",
+            )
+        return int(handle)
+    for name in _HANDLE_NAMES:
+        handle = getattr(stream, name, None)
+        if handle is None:
+            continue
+        handle = getattr(handle, "value", handle)  # a ctypes.c_void_p, whose None is stream 0
+        if handle is None:
+            return LEGACY_DEFAULT_STREAM
+        try:
+            return int(handle)
+        except (TypeError, ValueError):
+            continue
+    raise ArgumentTypeError(
+        f"{type(stream).__name__} is no CUDA stream",
+        value=stream,
+        limit="A stream is None, an int handle, or an object with __cuda_stream__, handle, "
+        "cuda_stream or ptr",
+        remedy="Pass None for the default stream",
+    )
