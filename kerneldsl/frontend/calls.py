@@ -1,0 +1,71 @@
+"""Bring the arguments of a call into the order of the parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from kerneldsl.frontend.report import Reporter
+
+__all__ = ["bind_arguments"]
+
+
+def bind_arguments(
+    call: ast.Call,
+    name: str,
+    parameters: Sequence[str],
+    required: int,
+    *,
+    reporter: Reporter,
+    aliases: Mapping[str, str] | None = None,
+) -> dict[str, ast.expr]:
+    """Map parameters to the expressions that a call gives them.
+
+    Parameters
+    ----------
+    call : ast.Call
+        The call.
+    name : str
+        What is called, for the message.
+    parameters : sequence of str
+        Its parameters, in order.
+    required : int
+        How many of them have no default.
+    reporter : Reporter
+        Raises where the call does not fit.
+    aliases : mapping, optional
+        Other spellings of parameters.
+
+    Returns
+    -------
+    dict
+        In the order of the parameters; parameters that are left out are missing.
+    """
+    aliases = aliases or {}
+    given: dict[str, ast.expr] = {}
+    signature = f"{name}({', '.join(parameters)})"
+    if len(call.args) > len(parameters):
+        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        reporter.fail(
+            call,
+            f"{name} takes {takes}, and {len(call.args)} were given",
+            f"Call it as {signature}",
+        )
+    given.update(zip(parameters, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            reporter.fail(call, "** cannot be used in a kernel", "Name each argument")
+        parameter = aliases.get(keyword.arg, keyword.arg)
+        if parameter not in parameters:
+            reporter.fail(
+                keyword, f"{name} has no parameter {keyword.arg!r}", f"Call it as {signature}"
+            )
+        if parameter in given:
+            reporter.fail(
+                keyword, f"{name}: {keyword.arg!r} is given twice", f"Call it as {signature}"
+            )
+        given[parameter] = keyword.value
+    missing = [p for p in parameters[:required] if p not in given]
+    if missing:
+        reporter.fail(call, f"{name}: {', '.join(missing)} not given", f"Call it as {signature}")
+    return {p: given[p] for p in parameters if p in given}

@@ -1,0 +1,90 @@
+"""Which values from outside a function may become compile-time constants."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.frontend.unit import Captured
+from kerneldsl.language.kinds import DTYPE_NAMES
+
+__all__ = ["CAPTURABLE", "constant_problem", "is_constant", "make_captured", "plain_value"]
+
+#: What can be captured, in words.
+CAPTURABLE = (
+    "A kernel can capture numbers, booleans, strings, None, tuples of these, NumPy scalars, "
+    "IntEnum members, read-only NumPy arrays, modules, @kd.func functions and Numba @njit "
+    "functions"
+)
+_INT64 = np.iinfo(np.int64)
+
+
+def is_constant(value: object) -> bool:
+    """Whether a value is of a type that can be a compile-time constant.
+
+    A value that is, but has something wrong with it, is told by :func:`constant_problem`.
+    """
+    if isinstance(value, tuple):
+        return all(is_constant(v) for v in value)
+    if isinstance(value, enum.Enum):
+        return isinstance(value, enum.IntEnum)
+    return value is None or isinstance(
+        value, int | float | complex | str | np.bool_ | np.number | np.ndarray
+    )
+
+
+def constant_problem(value: object) -> tuple[str, str] | None:
+    """Say what is wrong with a constant, and the remedy; ``None`` where nothing is."""
+    if isinstance(value, tuple):
+        return next((p for v in value if (p := constant_problem(v)) is not None), None)
+    if isinstance(value, np.ndarray):
+        if value.dtype.name not in DTYPE_NAMES:
+            return (
+                f"is an array of dtype {value.dtype}",
+                f"Use one of {', '.join(DTYPE_NAMES)}",
+            )
+        if value.flags.writeable:
+            return (
+                "is an array that can be written, so its contents are no constant",
+                "Pass it as an argument, or set array.flags.writeable = False",
+            )
+    elif isinstance(value, np.generic):
+        if value.dtype.name not in DTYPE_NAMES:
+            return (
+                f"is a NumPy scalar of dtype {value.dtype}",
+                f"Use one of {', '.join(DTYPE_NAMES)}",
+            )
+    elif isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
+        return (
+            f"is {int(value)}, which does not fit a 64-bit signed integer",
+            "Use np.uint64 for a value up to 2**64 - 1",
+        )
+    return None
+
+
+def plain_value(value: Any) -> Any:
+    """Return a constant as targets take it: an IntEnum member is its integer."""
+    if isinstance(value, tuple):
+        plain = tuple(plain_value(v) for v in value)
+        return value if all(a is b for a, b in zip(plain, value, strict=True)) else plain
+    return int(value) if isinstance(value, enum.IntEnum) else value
+
+
+def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
+    """Describe a captured value.
+
+    A value that was bound anew to an equal one, as a notebook cell that is run again does, reads as
+    the old object, so that comparing by identity sees no change.
+    """
+
+    def read_same() -> Any:
+        now = read()
+        if now is value or type(now) is not type(value) or isinstance(now, np.ndarray):
+            return now
+        # repr tells 0.0 from -0.0 and finds nan equal to nan.
+        return value if is_constant(now) and repr(now) == repr(value) else now
+
+    return Captured(name, path, value, read_same)

@@ -1,0 +1,137 @@
+"""Python constructs that have no meaning on a device, each with what to write instead."""
+
+from __future__ import annotations
+
+import ast
+
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.unit import RESERVED_PREFIX
+
+__all__ = ["refuse_unsupported"]
+
+_LOOP = "Write a loop over kd.local.array or an array argument"
+_OUTSIDE = "Do it outside the kernel"
+
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Try: ("try/except", "Test for the condition with if; use debug=True to find faults"),
+    ast.TryStar: ("try/except*", "Test for the condition with if; use debug=True to find faults"),
+    ast.With: ("with", _OUTSIDE),
+    ast.AsyncWith: ("async with", _OUTSIDE),
+    ast.AsyncFor: ("async for", "Write for"),
+    ast.AsyncFunctionDef: ("async def", "Write a @kd.func function outside the kernel"),
+    ast.FunctionDef: ("a nested def", "Write a @kd.func function outside the kernel"),
+    ast.ClassDef: ("a class", "Define it outside the kernel"),
+    ast.Lambda: ("lambda", "Write a @kd.func function outside the kernel"),
+    ast.Yield: ("yield", "Write the values into an array argument"),
+    ast.YieldFrom: ("yield from", "Write the values into an array argument"),
+    ast.Await: ("await", _OUTSIDE),
+    ast.Global: ("global", "Pass an array and write into it"),
+    ast.Nonlocal: ("nonlocal", "Pass an array and write into it"),
+    ast.Import: ("import", "Import at the top of the file"),
+    ast.ImportFrom: ("import", "Import at the top of the file"),
+    ast.Delete: ("del", "Leave it out: a kernel's variables end with the thread"),
+    ast.ListComp: ("a list comprehension", _LOOP),
+    ast.SetComp: ("a set comprehension", _LOOP),
+    ast.DictComp: ("a dict comprehension", _LOOP),
+    ast.GeneratorExp: ("a generator expression", "Write a loop"),
+    ast.List: ("a list", "Use a tuple, or kd.local.array(shape, dtype)"),
+    ast.Set: ("a set", "Compare with ==, one value after the other"),
+    ast.Dict: ("a dict", "Use an array argument, indexed by an integer"),
+    ast.Starred: ("*", "Name each value"),
+    ast.JoinedStr: ("an f-string", "Give print the values, separated by commas"),
+    ast.Match: ("match", "Write if/elif/else"),
+    ast.NamedExpr: (":=", "Assign in a statement of its own"),
+}
+# type X = …, template strings: where this Python has them.
+for _name, _entry in {
+    "TypeAlias": ("a type alias", "Define it outside the kernel"),
+    "TemplateStr": ("a template string", "Give print the values, separated by commas"),
+}.items():
+    _node_type = getattr(ast, _name, None)
+    if _node_type is not None:
+        _REFUSED[_node_type] = _entry
+
+#: What assignments may be made to.
+_TARGETS = (ast.Name, ast.Subscript, ast.Tuple, ast.List)
+
+
+def refuse_unsupported(function: ast.FunctionDef, reporter: Reporter) -> None:
+    """Raise for the first construct of a function's body that cannot be compiled.
+
+    Parameters
+    ----------
+    function : ast.FunctionDef
+        The function as the user wrote it; its decorators are not looked at.
+    reporter : Reporter
+        Raises.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        With the construct's place and what to write instead.
+    """
+    for parameter in function.args.args:
+        _refuse_reserved(parameter.arg, parameter, reporter)
+    for statement in function.body:
+        _visit(statement, reporter)
+
+
+def _visit(node: ast.AST, reporter: Reporter) -> None:
+    if isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Store):
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                _refuse(element, "* in an assignment", "Name each value", reporter)
+    elif type(node) in _REFUSED:
+        what, remedy = _REFUSED[type(node)]
+        _refuse(node, what, remedy, reporter)
+    if isinstance(node, ast.Raise):
+        # Its text is for the host alone: an f-string there is a message, not a computation.
+        if node.cause is not None:
+            _refuse(node.cause, "raise … from", "Raise without a cause", reporter)
+        return
+    if isinstance(node, ast.Assert):
+        _visit(node.test, reporter)
+        return
+    if isinstance(node, ast.For | ast.While) and node.orelse:
+        _refuse(
+            node.orelse[0], "else after a loop", "Set a flag before break, and test it", reporter
+        )
+    if isinstance(node, ast.Name):
+        _refuse_reserved(node.id, node, reporter)
+    if isinstance(node, ast.BinOp) and _is_string(node.left) and isinstance(node.op, ast.Mod):
+        _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        _refuse(node, "@", "Write the loops, or launch a matmul kernel", reporter)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and _is_string(node.func.value)
+    ):
+        _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        _refuse(node, "assigning to an attribute", "Assign to a variable or an element", reporter)
+    # Annotations are dropped, so what stands in them is of no account.
+    for field, value in ast.iter_fields(node):
+        if field == "annotation":
+            continue
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, ast.AST):
+                _visit(child, reporter)
+
+
+def _is_string(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _refuse(node: ast.AST, what: str, remedy: str, reporter: Reporter) -> None:
+    reporter.fail(node, f"{what} cannot be used in a kernel", remedy)
+
+
+def _refuse_reserved(name: str, node: ast.AST, reporter: Reporter) -> None:
+    if name.startswith(RESERVED_PREFIX):
+        reporter.fail(
+            node,
+            f"The name {name} begins with {RESERVED_PREFIX}",
+            "Give it another name",
+            limit=f"Names that begin with {RESERVED_PREFIX} belong to kerneldsl",
+        )

@@ -1,0 +1,135 @@
+"""numba.cuda's names inside a kernel: those that mean the same as ours are ours.
+
+Nothing of Numba is imported here: its objects are recognized by their module's name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.language.intrinsics import INTRINSICS
+
+__all__ = [
+    "foreign_group",
+    "foreign_intrinsic",
+    "foreign_name",
+    "foreign_remedy",
+    "is_cuda_dispatcher",
+    "is_dispatcher",
+    "is_numba_type",
+]
+
+_ROOTS = ("numba.cuda", "numba_cuda.numba.cuda")
+
+_SAME_MEANING = {
+    "atomic.nanmax": "atomic.max",
+    "atomic.nanmin": "atomic.min",
+    "atomic.compare_and_swap": "atomic.cas",
+}
+
+_REMEDIES = {
+    "const.array_like": "Capture a read-only NumPy array, or pass the array as an argument",
+    "const": "Capture a read-only NumPy array, or pass the array as an argument",
+    "to_device": "Copy to the device outside the kernel, with kd.to_device",
+    "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
+    "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
+    "fp16": "Half precision is not available; use np.float32",
+    "fma": "Write a * b + c; it becomes one operation, unless contract=False",
+    "cbrt": "Write x ** (1.0 / 3.0)",
+    "selp": "Write a if condition else b",
+    "nanosleep": "Kernels cannot sleep; leave it out",
+    "libdevice": "Use the functions of math and NumPy",
+}
+
+
+def _is_below_root(module: object) -> bool:
+    return isinstance(module, str) and any(
+        module == root or module.startswith(root + ".") for root in _ROOTS
+    )
+
+
+def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:
+    """Name below ``numba.cuda`` that an object and the attributes after it stand for.
+
+    Parameters
+    ----------
+    value : object
+        An object found on the way along a chain.
+    rest : tuple of str
+        The attributes that follow.
+
+    Returns
+    -------
+    str or None
+        Such as ``"threadIdx.x"``; ``None`` where numba.cuda has nothing to do with it, where the
+        chain has not yet left its modules, and for its decorated functions and types.
+    """
+    if is_numba_type(value) or _is_users_dispatcher(value):
+        return None
+    module_name = getattr(value, "__name__", "") if _is_module(value) else None
+    if module_name is not None:
+        if not _is_below_root(module_name) or not rest:
+            return None
+        # A submodule, a type or a decorated function is looked at in its turn.
+        found = getattr(value, rest[0], None)
+        if _is_module(found) or is_numba_type(found):
+            return ".".join(rest) if rest[0] in _REMEDIES else None
+        return None if _is_users_dispatcher(found) else ".".join(rest)
+    if not _is_below_root(getattr(value, "__module__", None)):
+        return None
+    own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return ".".join((own, *rest)) if isinstance(own, str) else None
+
+
+def foreign_intrinsic(name: str) -> str | None:
+    """Our name of the intrinsic that means the same, or ``None``."""
+    name = _SAME_MEANING.get(name, name)
+    return name if name in INTRINSICS else None
+
+
+def foreign_group(name: str) -> bool:
+    """Whether a name is a group of intrinsics, such as ``threadIdx``."""
+    return any(known.startswith(name + ".") for known in INTRINSICS)
+
+
+def foreign_remedy(name: str) -> str:
+    """Say what to write instead of a name that has no counterpart."""
+    first = name.partition(".")[0]
+    known = _REMEDIES.get(name) or _REMEDIES.get(first)
+    if known is not None:
+        return known
+    if "shfl" in name or "vote" in name or name in ("all_sync", "any_sync", "ballot_sync"):
+        return "Exchange the values through kd.shared.array and kd.syncthreads()"
+    near = sorted(n for n in INTRINSICS if n.partition(".")[0] == first)
+    listed = near or [n for n in INTRINSICS if "." not in n]
+    return f"kerneldsl has no such operation; it has {', '.join('kd.' + n for n in listed)}"
+
+
+def _is_module(value: object) -> bool:
+    return type(value).__name__ == "module"
+
+
+def is_dispatcher(value: object) -> bool:
+    """Whether an object is a function that Numba compiles (``@njit``, ``@cuda.jit``)."""
+    module = type(value).__module__
+    return module.startswith(("numba.", "numba_cuda.")) and hasattr(value, "py_func")
+
+
+def is_cuda_dispatcher(value: object) -> bool:
+    """Whether a dispatcher is numba.cuda's."""
+    return _is_below_root(type(value).__module__)
+
+
+def is_numba_type(value: object) -> bool:
+    """Whether an object is a Numba type such as ``numba.float32``."""
+    return any(
+        base.__name__ == "Type"
+        and base.__module__.startswith(("numba.", "numba_cuda."))
+        and base.__module__.endswith("types.abstract")
+        for base in type(value).__mro__
+    )
+
+
+def _is_users_dispatcher(value: object) -> bool:
+    """Whether an object is a compiled function that is not numba.cuda's own, as shfl_sync is."""
+    return is_dispatcher(value) and not _is_below_root(getattr(value, "__module__", None))

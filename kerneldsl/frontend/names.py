@@ -1,0 +1,80 @@
+"""The names inside a function, and the parts of its AST that say nothing to a device."""
+
+from __future__ import annotations
+
+import ast
+import types
+
+__all__ = ["clean_function", "local_constants", "local_names", "used_names"]
+
+
+def local_names(tree: ast.FunctionDef, function: types.FunctionType) -> set[str]:
+    """Names bound inside a function, its parameters included."""
+    names = set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef) and node is not tree:
+            names.add(node.name)
+    return names
+
+
+def used_names(tree: ast.FunctionDef) -> set[str]:
+    """Every name that is written in a function."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def local_constants(tree: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Locals that are bound once, by an assignment, to the expression they are bound to.
+
+    Whether that expression is constant is for its reader to find out.
+    """
+    stores: dict[str, int] = {}
+    expressions: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] = stores.get(node.id, 0) + 1
+        elif isinstance(node, ast.arg):
+            stores[node.arg] = stores.get(node.arg, 0) + 1
+        elif (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+        ):
+            expressions[node.targets[0].id] = node.value
+    return {name: e for name, e in expressions.items() if stores[name] == 1}
+
+
+def clean_function(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """Remove docstring, annotations, decorators, default values and type parameters, in place."""
+    tree.decorator_list = []
+    tree.returns = None
+    tree.type_comment = None
+    if hasattr(tree, "type_params"):
+        tree.type_params = []
+    arguments = tree.args
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        parameter.annotation = None
+    if len(tree.body) > 1 and _is_text(tree.body[0]):
+        del tree.body[0]
+    _RemoveAnnotations().visit(tree)
+    return tree
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+class _RemoveAnnotations(ast.NodeTransformer):
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        return ast.copy_location(ast.Pass(), node) if _is_text(node) else node

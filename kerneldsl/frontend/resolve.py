@@ -1,0 +1,191 @@
+"""What the outside names of a function mean: closure cells, globals, builtins."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.frontend.captured import is_constant
+from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.language.intrinsics import Intrinsic
+
+__all__ = ["Resolved", "Scope", "device_function", "is_kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What an attribute chain such as ``config.tile.WIDTH`` means.
+
+    Parameters
+    ----------
+    path : str
+        The resolved part of the chain, as written.
+    value : object
+        What it is. For numba.cuda's names, where `foreign` is set, it is not looked at.
+    read : callable
+        Reads the value again.
+    rest : tuple of str
+        Attributes that follow a constant and are read at run time, such as ``("shape",)``.
+    node : ast.expr
+        The resolved part.
+    is_direct : bool
+        Whether the path is one name that is bound in a closure or in the module's globals.
+    foreign : str or None
+        Name below ``numba.cuda``, such as ``"atomic.add"``.
+    """
+
+    path: str
+    value: Any
+    read: Callable[[], Any]
+    rest: tuple[str, ...]
+    node: ast.expr
+    is_direct: bool
+    foreign: str | None = None
+
+
+class Scope:
+    """The names a function sees.
+
+    Parameters
+    ----------
+    function : function
+        The plain Python function.
+    local_names : set of str
+        Names bound inside it, which hide outer ones.
+    reporter : Reporter
+        For names that mean nothing.
+    """
+
+    def __init__(
+        self, function: types.FunctionType, local_names: set[str], reporter: Reporter
+    ) -> None:
+        self.local_names = local_names
+        self._reporter = reporter
+        self._globals = function.__globals__
+        self._cells = dict(
+            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        )
+
+    def is_outside(self, node: ast.AST) -> bool:
+        """Whether a node is a name, or a chain of attributes of a name, from outside."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id not in self.local_names
+
+    def resolve(self, node: ast.expr) -> Resolved:
+        """Follow a chain for which :meth:`is_outside` holds as far as compile time goes."""
+        links: list[ast.Attribute] = []
+        at: ast.expr = node
+        while isinstance(at, ast.Attribute):
+            links.append(at)
+            at = at.value
+        assert isinstance(at, ast.Name)
+        root = at
+        links.reverse()
+        read = self._reader(root)
+        value = read()
+        path = root.id
+        is_direct = root.id in self._cells or root.id in self._globals
+        for i, link in enumerate(links):
+            rest = tuple(x.attr for x in links[i:])
+            foreign = foreign_name(value, rest)
+            if foreign is not None:
+                return Resolved(ast.unparse(node), None, read, (), node, False, foreign)
+            if _ends_chain(value):
+                return Resolved(path, value, read, rest, at, is_direct)
+            try:
+                value = getattr(value, link.attr)
+            except AttributeError as error:
+                self._reporter.fail(
+                    link,
+                    f"{path} has no attribute {link.attr!r}",
+                    f"{path} is {_describe(value)}; check the spelling",
+                    value=error,
+                )
+            read = _attribute_reader(read, link.attr)
+            path, at, is_direct = f"{path}.{link.attr}", link, False
+        foreign = foreign_name(value, ())
+        if foreign is not None:
+            return Resolved(path, None, read, (), at, False, foreign)
+        return Resolved(path, value, read, (), at, is_direct)
+
+    def _reader(self, root: ast.Name) -> Callable[[], Any]:
+        name = root.id
+        if name in self._cells:
+            cell = self._cells[name]
+            try:
+                cell.cell_contents  # noqa: B018 - an empty cell raises
+            except ValueError:
+                self._reporter.fail(
+                    root,
+                    f"{name} has no value yet",
+                    f"Assign {name} before the kernel is launched",
+                )
+            return lambda: _read_cell(cell, name)
+        if name in self._globals:
+            namespace = self._globals
+            return lambda: _read_global(namespace, name)
+        if hasattr(builtins, name):
+            return lambda: getattr(builtins, name)
+        self._reporter.fail(
+            root,
+            f"The name {name} is not defined",
+            "Define or import it before the kernel is launched, or pass it as an argument",
+        )
+
+
+def _ends_chain(value: object) -> bool:
+    """Whether further attributes belong to run time (of a constant) or mean nothing."""
+    if isinstance(value, enum.Enum):
+        return False
+    if isinstance(value, Intrinsic) or is_dispatcher(value):
+        return True
+    return is_constant(value) or is_kernel(value) or device_function(value) is not None
+
+
+def device_function(value: object) -> types.FunctionType | None:
+    """The Python function of a ``@kd.func`` or ``@kd.kernel`` object, or ``None``."""
+    function = getattr(value, "__kerneldsl_function__", None)
+    return function if isinstance(function, types.FunctionType) else None
+
+
+def is_kernel(value: object) -> bool:
+    """Whether an object is a ``@kd.kernel``."""
+    return getattr(value, "__kerneldsl_kernel__", False) is True
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    return f"of type {type(value).__name__}"
+
+
+def _read_cell(cell: types.CellType, name: str) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        raise NameError(f"the captured name {name!r} has been deleted") from None
+
+
+def _read_global(namespace: dict[str, Any], name: str) -> Any:
+    try:
+        return namespace[name]
+    except KeyError:
+        raise NameError(f"the captured name {name!r} has been deleted") from None
+
+
+def _attribute_reader(read: Callable[[], Any], attribute: str) -> Callable[[], Any]:
+    def read_attribute() -> Any:
+        owner = read()
+        try:
+            return getattr(owner, attribute)
+        except AttributeError:
+            raise NameError(f"the captured attribute {attribute!r} has been deleted") from None
+
+    return read_attribute

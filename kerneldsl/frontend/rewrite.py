@@ -1,0 +1,471 @@
+"""Replace what stands for something outside a function by names of the normal form."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from kerneldsl.frontend.calls import bind_arguments
+from kerneldsl.frontend.captured import (
+    CAPTURABLE,
+    constant_problem,
+    is_constant,
+    make_captured,
+    plain_value,
+)
+from kerneldsl.frontend.foreign import (
+    foreign_group,
+    foreign_intrinsic,
+    foreign_remedy,
+    is_dispatcher,
+    is_numba_type,
+)
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
+from kerneldsl.frontend.statics import StaticEvaluator
+from kerneldsl.frontend.unit import RESERVED_PREFIX, Captured, FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics import (
+    INTRINSICS,
+    Dim3,
+    Intrinsic,
+    IntrinsicGroup,
+    Typing,
+)
+
+__all__ = ["Rewriter"]
+
+#: numba.cuda's names of our parameters.
+_ALIASES = {"ary": "array", "idx": "index", "val": "value", "old": "expected"}
+_COMPARE_AND_SWAP = ("array", "expected", "value")
+#: Libraries whose Python functions are Numba's to judge.
+_KNOWN_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
+
+MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites the statements of one function.
+
+    Parameters
+    ----------
+    scope : Scope
+        What names mean.
+    reporter : Reporter
+        Raises.
+    make_callee : callable
+        Gives the unit of a called function.
+    taken : set of str
+        Names that the function uses.
+    local_constants : dict
+        Locals that are bound once.
+    is_plain : bool
+        Whether it is a Numba function, in which everything but a call of another is left alone.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        reporter: Reporter,
+        make_callee: MakeCallee,
+        *,
+        taken: set[str],
+        local_constants: dict[str, ast.expr],
+        is_plain: bool,
+    ) -> None:
+        self._scope = scope
+        self._reporter = reporter
+        self._make_callee = make_callee
+        self._taken = taken
+        self._is_plain = is_plain
+        self._statics = StaticEvaluator(
+            self._capture_static, scope.is_outside, local_constants, reporter
+        )
+        self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._captured: dict[str, Captured] = {}
+        self.uses: dict[str, IntrinsicUse] = {}
+        self.callees: dict[str, FunctionUnit] = {}
+        self.constants: dict[str, Captured] = {}
+        self.namespace: dict[str, Any] = {}
+
+    def all_captured(self) -> tuple[Captured, ...]:
+        """What this function and its callees captured."""
+        found = list(self._captured.values())
+        for callee in self.callees.values():
+            found += [c for c in callee.captured if all(c is not known for known in found)]
+        return tuple(found)
+
+    # Expressions
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._value(node) if self._is_read_outside(node) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if self._is_read_outside(node):
+            return self._value(node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if not self._is_read_outside(node.func):
+            self.generic_visit(node)
+            return node
+        resolved = self._scope.resolve(node.func)
+        intrinsic = self._intrinsic(resolved)
+        if intrinsic is not None:
+            return self._intrinsic_call(node, intrinsic, resolved)
+        if is_kernel(resolved.value):
+            self._reporter.fail(
+                node,
+                f"{resolved.path} is a kernel, and a kernel cannot call a kernel",
+                "Move what both need into a function decorated with @kd.func, or launch the two "
+                "kernels one after the other",
+            )
+        if not resolved.rest:
+            callee = self._callee(resolved)
+            if callee is not None:
+                return self._device_call(node, callee, resolved)
+        if any(k.arg is None for k in node.keywords) and not self._is_plain:
+            self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
+        self.generic_visit(node)
+        return node
+
+    # Statements
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        if self._is_plain:
+            self.generic_visit(node)
+            return node
+        raised = node.exc
+        message: ast.expr | None = None
+        if isinstance(raised, ast.Call):
+            if raised.args:
+                message = _message(raised.args)
+            raised = raised.func
+        kind = (
+            self._scope.resolve(raised).value
+            if raised is not None and self._scope.is_outside(raised)
+            else None
+        )
+        if raised is None or not (isinstance(kind, type) and issubclass(kind, Exception)):
+            self._reporter.fail(
+                node, "A kernel can raise only an exception class", 'Write raise ValueError("…")'
+            )
+        name = self._value(raised)
+        call = ast.Call(name, [message] if message else [], [])
+        node.exc = ast.copy_location(call, node.exc or node)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        node.test = self.visit(node.test)
+        if node.msg is not None:
+            node.msg = self.visit(node.msg) if self._is_plain else _message([node.msg])
+        return node
+
+    # Outside values
+
+    def _is_read_outside(self, node: ast.expr) -> bool:
+        is_chain = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return is_chain and self._scope.is_outside(node)
+
+    def _value(self, node: ast.expr) -> ast.expr:
+        """What stands for an outside value that is read."""
+        resolved = self._scope.resolve(node)
+        intrinsic = self._intrinsic(resolved)
+        if intrinsic is not None:
+            return self._intrinsic_read(node, intrinsic, resolved)
+        value = resolved.value
+        if isinstance(value, IntrinsicGroup):
+            self._refuse_group(node, resolved.path, value)
+        if is_kernel(value) or device_function(value) is not None:
+            if self._is_plain:
+                self._keep(resolved, node)
+                return node
+            self._reporter.fail(
+                node,
+                f"The function {resolved.path} is used without being called",
+                f"Write {resolved.path}(…)",
+            )
+        if is_constant(value) and (not self._is_plain or constant_problem(value) is None):
+            return self._constant(node, resolved)
+        if not self._is_plain:
+            self._refuse_unknown(node, resolved)
+        self._keep(resolved, node)
+        return node
+
+    def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
+        self._check_constant(resolved)
+        name = self._name_of(resolved)
+        captured = self._capture(name, resolved)
+        plain = plain_value(captured.value)
+        self.constants[name] = (
+            captured
+            if plain is captured.value
+            else Captured(name, resolved.path, plain, lambda: plain_value(captured.read()))
+        )
+        result: ast.expr = ast.copy_location(ast.Name(name, ast.Load()), resolved.node)
+        for attribute in resolved.rest:
+            result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)
+        return result
+
+    def _check_constant(self, resolved: Resolved) -> None:
+        problem = constant_problem(resolved.value)
+        if problem is not None:
+            what, remedy = problem
+            self._reporter.fail(
+                resolved.node,
+                f"The captured value {resolved.path} {what}",
+                remedy,
+                value=resolved.value,
+            )
+
+    def _capture_static(self, node: ast.expr) -> Any:
+        """The value of an outside chain in a static argument."""
+        resolved = self._scope.resolve(node)
+        if resolved.foreign is not None:
+            self._refuse_foreign(node, resolved.foreign)
+        value = resolved.value
+        if is_constant(value):
+            self._check_constant(resolved)
+        if resolved.is_direct or is_constant(value):
+            self._capture(resolved.path, resolved)
+        for attribute in resolved.rest:
+            value = getattr(value, attribute)
+        return plain_value(value) if is_constant(value) else value
+
+    def _capture(self, name: str, resolved: Resolved) -> Captured:
+        known = self._captured.get(resolved.path)
+        if known is None:
+            known = make_captured(name, resolved.path, resolved.value, resolved.read)
+            self._captured[resolved.path] = known
+        return known
+
+    def _keep(self, resolved: Resolved, node: ast.expr) -> None:
+        """Leave a chain as it is, and its first name in the namespace."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        assert isinstance(root, ast.Name)
+        self.namespace[root.id] = self._scope.resolve(root).value
+        if resolved.is_direct and not isinstance(resolved.value, types.ModuleType):
+            self._capture(resolved.path, resolved)
+
+    def _name_of(self, resolved: Resolved) -> str:
+        """A name of the unit's own for what a chain means."""
+        name = self._names.get(resolved.path)
+        if name is None:
+            name = resolved.path
+            if "." in name:
+                base = name = name.replace(".", "_")
+                count = 2
+                while name in self._taken:
+                    name, count = f"{base}_{count}", count + 1
+            self._taken.add(name)
+            self._names[resolved.path] = name
+        return name
+
+    # Calls
+
+    def _callee(self, resolved: Resolved) -> FunctionUnit | None:
+        if self._is_plain and not is_dispatcher(resolved.value):
+            return None
+        return self._make_callee(resolved.value, resolved.node, self._reporter)
+
+    def _device_call(self, node: ast.Call, callee: FunctionUnit, resolved: Resolved) -> ast.expr:
+        name = self._name_of(resolved)
+        self._capture(name, resolved)
+        self.callees[name] = callee
+        defaults = getattr(callee.function, "__defaults__", None) or ()
+        arguments = callee.tree.args
+        is_flexible = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
+        is_starred = any(isinstance(a, ast.Starred) for a in node.args)
+        if is_flexible or is_starred:  # Numba's own functions alone; Numba binds the arguments
+            self.generic_visit(node)
+            node.func = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+            return node
+        required = len(callee.parameters) - len(defaults)
+        given = bind_arguments(
+            node, callee.name, callee.parameters, required, reporter=self._reporter
+        )
+        positional: list[ast.expr] = []
+        for i, parameter in enumerate(callee.parameters):
+            if parameter in given:
+                positional.append(self.visit(given[parameter]))
+            else:
+                value = defaults[i - required]
+                positional.append(self._default(node, callee, parameter, value))
+        function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+        return ast.copy_location(ast.Call(function, positional, []), node)
+
+    def _default(
+        self, node: ast.Call, callee: FunctionUnit, parameter: str, value: Any
+    ) -> ast.expr:
+        path = f"{callee.name}.{parameter}"
+        if not is_constant(value) or constant_problem(value) is not None:
+            self._reporter.fail(
+                node,
+                f"The default value of {path} is {value!r}, which is no constant of a kernel",
+                "Give the argument in the call",
+                limit=CAPTURABLE,
+                value=value,
+            )
+        if type(value) in (bool, int, float) and not math.isnan(value):  # nan has no literal
+            return ast.copy_location(ast.Constant(value), node)
+        read = lambda: value  # noqa: E731 - the function object is captured, and its defaults with it
+        return self._constant(node, Resolved(path, value, read, (), node, False))
+
+    def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:
+        """The intrinsic that a chain means; an error for numba.cuda's names that mean none."""
+        if resolved.foreign is not None:
+            ours = foreign_intrinsic(resolved.foreign)
+            if ours is None:
+                self._refuse_foreign(resolved.node, resolved.foreign)
+            return INTRINSICS[ours]
+        value = resolved.value
+        if not isinstance(value, Intrinsic):
+            return None
+        if resolved.rest:
+            self._reporter.fail(
+                resolved.node,
+                f"{resolved.path} has no attribute {resolved.rest[0]!r}",
+                f"Write {_spelling(value)}",
+            )
+        if self._is_plain:
+            self._reporter.fail(
+                resolved.node,
+                f"{resolved.path} is used in a Numba function",
+                "Decorate the function with @kd.func instead of @njit",
+                limit="Numba's own functions know nothing of a kernel's threads",
+            )
+        return value
+
+    def _intrinsic_read(self, node: ast.expr, intrinsic: Intrinsic, resolved: Resolved) -> ast.expr:
+        if not _is_read(intrinsic):
+            self._reporter.fail(
+                node,
+                f"{resolved.path} is used without being called",
+                f"Write {_spelling(intrinsic)}",
+            )
+        return self._use(node, intrinsic, {}, [])
+
+    def _intrinsic_call(self, node: ast.Call, intrinsic: Intrinsic, resolved: Resolved) -> ast.expr:
+        name = resolved.path
+        if _is_read(intrinsic):
+            self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
+        parameters: tuple[str, ...] = intrinsic.parameters
+        is_swap = resolved.foreign is not None and resolved.foreign.endswith("compare_and_swap")
+        if is_swap:
+            parameters = _COMPARE_AND_SWAP
+        required = sum(p not in intrinsic.defaults for p in parameters)
+        given = bind_arguments(
+            node, name, parameters, required, reporter=self._reporter, aliases=_ALIASES
+        )
+        if is_swap:  # numba.cuda's works on the first element of an array of one dimension
+            given["index"] = ast.copy_location(ast.Constant(0), node)
+        static: dict[str, Any] = {}
+        arguments: list[ast.expr] = []
+        for parameter in intrinsic.parameters:
+            if parameter in intrinsic.static:
+                static[parameter] = self._statics.argument(intrinsic, parameter, given[parameter])
+            elif parameter in given:
+                arguments.append(self.visit(given[parameter]))
+            else:
+                default = ast.Constant(intrinsic.defaults[parameter])
+                arguments.append(ast.copy_location(default, node))
+        return self._use(node, intrinsic, static, arguments)
+
+    def _use(
+        self,
+        node: ast.expr,
+        intrinsic: Intrinsic,
+        static: dict[str, Any],
+        arguments: list[ast.expr],
+    ) -> ast.expr:
+        count = self._counts.get(intrinsic.symbol, 0)
+        self._counts[intrinsic.symbol] = count + 1
+        name = f"{RESERVED_PREFIX}{intrinsic.symbol}_{count}"
+        self.uses[name] = IntrinsicUse(intrinsic, static)
+        at = node.func if isinstance(node, ast.Call) else node
+        function = ast.copy_location(ast.Name(name, ast.Load()), at)
+        return ast.copy_location(ast.Call(function, arguments, []), node)
+
+    # Refusals
+
+    def _refuse_group(self, node: ast.expr, path: str, group: IntrinsicGroup) -> None:
+        members = [m if isinstance(group, Dim3) else f"{m}(…)" for m in dir(group)]
+        self._reporter.fail(
+            node,
+            f"{path} is used without naming a member",
+            f"Write {' or '.join(f'{path}.{m}' for m in members)}",
+        )
+
+    def _refuse_foreign(self, node: ast.expr, name: str) -> NoReturn:
+        if foreign_group(name):
+            members = [n for n in INTRINSICS if n.startswith(name + ".")]
+            remedy = f"Write {' or '.join(f'kd.{m}' for m in members)}"
+            self._reporter.fail(node, f"cuda.{name} is used without naming a member", remedy)
+        self._reporter.fail(
+            node, f"numba.cuda's {name} is not available in a kernel", foreign_remedy(name)
+        )
+
+    def _refuse_unknown(self, node: ast.expr, resolved: Resolved) -> None:
+        value, path = resolved.value, resolved.path
+        if isinstance(value, types.FunctionType):
+            library = (value.__module__ or "").partition(".")[0]
+            if library not in _KNOWN_LIBRARIES:
+                self._reporter.fail(
+                    node,
+                    f"{path} is a plain Python function",
+                    f"Decorate {value.__name__} with @kd.func",
+                    limit="A kernel can call @kd.func functions and Numba @njit functions",
+                    value=value,
+                )
+            return
+        is_fine = (
+            isinstance(value, type | types.ModuleType | types.BuiltinFunctionType)
+            or is_numba_type(value)
+            or type(value).__module__.partition(".")[0] in ("numpy", "numba", "numba_cuda")
+            or getattr(builtins, path, None) is value
+        )
+        # A module's generic functions: np.sqrt is a ufunc, np.sum an array function dispatcher.
+        if not is_fine:
+            self._reporter.fail(
+                node,
+                f"The kernel captures {path}, which is a {type(value).__name__}",
+                f"Pass {path} as an argument, or capture the numbers that are needed of it",
+                limit=CAPTURABLE,
+                value=value,
+            )
+
+
+def _is_read(intrinsic: Intrinsic) -> bool:
+    return intrinsic.typing is Typing.INDEX
+
+
+def _spelling(intrinsic: Intrinsic) -> str:
+    if _is_read(intrinsic):
+        return f"kd.{intrinsic.name}"
+    return f"kd.{intrinsic.name}({', '.join(intrinsic.parameters)})"
+
+
+def _message(arguments: list[ast.expr]) -> ast.expr:
+    """The text of an exception, which is made on the host: what was written, as a string."""
+    first = arguments[0]
+    if len(arguments) == 1 and isinstance(first, ast.Constant):
+        text = str(first.value)
+    elif len(arguments) == 1 and isinstance(first, ast.JoinedStr):
+        text = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{" + _inside(part) + "}"
+            for part in first.values
+        )
+    else:
+        text = ", ".join(ast.unparse(a) for a in arguments)
+    return ast.copy_location(ast.Constant(text), first)
+
+
+def _inside(part: ast.expr) -> str:
+    return ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ast.unparse(part)

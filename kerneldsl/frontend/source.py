@@ -1,0 +1,260 @@
+"""The source of a function, as an AST whose positions are those of the user's file.
+
+The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
+column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the
+REPL of Python 3.13 and any text that somebody registered.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
+
+__all__ = ["FunctionSource", "find_source"]
+
+_HOW_TO_REGISTER = (
+    "Put the function in a file or a notebook cell, or register its text before the function is "
+    "used: linecache.cache[filename] = (len(text), None, text.splitlines(True), filename), with "
+    "the filename that was given to compile()"
+)
+
+#: A notebook cell may await at its top level.
+_COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """Where a function stands, and its AST.
+
+    Parameters
+    ----------
+    node : ast.FunctionDef
+        A copy of the caller's own; columns are in characters.
+    filename : str
+        The file, or the name that the interpreter gave to a cell or to exec'd text.
+    """
+
+    node: ast.FunctionDef
+    filename: str
+
+    @property
+    def first_line(self) -> int:
+        """Line of ``def``, after the decorators."""
+        return self.node.lineno
+
+
+def find_source(function: Callable[..., Any]) -> FunctionSource:
+    """Find and parse the source of a plain Python function.
+
+    Parameters
+    ----------
+    function : callable
+        A function written with ``def``.
+
+    Returns
+    -------
+    FunctionSource
+
+    Raises
+    ------
+    SourceUnavailableError
+        Where there is no source, or where it is no longer the text that was compiled.
+    UnsupportedConstructError
+        For a lambda, a method, a coroutine or anything that is not a function.
+    """
+    code = _code_of(function)
+    where = SourceLocation(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+    # The text cached first is the likeliest to be the one that was imported; a reloaded module is
+    # found after the cache has been checked against the file.
+    for is_checked in (False, True):
+        if is_checked:
+            linecache.checkcache(code.co_filename)
+        text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+        if not text.strip():
+            continue
+        found = _find_in_text(text, code)
+        if found is not None:
+            return FunctionSource(found, code.co_filename)
+    if not text.strip():
+        raise SourceUnavailableError(
+            f"The source of {code.co_qualname} cannot be found: there is no text for "
+            f"{code.co_filename!r}, line {code.co_firstlineno}",
+            where=where,
+            value=function,
+            remedy=_HOW_TO_REGISTER,
+        )
+    raise SourceUnavailableError(
+        f"The source of {code.co_qualname} has changed since it was imported: line "
+        f"{code.co_firstlineno} of {code.co_filename!r} no longer holds that function",
+        where=where,
+        value=function,
+        remedy="Reload the module, or start Python again",
+    )
+
+
+def _code_of(function: Callable[..., Any]) -> types.CodeType:
+    if isinstance(function, types.MethodType):
+        raise UnsupportedConstructError(
+            f"{function.__qualname__} is a bound method",
+            value=function,
+            remedy="Write a function outside the class, and pass what it needs as arguments",
+        )
+    if not isinstance(function, types.FunctionType):
+        raise UnsupportedConstructError(
+            f"A kernel is a Python function written with def, found {type(function).__name__}",
+            value=function,
+            remedy="Decorate a function",
+        )
+    code = function.__code__
+    if code.co_name == "<lambda>":
+        raise UnsupportedConstructError(
+            "A lambda cannot be a kernel or a device function",
+            where=SourceLocation(code.co_filename, code.co_firstlineno),
+            value=function,
+            remedy="Write it with def",
+        )
+    return code
+
+
+def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
+    statements = _parse(text, code.co_filename)
+    for statement in statements:
+        if not _holds_line(statement, code.co_firstlineno):
+            continue
+        for node, parents in _functions(statement, ()):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if (
+                node.name == code.co_name
+                and first == code.co_firstlineno
+                and _is_same_code(text, statement, code, node)
+            ):
+                _refuse_method(node, parents, code)
+                if isinstance(node, ast.AsyncFunctionDef):
+                    raise UnsupportedConstructError(
+                        f"{node.name} is a coroutine",
+                        where=SourceLocation(code.co_filename, node.lineno),
+                        remedy="Write def instead of async def",
+                    )
+                found: ast.FunctionDef = node
+                return found
+    return None
+
+
+def _holds_line(statement: ast.stmt, line: int) -> bool:
+    """Whether a line belongs to a statement, its decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(d.lineno for d in decorators)])
+    return first <= line <= (statement.end_lineno or first)
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str, filename: str) -> tuple[ast.stmt, ...]:
+    try:
+        module = compile(
+            text, filename, "exec", ast.PyCF_ONLY_AST | _COMPILE_FLAGS, dont_inherit=True
+        )
+    except SyntaxError:
+        return ()  # the file has been edited since; the caller says so
+    if not text.isascii():
+        _count_columns_in_characters(module, text)
+    return tuple(module.body)
+
+
+def _count_columns_in_characters(module: ast.Module, text: str) -> None:
+    """Turn the parser's columns, which are UTF-8 bytes, into characters."""
+    lines = [line.encode() for line in text.splitlines()]
+    for node in ast.walk(module):
+        for line_field, column_field in (
+            ("lineno", "col_offset"),
+            ("end_lineno", "end_col_offset"),
+        ):
+            line = getattr(node, line_field, None)
+            column = getattr(node, column_field, None)
+            if line is not None and column is not None and line <= len(lines):
+                characters = len(lines[line - 1][:column].decode(errors="replace"))
+                setattr(node, column_field, characters)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(
+    node: ast.AST, parents: tuple[ast.AST, ...]
+) -> Iterator[tuple[Any, tuple[ast.AST, ...]]]:
+    if isinstance(node, _Function):
+        yield node, parents
+    for child in ast.iter_child_nodes(node):
+        yield from _functions(child, (*parents, node))
+
+
+def _is_same_code(
+    text: str, statement: ast.stmt, code: types.CodeType, node: ast.FunctionDef
+) -> bool:
+    """Whether the text still says what the function was compiled from."""
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+    if tuple(names) != code.co_varnames[: code.co_argcount]:
+        return False
+    if any(name.startswith("@py_") for name in code.co_varnames):
+        return True  # pytest rewrites every assert of a test module before it is compiled
+    # A notebook compiles one statement at a time; a file is compiled whole, and its imports are
+    # seen in the code of its functions.
+    return _holds_code(_compile_statement(statement, code.co_filename), code) or _holds_code(
+        _compile_text(text, code.co_filename), code
+    )
+
+
+def _compile_statement(statement: ast.stmt, filename: str) -> types.CodeType:
+    module = ast.Module([statement], [])
+    compiled: types.CodeType = compile(module, filename, "exec", _COMPILE_FLAGS, dont_inherit=True)
+    return compiled
+
+
+@lru_cache(maxsize=16)
+def _compile_text(text: str, filename: str) -> types.CodeType:
+    compiled: types.CodeType = compile(text, filename, "exec", _COMPILE_FLAGS, dont_inherit=True)
+    return compiled
+
+
+def _holds_code(compiled: types.CodeType, code: types.CodeType) -> bool:
+    return any(
+        candidate.co_name == code.co_name
+        and candidate.co_firstlineno == code.co_firstlineno
+        and candidate.co_code == code.co_code
+        and candidate.co_names == code.co_names
+        and _plain_constants(candidate) == _plain_constants(code)
+        for candidate in _nested_code(compiled)
+    )
+
+
+def _nested_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from _nested_code(constant)
+
+
+def _plain_constants(code: types.CodeType) -> list[str]:
+    return [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)]
+
+
+def _refuse_method(
+    node: ast.FunctionDef, parents: tuple[ast.AST, ...], code: types.CodeType
+) -> None:
+    if not parents or not isinstance(parents[-1], ast.ClassDef):
+        return
+    if any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list):
+        return
+    raise UnsupportedConstructError(
+        f"{code.co_qualname} is a method",
+        where=SourceLocation(
+            code.co_filename, node.lineno, node.col_offset, node.col_offset + 3, code.co_qualname
+        ),
+        remedy="Write a function outside the class, and pass what it needs as arguments",
+    )

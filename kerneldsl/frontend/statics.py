@@ -1,0 +1,220 @@
+"""Arguments that must be known when the kernel is compiled: ``ndim``, ``shape``, ``dtype``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.frontend.foreign import is_numba_type
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.language.intrinsics import Intrinsic
+from kerneldsl.language.kinds import DTYPE_NAMES
+
+__all__ = ["StaticEvaluator", "dtype_name"]
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+_FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
+_NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
+
+
+class StaticEvaluator:
+    """Evaluates constant expressions of a function.
+
+    Parameters
+    ----------
+    capture : callable
+        Gives the value of an outside name or attribute chain.
+    is_outside : callable
+        Whether a node is such a chain.
+    local_constants : dict
+        Local names that are assigned once, to the expression of their assignment.
+    reporter : Reporter
+        Raises where an expression is not constant.
+    """
+
+    def __init__(
+        self,
+        capture: Callable[[ast.expr], Any],
+        is_outside: Callable[[ast.AST], bool],
+        local_constants: dict[str, ast.expr],
+        reporter: Reporter,
+    ) -> None:
+        self._capture = capture
+        self._is_outside = is_outside
+        self._local_constants = local_constants
+        self._reporter = reporter
+        self._open: set[str] = set()
+
+    def argument(self, intrinsic: Intrinsic, parameter: str, node: ast.expr) -> Any:
+        """Evaluate the static argument of an intrinsic, and check it."""
+        value = self._evaluate(node, intrinsic, parameter)
+        if parameter == "ndim":
+            return self._ndim(intrinsic, node, value)
+        if parameter == "shape":
+            return self._shape(intrinsic, node, value)
+        name = dtype_name(value)
+        if name is None:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {value!r} is no dtype that a kernel can use",
+                f"Use one of {', '.join(DTYPE_NAMES)}, as np.float32 or kd.float32",
+                value=value,
+            )
+        return name
+
+    def _ndim(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> int:
+        if not _is_integer(value) or not 1 <= value <= 3:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: ndim is {value!r}",
+                f"Write kd.{intrinsic.name}(1), (2) or (3)",
+                limit="A grid has 1, 2 or 3 dimensions",
+                value=value,
+            )
+        return int(value)
+
+    def _shape(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> tuple[int, ...]:
+        shape = value if isinstance(value, tuple) else (value,)
+        if not all(_is_integer(n) for n in shape):
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: shape is {value!r}",
+                "Give an integer, or a tuple of 1 to 3 integers",
+                value=value,
+            )
+        if not 1 <= len(shape) <= 3:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: the shape has {len(shape)} dimensions",
+                "Use fewer dimensions and compute the index",
+                limit="1, 2 or 3 are possible",
+                value=value,
+            )
+        shape = tuple(int(n) for n in shape)
+        is_dynamic = shape == (0,) and intrinsic.name == "shared.array"
+        if min(shape) < 1 and not is_dynamic:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: shape {shape} has an extent below 1",
+                "Give positive extents"
+                + (
+                    "; shape 0 alone is dynamic shared memory"
+                    if intrinsic.name == "shared.array"
+                    else ""
+                ),
+                value=value,
+            )
+        return shape
+
+    def _evaluate(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> Any:
+        def evaluate(x: ast.expr) -> Any:
+            return self._evaluate(x, intrinsic, parameter)
+
+        if isinstance(node, ast.Constant):
+            return node.value
+        if self._is_outside(node):
+            return self._capture(node)
+        if isinstance(node, ast.Tuple):
+            return tuple(evaluate(x) for x in node.elts)
+        name = node.id if isinstance(node, ast.Name) else None
+        if name in self._local_constants and name not in self._open:
+            self._open.add(name)
+            try:
+                return evaluate(self._local_constants[name])
+            finally:
+                self._open.discard(name)
+        try:
+            if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+                return _BINARY[type(node.op)](evaluate(node.left), evaluate(node.right))
+            if isinstance(node, ast.UnaryOp):
+                return _UNARY[type(node.op)](evaluate(node.operand))
+            if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+                return evaluate(node.value)[evaluate(node.slice)]
+            if isinstance(node, ast.Attribute):
+                return getattr(evaluate(node.value), node.attr)
+            if isinstance(node, ast.IfExp):
+                return evaluate(node.body if evaluate(node.test) else node.orelse)
+            if isinstance(node, ast.Call) and not node.keywords and self._is_outside(node.func):
+                function = self._capture(node.func)
+                is_dtype = isinstance(function, type) and issubclass(function, np.generic)
+                if function in _FUNCTIONS or is_dtype:
+                    return function(*(evaluate(x) for x in node.args))
+        except (TypeError, ValueError, ArithmeticError, IndexError, AttributeError) as error:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {parameter} cannot be computed: {error}",
+                f"Check the constants in {ast.unparse(node)}",
+                value=error,
+            )
+        self._reporter.fail(
+            node,
+            f"kd.{intrinsic.name}: {parameter} is {ast.unparse(node)}, which is not a constant",
+            _remedy(intrinsic, parameter),
+            limit="It must be known when the kernel is compiled",
+        )
+
+
+def _remedy(intrinsic: Intrinsic, parameter: str) -> str:
+    if parameter == "dtype":
+        return "Name the dtype, as np.float32, or capture it from a global or a closure"
+    if intrinsic.name == "shared.array":
+        return (
+            "Use constants, globals or closure values; for a size that the launch decides, use "
+            "kd.shared.array(0, dtype) and kernel[grid, block, stream, shared_bytes]"
+        )
+    return "Use constants, globals or closure values"
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def dtype_name(value: object) -> str | None:
+    """Name of the dtype that an object stands for, or ``None``.
+
+    Parameters
+    ----------
+    value : object
+        A NumPy scalar type, a ``numpy.dtype``, a Numba type, a name, or Python's ``int``,
+        ``float``, ``bool`` or ``complex``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dtype_name(np.float32), dtype_name(int), dtype_name("uint8"), dtype_name(3)
+    ('float32', 'int64', 'uint8', None)
+    """
+    if is_numba_type(value):
+        name = str(value)
+        name = _NUMBA_ALIASES.get(name, name)
+    elif isinstance(value, type | np.dtype | str):
+        try:
+            name = np.dtype(value).name
+        except TypeError:
+            return None
+    else:
+        name = str(getattr(value, "name", ""))
+    return name if name in DTYPE_NAMES else None
