@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.target import Device, DeviceLimits, Dim3
+from targets.cuda.architectures import ARCHITECTURES
 
 __all__ = ["describe_device"]
 
@@ -96,7 +97,16 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
     extra["compute_capability"] = (major, minor)
     extra["total_memory_bytes"] = int(total)
     text = bytes(name).split(b"\0")[0].decode(errors="replace")
-    return Device("cuda", index, text, f"sm_{major}{minor}", limits, extra)
+    return Device("cuda", index, text, _arch_for(major, minor), limits, extra)
+
+
+def _arch_for(major: int, minor: int) -> str:
+    """The newest architecture that can be compiled for and that the device runs."""
+    number = 10 * major + minor
+    plain = [a for a in ARCHITECTURES.values() if not a.suffix and a.number <= number]
+    # A device newer than any in the table runs the newest PTX; one that is older than all gets its
+    # own name, which the compiler then refuses.
+    return max(plain, key=lambda a: a.number).name if plain else f"sm_{number}"
 
 
 def _along_axes(values: dict[str, int], name: str) -> Dim3:

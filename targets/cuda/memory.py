@@ -25,6 +25,7 @@ __all__ = [
     "copy_from_host",
     "copy_on_device",
     "copy_to_host",
+    "device_of_pointer",
     "free",
 ]
 
@@ -155,3 +156,16 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
     doing = f"clear {nbytes} bytes on cuda:{index}"
     with driver.current(index):
         driver.call(driver.api.cuMemsetD8Async, destination, 0, nbytes, stream, doing=doing)
+
+
+def device_of_pointer(driver: Driver, pointer: int) -> int:
+    """Number of the device that an address belongs to.
+
+    Raises
+    ------
+    DriverError
+        The address is not one of CUDA's.
+    """
+    attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    doing = f"find the device of address {pointer:#x}"
+    return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))

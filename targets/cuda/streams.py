@@ -1,4 +1,4 @@
-"""What may stand for a CUDA stream in a launch or a copy.
+"""What may stand for a CUDA stream, and the order between streams.
 
 Every library has a stream class of its own. All of them come down to the driver's handle, a
 number; 0 is the legacy default stream, 1 names it too, and 2 is the default stream of the thread.
@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from targets.cuda.driver import Driver
 
-__all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle"]
+__all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle", "synchronize_stream", "wait_stream"]
 
 #: The stream that waits for, and holds up, every other blocking stream of the device.
 LEGACY_DEFAULT_STREAM = 0
@@ -86,3 +87,26 @@ def stream_handle(stream: Any) -> int:
         "cuda_stream or ptr",
         remedy="Pass None for the default stream",
     )
+
+
+def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
+    """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
+    with driver.current(index):
+        driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
+
+
+def wait_stream(driver: Driver, index: int, later: int, sooner: int) -> None:
+    """Let what is put into one stream from now on wait for what is in another now.
+
+    The host is not held up: an event is recorded in `sooner`, and `later` waits for it.
+    """
+    api, doing = driver.api, f"order stream {later:#x} after {sooner:#x} on cuda:{index}"
+    with driver.current(index):
+        flags = int(api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        event = driver.call(api.cuEventCreate, flags, doing=doing)
+        try:
+            driver.call(api.cuEventRecord, event, sooner, doing=doing)
+            driver.call(api.cuStreamWaitEvent, later, event, 0, doing=doing)
+        finally:
+            # The driver keeps the event until the wait is over.
+            driver.call(api.cuEventDestroy, event, doing=doing)

@@ -1,0 +1,20 @@
+"""NVIDIA GPUs: Numba types and lowers, LLVM's NVPTX back end writes PTX, the driver runs it.
+
+The way of a kernel: :mod:`~targets.cuda.compiler` drives :mod:`~targets.cuda.numba_glue` (Numba's
+typing and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its vocabulary,
+:mod:`~targets.cuda.entry` puts an entry around the body, :mod:`~targets.cuda.ptx` links, optimizes
+and writes it, :mod:`~targets.cuda.artifact` holds the result.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.target import Target
+
+__all__ = ["make_target"]
+
+
+def make_target() -> Target:
+    """Make the target; loads neither Numba nor the driver."""
+    from targets.cuda.target import CudaTarget
+
+    return CudaTarget()

@@ -1,0 +1,270 @@
+"""Compiled code on a device: loading it, what it takes there, and launching it.
+
+References
+----------
+CUDA Driver API, sections "Module Management" and "Execution Control".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.errors import CompileError, ResourceLimitError
+from kerneldsl.target import Dim3, Resources
+from targets.cuda.driver import Driver
+from targets.cuda.driver_errors import driver_error, remedy_for
+
+__all__ = ["LoadedFunction", "allow_shared_bytes", "launch", "load", "unload"]
+
+_log = logging.getLogger("kerneldsl.cuda.functions")
+
+_LOG_BYTES = 16384
+#: Bytes of shared memory, static and dynamic, that a block gets without opting in
+#: (CUDA Programming Guide, "Technical Specifications per Compute Capability").
+_DEFAULT_SHARED_BYTES = 48 * 1024
+#: Bytes of parameters that a kernel may have (PTX ISA, "Kernel Function Parameters").
+_MAX_PARAMETER_BYTES = 32764
+
+# CUDA Driver API, cuLaunchKernel: the tags of its `extra` argument.
+_PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class LoadedFunction:
+    """An entry of a module that is loaded on a device.
+
+    Parameters
+    ----------
+    name : str
+        The entry's name.
+    device_index : int
+        Where it is loaded.
+    handle, module : object
+        The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
+    resources : Resources
+        What the driver's assembler gave it.
+    """
+
+    name: str
+    device_index: int
+    handle: Any
+    module: Any
+    resources: Resources
+
+
+def load(
+    driver: Driver, index: int, image: str | bytes, entry_name: str, *, line_info: bool = False
+) -> LoadedFunction:
+    """Load PTX, or a binary, and look up one entry.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    index : int
+        The device.
+    image : str or bytes
+        PTX text, or the bytes of a cubin or fatbin.
+    entry_name : str
+        The entry.
+    line_info : bool
+        Keep source lines when assembling PTX.
+
+    Returns
+    -------
+    LoadedFunction
+
+    Raises
+    ------
+    CompileError
+        The driver's assembler refused the PTX; its log is in the message.
+    DriverError
+        Anything else.
+    """
+    data = image.encode() + b"\0" if isinstance(image, str) else image
+    with driver.current(index):
+        module, info = _load_module(driver, index, data, entry_name, line_info=line_info)
+        function = driver.call(
+            driver.api.cuModuleGetFunction,
+            module,
+            entry_name.encode(),
+            doing=f"find entry {entry_name} in the loaded module",
+        )
+        resources = _resources(driver, function, info)
+    return LoadedFunction(entry_name, index, function, module, resources)
+
+
+def _load_module(
+    driver: Driver, index: int, data: bytes, entry_name: str, *, line_info: bool
+) -> tuple[Any, str]:
+    option = driver.api.CUjit_option
+    info, errors = bytearray(_LOG_BYTES), bytearray(_LOG_BYTES)
+    options: dict[Any, Any] = {
+        option.CU_JIT_INFO_LOG_BUFFER: info,
+        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
+        option.CU_JIT_ERROR_LOG_BUFFER: errors,
+        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
+        option.CU_JIT_LOG_VERBOSE: 1,
+    }
+    if line_info:
+        options[option.CU_JIT_GENERATE_LINE_INFO] = 1
+    status, module = driver.api.cuModuleLoadDataEx(
+        data, len(options), list(options), list(options.values())
+    )
+    info_text = _log_text(info)
+    if info_text:
+        _log.debug("driver's assembler for %s: %s", entry_name, info_text)
+    if not int(status):
+        return module, info_text
+    failure = driver_error(driver.api, status, f"load {entry_name} on cuda:{index}")
+    text = _log_text(errors)
+    if not text:
+        raise failure
+    raise CompileError(
+        f"The driver could not assemble {entry_name} for cuda:{index} ({failure.name})",
+        value=failure.code,
+        limit="The driver is one of CUDA {}.{}".format(*driver.cuda_version),
+        remedy=remedy_for(failure.name),
+        chain=tuple(text.splitlines()),
+    ) from failure
+
+
+def _log_text(buffer: bytearray) -> str:
+    return bytes(buffer).split(b"\0", 1)[0].decode(errors="replace").strip()
+
+
+def _resources(driver: Driver, function: Any, info: str) -> Resources:
+    local_bytes = _attribute(driver, function, "LOCAL_SIZE_BYTES")
+    spills = re.findall(r"(\d+) bytes spill stores", info)
+    return Resources(
+        registers=_attribute(driver, function, "NUM_REGS"),
+        # The log alone knows spills, and it is empty when the driver had the code in its cache.
+        spill_bytes=sum(map(int, spills)) if spills else (None if local_bytes else 0),
+        local_bytes=local_bytes,
+        static_shared_bytes=_attribute(driver, function, "SHARED_SIZE_BYTES"),
+        max_block_threads=_attribute(driver, function, "MAX_THREADS_PER_BLOCK"),
+    )
+
+
+def _attribute(driver: Driver, function: Any, name: str) -> int:
+    which = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+    value = driver.call(
+        driver.api.cuFuncGetAttribute, which, function, doing=f"read {name} of a kernel"
+    )
+    return int(value)
+
+
+def unload(driver: Driver, function: LoadedFunction) -> None:
+    """Unload the module of a function that no launch uses any more."""
+    with driver.current(function.device_index):
+        driver.call(driver.api.cuModuleUnload, function.module, doing=f"unload {function.name}")
+
+
+def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:
+    """Let launches of a function have this much dynamic shared memory a block.
+
+    Does nothing where no opt-in is needed. The caller has checked the device's limit.
+    """
+    if function.resources.static_shared_bytes + dynamic_bytes <= _DEFAULT_SHARED_BYTES:
+        return
+    attribute = driver.api.CUfunction_attribute
+    with driver.current(function.device_index):
+        driver.call(
+            driver.api.cuFuncSetAttribute,
+            function.handle,
+            attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            dynamic_bytes,
+            doing=f"allow {function.name} {dynamic_bytes} bytes of dynamic shared memory",
+        )
+
+
+class _ParameterRoom(threading.local):
+    """Room for the parameters of a thread's launch, with the addresses the driver wants.
+
+    cuLaunchKernel copies the parameters before it returns, so one buffer a thread will do, and the
+    ``extra`` array that points to it is written once.
+    """
+
+    def __init__(self) -> None:
+        self.buffer = ctypes.create_string_buffer(_MAX_PARAMETER_BYTES)
+        self.size = ctypes.c_size_t(0)
+        self.address = ctypes.addressof(self.buffer)
+        self.extra = (ctypes.c_void_p * 5)(
+            _PARAM_BUFFER_POINTER,
+            self.address,
+            _PARAM_BUFFER_SIZE,
+            ctypes.addressof(self.size),
+            _PARAM_END,
+        )
+        self.extra_address = ctypes.addressof(self.extra)
+
+
+_room = _ParameterRoom()
+
+
+def launch(
+    driver: Driver,
+    function: LoadedFunction,
+    grid_dim: Dim3,
+    block_dim: Dim3,
+    parameters: bytes,
+    *,
+    shared_bytes: int,
+    stream: int,
+) -> None:
+    """Start a kernel; the parameters are copied before this returns.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    function : LoadedFunction
+        The kernel.
+    grid_dim, block_dim : tuple of int
+        Blocks of the grid and threads of a block, x first.
+    parameters : bytes
+        All parameters, packed as the entry declares them.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    stream : int
+        The driver's handle.
+
+    Raises
+    ------
+    ResourceLimitError
+        There are more parameters than a kernel can take.
+    DriverError
+        The driver refused the launch, or something that ran before it had failed.
+    """
+    room = _room
+    if len(parameters) > _MAX_PARAMETER_BYTES:
+        raise ResourceLimitError(
+            f"{function.name} takes {len(parameters)} bytes of parameters",
+            value=len(parameters),
+            limit=f"A kernel takes at most {_MAX_PARAMETER_BYTES}",
+            remedy="Pass fewer arguments, or pack them into arrays",
+        )
+    ctypes.memmove(room.address, parameters, len(parameters))
+    room.size.value = len(parameters)
+    with driver.current(function.device_index):
+        status = driver.api.cuLaunchKernel(
+            function.handle,
+            *grid_dim,
+            *block_dim,
+            shared_bytes,
+            stream,
+            0,
+            room.extra_address if parameters else 0,
+        )[0]
+    if int(status):
+        raise driver_error(
+            driver.api,
+            status,
+            f"launch {function.name} with grid {grid_dim}, block {block_dim} and {shared_bytes} "
+            f"bytes of dynamic shared memory on cuda:{function.device_index}",
+        )

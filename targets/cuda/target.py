@@ -1,0 +1,156 @@
+"""The CUDA target: the contract of :mod:`kerneldsl.target`, fulfilled with the CUDA driver."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
+from kerneldsl.target import (
+    Artifact,
+    Buffer,
+    Device,
+    Dim3,
+    Executable,
+    LaunchConfig,
+    Specialization,
+    Target,
+)
+from targets.cuda import memory
+from targets.cuda.architectures import DEFAULT_ARCH
+from targets.cuda.driver import get_driver
+from targets.cuda.fork import fork_guard
+from targets.cuda.mapping import map_extent
+from targets.cuda.streams import stream_handle, wait_stream
+
+__all__ = ["CudaTarget"]
+
+_log = logging.getLogger("kerneldsl.cuda")
+
+
+class CudaTarget(Target):
+    """NVIDIA GPUs.
+
+    Making one costs nothing; the driver is loaded when devices are first asked for.
+    """
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reason: str | None = None
+        self._is_probed = False
+
+    # ---------------------------------------------------------------- devices
+
+    def unavailable_reason(self) -> str | None:
+        """Say why no device can be used, or ``None``; found out once for the process."""
+        if fork_guard.has_forked:
+            return str(fork_guard.error())
+        with self._lock:
+            if not self._is_probed:
+                try:
+                    get_driver()
+                except (TargetUnavailableError, DriverError) as error:
+                    self._reason = str(error)
+                self._is_probed = True
+        return self._reason
+
+    def devices(self) -> tuple[Device, ...]:
+        return () if self.unavailable_reason() is not None else get_driver().devices()
+
+    def device_of_pointer(self, pointer: int) -> Device:
+        """Return the device that an address belongs to.
+
+        Raises
+        ------
+        DriverError
+            The address is not one of CUDA's.
+        """
+        driver = get_driver()
+        index = memory.device_of_pointer(driver, pointer)
+        devices = driver.devices()
+        if not 0 <= index < len(devices):
+            raise DeviceMismatchError(
+                f"address {pointer:#x} belongs to device {index}",
+                value=index,
+                limit=f"kerneldsl sees {len(devices)} devices",
+                remedy="Copy the array to one of them",
+            )
+        return devices[index]
+
+    # ------------------------------------------------------------- compiling
+
+    def compile(self, specialization: Specialization) -> Artifact:
+        from targets.cuda.compiler import compile_kernel
+
+        arch = specialization.arch
+        if arch is None:
+            devices = self.devices()
+            arch = devices[0].arch if devices else DEFAULT_ARCH
+        return compile_kernel(specialization, arch=arch)
+
+    def load(self, artifact: Artifact, device: Device) -> Executable:
+        from targets.cuda.artifact import CudaArtifact
+        from targets.cuda.executable import CudaExecutable
+
+        if not isinstance(artifact, CudaArtifact):
+            raise TypeError(
+                f"the CUDA target loads a CudaArtifact, found {type(artifact).__name__}"
+            )
+        return CudaExecutable(get_driver(), artifact, device)
+
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
+    ) -> LaunchConfig:
+        from targets.cuda.executable import CudaExecutable
+
+        limit = executable.device.limits.max_threads_per_block
+        if isinstance(executable, CudaExecutable):
+            limit = executable.resources.max_block_threads
+        traits = executable.artifact.specialization.traits
+        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+
+    # ---------------------------------------------------------------- memory
+
+    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
+        return memory.CudaBuffer(get_driver(), device, nbytes)
+
+    def copy_from_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        if nbytes:
+            handle = stream_handle(stream)
+            memory.copy_from_host(
+                get_driver(), device.index, destination, source, nbytes, stream=handle
+            )
+
+    def copy_to_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        if nbytes:
+            handle = stream_handle(stream)
+            memory.copy_to_host(
+                get_driver(), device.index, destination, source, nbytes, stream=handle
+            )
+
+    def copy_on_device(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        if nbytes:
+            handle = stream_handle(stream)
+            memory.copy_on_device(
+                get_driver(), device.index, destination, source, nbytes, stream=handle
+            )
+
+    # --------------------------------------------------------------- waiting
+
+    def synchronize(self, device: Device) -> None:
+        get_driver().synchronize(device.index)
+
+    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
+        """Let what is put into `stream` from now on wait for what is in `earlier` now."""
+        later, sooner = stream_handle(stream), stream_handle(earlier)
+        if later != sooner:
+            wait_stream(get_driver(), device.index, later, sooner)
