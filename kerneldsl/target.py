@@ -91,6 +91,9 @@ class Specialization:
         The block, for a target that compiles for one (:meth:`Target.compiles_for_block`).
     arch : str or None
         The architecture, such as ``"sm_90"``; ``None`` for the target's default.
+    ptx_version : str or None
+        Version of the PTX ISA that the caller asks for, such as ``"8.7"``; ``None`` lets the
+        target choose. Targets without PTX do not look at it.
     """
 
     unit: FunctionUnit
@@ -100,6 +103,7 @@ class Specialization:
     mode: LaunchMode = EXPLICIT
     block_dim: Dim3 | None = None
     arch: str | None = None
+    ptx_version: str | None = None
 
     @property
     def layout(self) -> ParameterLayout:
