@@ -1,0 +1,122 @@
+"""A compiled kernel on a described device: it can be launched, and does not run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.target import Device, Executable, LaunchConfig, Resources
+from targets.cuda.architectures import parse_arch
+from targets.cuda.artifact import CudaArtifact
+from targets.cuda.executable import check_resources
+from targets.cuda.streams import stream_handle
+from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
+from targets.null.memory import AddressSpace
+
+__all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
+
+_log = logging.getLogger("kerneldsl.null")
+
+#: The oldest architecture that CUDA 13's ptxas assembles for.
+_OLDEST_ASSEMBLED = 75
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """A launch that a driver would have taken.
+
+    Parameters
+    ----------
+    entry_name : str
+        The kernel's entry.
+    device : Device
+        Where it would have run.
+    config : LaunchConfig
+        Grid, block, extent, stream and dynamic shared memory.
+    parameters : bytes
+        The parameter buffer, without the pointer to the fault record.
+    values : dict
+        The same, by the names of the parameter layout.
+    """
+
+    entry_name: str
+    device: Device
+    config: LaunchConfig
+    parameters: bytes
+    values: Mapping[str, Any]
+
+
+def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
+    """What a kernel takes, where no assembler can say.
+
+    Registers, spills and the stack frame are unknown (``None``); shared memory is what the analysis
+    counted; the largest block is what ``launch_bounds`` promises, else the device's, which is too
+    many for a kernel that needs more registers than 65536 / threads.
+    """
+    specialization = artifact.specialization
+    bounds = specialization.options.launch_bounds
+    limit = device.limits.max_threads_per_block
+    return Resources(
+        registers=None,
+        spill_bytes=None,
+        local_bytes=None,
+        static_shared_bytes=specialization.traits.static_shared_bytes,
+        max_block_threads=min(limit, bounds[0]) if bounds else limit,
+    )
+
+
+class NullExecutable(Executable):
+    """A compiled kernel on a described device.
+
+    Parameters
+    ----------
+    artifact : CudaArtifact
+        The compiled kernel.
+    space : AddressSpace
+        The device's memory.
+    record : callable
+        Takes the record of each launch.
+
+    Attributes
+    ----------
+    resources : Resources
+        From ptxas where it is installed and knows the architecture, else estimated.
+
+    Raises
+    ------
+    CompileError
+        A driver for the device would refuse the PTX.
+    """
+
+    def __init__(
+        self,
+        artifact: CudaArtifact,
+        space: AddressSpace,
+        record: Callable[[LaunchRecord], None],
+    ) -> None:
+        self.artifact = artifact
+        self.device = space.device
+        self._space = space
+        self._record = record
+        check_ptx(artifact.ptx, artifact.entry_name, self.device)
+        self.resources = self._find_resources(artifact)
+
+    def _find_resources(self, artifact: CudaArtifact) -> Resources:
+        if parse_arch(self.device.arch).number >= _OLDEST_ASSEMBLED:
+            try:
+                return artifact.resources()
+            except ToolMissingError as error:
+                _log.debug("resources of %s are estimated: %s", artifact.entry_name, error)
+        return estimate_resources(artifact, self.device)
+
+    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        name, layout = self.artifact.entry_name, self.artifact.specialization.layout
+        check_config(name, config, self.device)
+        check_resources(name, self.resources, self.device, config)
+        stream_handle(config.stream)
+        values = unpack_parameters(name, layout, parameters)
+        check_arrays(layout, values, self._space)
+        self._record(LaunchRecord(name, self.device, config, bytes(parameters), values))

@@ -1,0 +1,225 @@
+"""Memory of a device that does not exist: host bytes behind made-up addresses.
+
+Every access goes through a table of allocations, so that one beyond an allocation, into freed
+memory, or through a host address is an error instead of luck. Addresses are never given out twice
+and lie where a process has no memory of its own. Fresh memory holds the byte 0xCD.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import itertools
+import logging
+import sys
+import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.errors import DriverError
+from kerneldsl.target import Buffer, Device
+
+__all__ = ["ALIGNMENT", "AddressSpace", "NullBuffer"]
+
+_log = logging.getLogger("kerneldsl.null.memory")
+
+#: Every address is a multiple of it, as the CUDA driver's are.
+ALIGNMENT = 256
+_POISON = 0xCD
+#: Address spaces begin above what 47-bit user space can hold, one TiB apart.
+_FIRST_BASE = 1 << 52
+_SPACING = 1 << 40
+_serial = itertools.count()
+
+
+@dataclass
+class _Allocation:
+    address: int
+    nbytes: int
+    #: Made when it is first touched, so that large allocations cost nothing.
+    data: Any = None
+
+    @property
+    def end(self) -> int:
+        return self.address + self.nbytes
+
+    def host_address(self) -> int:
+        if self.data is None:
+            self.data = ctypes.create_string_buffer(self.nbytes)
+            ctypes.memset(self.data, _POISON, self.nbytes)
+        return ctypes.addressof(self.data)
+
+
+class AddressSpace:
+    """The memory of one described device.
+
+    Parameters
+    ----------
+    device : Device
+        Its ``extra["total_memory_bytes"]`` is how much there is; without it there is no limit.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._capacity: int | None = device.extra.get("total_memory_bytes")
+        self._base = _FIRST_BASE + next(_serial) * _SPACING
+        self._next = self._base
+        self._lock = threading.Lock()
+        self._starts: list[int] = []
+        self._live: dict[int, _Allocation] = {}
+        self._freed: deque[tuple[int, int]] = deque(maxlen=4096)
+
+    def __contains__(self, address: int) -> bool:
+        return self._base <= address < self._base + _SPACING
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes that are allocated now."""
+        return sum(a.nbytes for a in self._live.values())
+
+    @property
+    def live_count(self) -> int:
+        """Number of allocations that are live now."""
+        return len(self._live)
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of fresh memory; 0 for no bytes.
+
+        Raises
+        ------
+        DriverError
+            The described device has no room for it.
+        """
+        if nbytes == 0:
+            return 0
+        with self._lock:
+            free = None if self._capacity is None else self._capacity - self.live_bytes
+            if free is not None and nbytes > free:
+                raise _error(
+                    f"Could not allocate {nbytes} bytes on {self.device} ({free} of "
+                    f"{self._capacity} bytes are free)",
+                    2,
+                    "CUDA_ERROR_OUT_OF_MEMORY",
+                    "Free device arrays, or use smaller ones",
+                )
+            address = self._next
+            # At least one alignment's worth of nothing lies between two allocations.
+            self._next += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT
+            self._starts.append(address)
+            self._live[address] = _Allocation(address, nbytes)
+        return address
+
+    def free(self, address: int) -> None:
+        """Give memory back.
+
+        Raises
+        ------
+        DriverError
+            The address is not the start of a live allocation: it was freed before, or never made.
+        """
+        with self._lock:
+            allocation = self._live.pop(address, None)
+            if allocation is not None:
+                self._starts.pop(bisect.bisect_left(self._starts, address))
+                self._freed.append((address, allocation.nbytes))
+                return
+        raise _error(
+            f"Could not free {address:#x} on {self.device}: {self._describe(address)}",
+            1,
+            "CUDA_ERROR_INVALID_VALUE",
+            "Free each allocation once, by its own address",
+        )
+
+    def check(self, address: int, nbytes: int, doing: str) -> None:
+        """Raise `DriverError` unless `nbytes` at `address` lie within one live allocation."""
+        if nbytes:
+            with self._lock:
+                self._find(address, nbytes, doing)
+
+    def read(self, address: int, host: int, nbytes: int) -> None:
+        """Copy device bytes to a host address."""
+        with self._lock:
+            ctypes.memmove(host, self._host(address, nbytes, "copy to the host"), nbytes)
+
+    def write(self, address: int, host: int, nbytes: int) -> None:
+        """Copy bytes of a host address to the device."""
+        with self._lock:
+            ctypes.memmove(self._host(address, nbytes, "copy from the host"), host, nbytes)
+
+    def move(self, destination: int, source: int, nbytes: int) -> None:
+        """Copy within the device; the ranges may overlap."""
+        with self._lock:
+            to = self._host(destination, nbytes, "copy within the device (destination)")
+            come_from = self._host(source, nbytes, "copy within the device (source)")
+            ctypes.memmove(to, come_from, nbytes)
+
+    def _host(self, address: int, nbytes: int, doing: str) -> int:
+        allocation = self._find(address, nbytes, doing)
+        return allocation.host_address() + address - allocation.address
+
+    def _find(self, address: int, nbytes: int, doing: str) -> _Allocation:
+        place = bisect.bisect_right(self._starts, address) - 1
+        if place >= 0:
+            allocation = self._live[self._starts[place]]
+            if address + nbytes <= allocation.end:
+                return allocation
+        raise _error(
+            f"Could not {doing}: {nbytes} bytes at {address:#x} on {self.device} are not "
+            f"allocated; {self._describe(address)}",
+            700,
+            "CUDA_ERROR_ILLEGAL_ADDRESS",
+            None,
+        )
+
+    def _describe(self, address: int) -> str:
+        if address not in self:
+            return "the address belongs to no allocation of this device"
+        place = bisect.bisect_right(self._starts, address) - 1
+        if place >= 0:
+            nearest = self._live[self._starts[place]]
+            offset = address - nearest.address
+            if offset < nearest.nbytes + ALIGNMENT:
+                return f"it is byte {offset} of an allocation of {nearest.nbytes} bytes"
+        for start, nbytes in reversed(self._freed):
+            if start <= address < start + nbytes:
+                return f"it is byte {address - start} of {nbytes} bytes that were freed"
+        return "nothing was ever allocated there"
+
+
+def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
+    return DriverError(
+        what, code=code, name=name, value=code, limit=f"A driver would answer {name}", remedy=remedy
+    )
+
+
+class NullBuffer(Buffer):
+    """Memory of a described device, freed when the object goes.
+
+    Parameters
+    ----------
+    space : AddressSpace
+        Where it is allocated.
+    nbytes : int
+        How much; 0 is allowed and has address 0.
+    """
+
+    def __init__(self, space: AddressSpace, nbytes: int) -> None:
+        self.device = space.device
+        self.nbytes = nbytes
+        self.pointer = space.allocate(nbytes)
+        if self.pointer:
+            weakref.finalize(self, _free_quietly, space, self.pointer).atexit = False
+
+    def __repr__(self) -> str:
+        return f"<NullBuffer {self.nbytes} bytes at {self.pointer:#x} on {self.device}>"
+
+
+def _free_quietly(space: AddressSpace, pointer: int) -> None:
+    if sys.is_finalizing():
+        return
+    try:
+        space.free(pointer)
+    except DriverError as error:  # freed by hand before; a finalizer has nobody to tell
+        _log.warning("%s", error)

@@ -1,0 +1,209 @@
+"""The null target: the contract of :mod:`kerneldsl.target`, fulfilled without hardware."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import DeviceMismatchError
+from kerneldsl.target import (
+    Artifact,
+    Buffer,
+    Device,
+    Dim3,
+    Executable,
+    LaunchConfig,
+    Specialization,
+    Target,
+)
+from targets.cuda.mapping import map_extent
+from targets.cuda.streams import stream_handle
+from targets.null.memory import AddressSpace, NullBuffer
+
+if TYPE_CHECKING:
+    from targets.null.executable import LaunchRecord
+
+__all__ = ["NullTarget"]
+
+_OPERATIONS = (
+    "compile",
+    "load",
+    "launch",
+    "allocate",
+    "copy_from_host",
+    "copy_to_host",
+    "copy_on_device",
+    "synchronize",
+)
+
+
+class NullTarget(Target):
+    """Described devices, on which kernels are loaded and launched and do not run.
+
+    Parameters
+    ----------
+    *devices : Device
+        What there is at the start.
+
+    Attributes
+    ----------
+    launches : list of LaunchRecord
+        Every launch that a driver would have taken, oldest first.
+    """
+
+    name = "null"
+
+    def __init__(self, *devices: Device) -> None:
+        self._lock = threading.Lock()
+        self._devices: tuple[Device, ...] = ()
+        self._spaces: dict[Device, AddressSpace] = {}
+        self._failures: defaultdict[str, deque[BaseException]] = defaultdict(deque)
+        self.launches: list[LaunchRecord] = []
+        self.set_devices(*devices)
+
+    # ------------------------------------------------- describing and observing
+
+    def set_devices(self, *devices: Device) -> None:
+        """Have these devices from now on, numbered in their order.
+
+        Memory and kernels of the devices before stay usable by those who hold them.
+        """
+        if not devices:
+            raise ValueError("the null target needs at least one device")
+        self._devices = tuple(
+            replace(device, target=self.name, index=index) for index, device in enumerate(devices)
+        )
+
+    def fail_next(self, operation: str, error: BaseException) -> None:
+        """Let the next call of an operation raise an error, once.
+
+        Parameters
+        ----------
+        operation : str
+            ``"compile"``, ``"load"``, ``"launch"``, ``"allocate"``, ``"copy_from_host"``,
+            ``"copy_to_host"``, ``"copy_on_device"`` or ``"synchronize"``.
+        error : BaseException
+            What it raises. Several errors are raised by the calls that follow, in their order.
+        """
+        if operation not in _OPERATIONS:
+            raise ValueError(f"unknown operation {operation!r}; there are {', '.join(_OPERATIONS)}")
+        with self._lock:
+            self._failures[operation].append(error)
+
+    def reset(self) -> None:
+        """Forget recorded launches and planned failures."""
+        with self._lock:
+            self.launches.clear()
+            self._failures.clear()
+
+    def memory_of(self, device: Device) -> AddressSpace:
+        """The memory of a device, to look at."""
+        with self._lock:
+            return self._spaces.setdefault(device, AddressSpace(device))
+
+    def _begin(self, operation: str) -> None:
+        with self._lock:
+            planned = self._failures.get(operation)
+            error = planned.popleft() if planned else None
+        if error is not None:
+            raise error
+
+    # ---------------------------------------------------------------- contract
+
+    def unavailable_reason(self) -> str | None:
+        """Always ``None``: what does not exist cannot be missing."""
+        return None
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def device_of_pointer(self, pointer: int) -> Device:
+        """Return the device that an address belongs to.
+
+        Raises
+        ------
+        DeviceMismatchError
+            The address belongs to none of the devices described now.
+        """
+        for device in self._devices:
+            if pointer in self.memory_of(device):
+                return device
+        raise DeviceMismatchError(
+            f"address {pointer:#x} belongs to no device of the null target",
+            value=pointer,
+            limit=", ".join(str(device) for device in self._devices),
+        )
+
+    def compile(self, specialization: Specialization) -> Artifact:
+        from targets.cuda.compiler import compile_kernel
+
+        self._begin("compile")
+        arch = specialization.arch or self._devices[0].arch
+        return compile_kernel(specialization, arch=arch)
+
+    def load(self, artifact: Artifact, device: Device) -> Executable:
+        from targets.cuda.artifact import CudaArtifact
+        from targets.null.executable import NullExecutable
+
+        self._begin("load")
+        if not isinstance(artifact, CudaArtifact):
+            raise TypeError(
+                f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
+            )
+        return NullExecutable(artifact, self.memory_of(device), self.record_launch)
+
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
+    ) -> LaunchConfig:
+        from targets.null.executable import NullExecutable
+
+        limit = executable.device.limits.max_threads_per_block
+        if isinstance(executable, NullExecutable):
+            limit = executable.resources.max_block_threads
+        traits = executable.artifact.specialization.traits
+        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+
+    def record_launch(self, record: LaunchRecord) -> None:
+        """Write down a launch, unless it is to fail."""
+        self._begin("launch")
+        with self._lock:
+            self.launches.append(record)
+
+    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
+        self._begin("allocate")
+        stream_handle(stream)
+        return NullBuffer(self.memory_of(device), nbytes)
+
+    def copy_from_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        self._begin("copy_from_host")
+        stream_handle(stream)
+        if nbytes:
+            self.memory_of(device).write(destination, source, nbytes)
+
+    def copy_to_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        self._begin("copy_to_host")
+        stream_handle(stream)
+        if nbytes:
+            self.memory_of(device).read(source, destination, nbytes)
+
+    def copy_on_device(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        self._begin("copy_on_device")
+        stream_handle(stream)
+        if nbytes:
+            self.memory_of(device).move(destination, source, nbytes)
+
+    def synchronize(self, device: Device) -> None:
+        self._begin("synchronize")
+
+    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
+        """Check both streams; nothing runs, so nothing waits."""
+        stream_handle(stream)
+        stream_handle(earlier)
