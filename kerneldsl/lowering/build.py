@@ -1,0 +1,66 @@
+"""Make a Python function of an AST, so that Numba can compile it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from kerneldsl.lowering.trees import copy_tree
+
+__all__ = ["build_function"]
+
+
+def build_function(
+    tree: ast.FunctionDef, name: str, namespace: Mapping[str, Any], filename: str
+) -> types.FunctionType:
+    """Compile a function's AST.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        The function. It is not changed; nodes without a place take their parent's.
+    name : str
+        What the function is called.
+    namespace : mapping
+        Everything its outside names are bound to. It becomes the function's globals.
+    filename : str
+        The user's file: Numba reports errors and debug information with it and with the lines of
+        the nodes.
+
+    Returns
+    -------
+    function
+        A plain Python function. Defining it runs none of the user's code.
+    """
+    definition = _without_places_beyond_lines(tree)
+    definition.name = name
+    module = ast.fix_missing_locations(ast.Module([definition], []))
+    code = compile(module, filename, "exec", dont_inherit=True)
+    scope = {"__name__": name, "__builtins__": builtins, **namespace}
+    exec(code, scope)  # runs one def statement
+    function = scope.pop(name)
+    assert isinstance(function, types.FunctionType)
+    if name in namespace:
+        scope[name] = namespace[name]
+    return function
+
+
+def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """A copy whose nodes do not end before they begin, which ``compile`` refuses.
+
+    A pass that puts a user's expression into a new one may leave such nodes, for instance where
+    code of two files meets.
+    """
+    copied = copy_tree(tree)
+    for node in ast.walk(copied):
+        line, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if line is None or end is None:
+            continue
+        start_column = getattr(node, "col_offset", 0)
+        end_column = getattr(node, "end_col_offset", None) or 0
+        if end < line or (end == line and end_column < start_column):
+            node.__dict__.update(end_lineno=line, end_col_offset=start_column)
+    return copied

@@ -1,0 +1,61 @@
+"""Remove ``assert`` and ``raise``, which act in debug mode alone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from kerneldsl.lowering.trees import copy_tree
+
+__all__ = ["DropExceptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class DropExceptions:
+    """Remove ``assert`` and ``raise`` statements.
+
+    An ``if`` whose branches hold nothing any more is removed as well, unless its test has a call,
+    which may do something.
+    """
+
+    def __call__(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """Return the function without them."""
+        result = copy_tree(tree)
+        _Dropper().visit(result)
+        result.body = result.body or [_pass_at(tree)]
+        return result
+
+
+class _Dropper(ast.NodeTransformer):
+    def visit_Assert(self, node: ast.Assert) -> None:
+        return None
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        return None
+
+    def visit_If(self, node: ast.If) -> ast.stmt | None:
+        had_pass_alone = _is_empty(node.body) and _is_empty(node.orelse)
+        self.generic_visit(node)
+        has_call = any(isinstance(n, ast.Call) for n in ast.walk(node.test))
+        if _is_empty(node.body) and _is_empty(node.orelse) and not has_call and not had_pass_alone:
+            return None
+        node.body = node.body or [_pass_at(node)]
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        self.generic_visit(node)
+        node.body = node.body or [_pass_at(node)]
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.stmt:
+        self.generic_visit(node)
+        node.body = node.body or [_pass_at(node)]
+        return node
+
+
+def _is_empty(body: list[ast.stmt]) -> bool:
+    return all(isinstance(statement, ast.Pass) for statement in body)
+
+
+def _pass_at(node: ast.stmt) -> ast.stmt:
+    return ast.copy_location(ast.Pass(), node)
