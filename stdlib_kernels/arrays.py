@@ -1,0 +1,227 @@
+"""What every library function does with its arrays: check, bring to a device, allocate, return.
+
+A function takes NumPy arrays or device arrays and returns the same kind. NumPy arrays are used
+where they are on a target whose memory is the host's; for another target they are copied there
+once, so that a function of several kernels does not copy at each launch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from stdlib_kernels.copying import copy_elements
+
+__all__ = [
+    "Array",
+    "accumulator_dtype",
+    "allocate",
+    "check_array",
+    "check_out",
+    "check_same_kind",
+    "contiguous_1d",
+    "destination",
+    "finish",
+    "on_device",
+    "to_like",
+]
+
+#: What the functions of the library take.
+Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
+
+_NUMERIC = frozenset(
+    ["bool", "complex64", "complex128", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
+def check_array(
+    name: str,
+    value: Any,
+    *,
+    kinds: str = "biufc",
+    dtypes: tuple[str, ...] | None = None,
+    ndim: int | None = None,
+) -> None:
+    """Refuse what is no array, or one of another dtype or rank.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        The argument.
+    kinds : str
+        Characters of NumPy's dtype kinds that are taken.
+    dtypes : tuple of str, optional
+        Names of the dtypes that are taken, instead of `kinds`.
+    ndim : int, optional
+        The rank; any by default.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Naming the parameter, what it is and what it must be.
+    """
+    if not isinstance(value, (np.ndarray, kd.DeviceArray)):
+        raise ArgumentTypeError(
+            f"{name} is a {type(value).__qualname__}",
+            value=value,
+            limit="Library functions take NumPy arrays and device arrays",
+            remedy="Make one with np.asarray(…), or take another library's array over with "
+            "kd.as_array(…)",
+        )
+    dtype = value.dtype
+    taken = dtype.name in dtypes if dtypes else dtype.kind in kinds and dtype.name in _NUMERIC
+    if not (taken and dtype.isnative):
+        wanted = dtypes or tuple(sorted(n for n in _NUMERIC if np.dtype(n).kind in kinds))
+        raise ArgumentTypeError(
+            f"{name} has the dtype {dtype}",
+            value=dtype,
+            limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
+            remedy=f"Convert it, with {name}.astype(np.{wanted[-1]}) for instance",
+        )
+    if ndim is not None and value.ndim != ndim:
+        raise ArgumentTypeError(
+            f"{name} has {value.ndim} dimensions",
+            value=tuple(value.shape),
+            limit=f"It must have {ndim}",
+            remedy="Reshape it",
+        )
+
+
+def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:
+    """Refuse a NumPy array and a device array together.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where the two are not of one kind.
+    """
+    if isinstance(value, kd.DeviceArray) != isinstance(other, kd.DeviceArray):
+        raise ArgumentTypeError(
+            f"{name} is a {type(value).__name__}, and {other_name} a {type(other).__name__}",
+            value=(value, other),
+            limit="Either all arrays of a library function are NumPy's, or all are device arrays",
+            remedy="Use kd.to_device(…) or .copy_to_host()",
+        )
+
+
+def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse an `out` that cannot hold a result; ``None`` is fine.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is not of the kind of `like`, or of another dtype.
+    ArgumentValueError
+        Where it has another shape.
+    ReadOnlyArrayError
+        Where it cannot be written.
+    """
+    if out is None:
+        return
+    check_array("out", out, dtypes=(dtype.name,))
+    check_same_kind("out", out, "the input", like)
+    if tuple(out.shape) != shape:
+        raise ArgumentValueError(
+            f"out has the shape {tuple(out.shape)}",
+            value=tuple(out.shape),
+            limit=f"The result has the shape {shape}",
+            remedy="Leave out away, or make one of that shape",
+        )
+    read_only = out.is_read_only if isinstance(out, kd.DeviceArray) else not out.flags.writeable
+    if read_only:
+        raise ReadOnlyArrayError("out is a read-only array", value=out, remedy="Pass a copy of it")
+
+
+def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which NumPy adds up elements: at least 64 bits for integers."""
+    if dtype.kind in "bi":
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
+
+
+def on_device(array: Array) -> Array:
+    """Return the array itself where kernels can reach it, else a copy on the current device."""
+    if isinstance(array, kd.DeviceArray) or kd.current_target() == "cpu":
+        return array
+    return kd.to_device(array)
+
+
+def contiguous_1d(array: Array) -> Array:
+    """Return all elements in C order as a one-dimensional array: a view where one is possible."""
+    if array.ndim == 1:
+        return array
+    if isinstance(array, np.ndarray):
+        return np.ascontiguousarray(array).reshape(-1)
+    if array.layout != "C":
+        copy = kd.empty(array.shape, array.dtype, device=array.device)
+        copy_elements(array, copy)
+        array = copy
+    return array.reshape(-1)
+
+
+def allocate(
+    like: Array, shape: tuple[int, ...], dtype: np.dtype[Any], *, zero: bool = False
+) -> Array:
+    """Make an array of the kind of `like` and on its device."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(shape, dtype) if zero else np.empty(shape, dtype)
+    make = kd.zeros if zero else kd.empty
+    return make(shape, dtype, device=like.device)
+
+
+def destination(
+    source: Array, shape: tuple[int, ...], dtype: np.dtype[Any], out: Array | None, *inputs: Array
+) -> Array:
+    """Return `out` where kernels can write to it directly, else a new array beside `source`.
+
+    That is where it is of the kind of `source`, and shares no memory with an input.
+    """
+    reachable = isinstance(out, kd.DeviceArray) == isinstance(source, kd.DeviceArray)
+    if out is None or not reachable or any(_may_overlap(out, a) for a in (source, *inputs)):
+        return allocate(source, shape, dtype)
+    return out
+
+
+def to_like(like: Array, array: np.ndarray[Any, Any]) -> Array:
+    """Return a NumPy array's elements as an array of the kind of `like`, on its device."""
+    return array if isinstance(like, np.ndarray) else kd.to_device(array, device=like.device)
+
+
+def finish(result: Array, *, like: Array, out: Array | None) -> Any:
+    """Return a result as the caller wants it: in `out`, or as an array of the kind of `like`.
+
+    A result of rank 0 becomes a NumPy scalar where `like` is a NumPy array.
+    """
+    if out is None:
+        host = isinstance(like, np.ndarray)
+        found = result.copy_to_host() if host and isinstance(result, kd.DeviceArray) else result
+        return found[()] if host and found.ndim == 0 else found
+    if result is not out:
+        if isinstance(out, np.ndarray):
+            out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
+        else:
+            copy_elements(result, out)
+    return out
+
+
+def _may_overlap(left: Array, right: Array) -> bool:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return bool(np.may_share_memory(left, right))
+    if isinstance(left, kd.DeviceArray) and isinstance(right, kd.DeviceArray):
+        low_left, high_left = _bounds(left)
+        low_right, high_right = _bounds(right)
+        return low_left < high_right and low_right < high_left
+    return False
+
+
+def _bounds(array: kd.DeviceArray) -> tuple[int, int]:
+    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n > 0]
+    low = array.pointer + sum(s for s in steps if s < 0)
+    high = array.pointer + sum(s for s in steps if s > 0) + array.itemsize
+    return (low, low) if array.size == 0 else (low, high)

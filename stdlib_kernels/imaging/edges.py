@@ -1,0 +1,92 @@
+"""The strength of edges, by Sobel's operator.
+
+References
+----------
+R. O. Duda and P. E. Hart, "Pattern Classification and Scene Analysis", 1973, pages 271-272, where
+Sobel's 3×3 operator was first published.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+
+__all__ = ["sobel"]
+
+
+@cache
+def gradient_magnitude(dtype: type[np.generic]) -> Any:
+    """Make the kernel that computes in one dtype: ``(image[h, w], out[h, w])``."""
+
+    @kd.kernel
+    def gradient_magnitude(image, out):
+        i, j = kd.grid(2)
+        if i < image.shape[0] and j < image.shape[1]:
+            above = max(i - 1, 0)
+            below = min(i + 1, image.shape[0] - 1)
+            left = max(j - 1, 0)
+            right = min(j + 1, image.shape[1] - 1)
+            north_west = dtype(image[above, left])
+            north = dtype(image[above, j])
+            north_east = dtype(image[above, right])
+            west = dtype(image[i, left])
+            east = dtype(image[i, right])
+            south_west = dtype(image[below, left])
+            south = dtype(image[below, j])
+            south_east = dtype(image[below, right])
+            down = (south_west - north_west) + (south_east - north_east)
+            down += (south - north) + (south - north)
+            across = (north_east - north_west) + (south_east - south_west)
+            across += (east - west) + (east - west)
+            out[i, j] = math.sqrt(down * down + across * across)
+
+    return gradient_magnitude
+
+
+def sobel(image: Array, *, out: Array | None = None) -> Any:
+    """Measure how steeply a grey image changes at each pixel.
+
+    Parameters
+    ----------
+    image : array of shape (h, w)
+        Of any layout; uint8, float32 or float64.
+    out : array of shape (h, w), optional
+        Where the result goes, of the result's dtype and of `image`'s kind.
+
+    Returns
+    -------
+    array of shape (h, w)
+        The length of the gradient, eight times the change from pixel to pixel: float64 for a
+        float64 image, else float32; `out`, where it is given. The image is continued beyond its
+        edges by its mirror image.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `image` is no grey image, or `out` does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.sobel : one component of the gradient, with the same scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import sobel
+    >>> sobel(np.array([[0, 0, 9, 9]] * 3, np.uint8))[1].tolist()
+    [0.0, 36.0, 36.0, 0.0]
+    """
+    check_array("image", image, dtypes=("uint8", "float32", "float64"), ndim=2)
+    dtype = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
+    height, width = image.shape
+    check_out(out, like=image, shape=(height, width), dtype=dtype)
+    source = on_device(image)
+    result = destination(source, (height, width), dtype, out)
+    gradient_magnitude(dtype.type).forall(height, width)(source, result)
+    return finish(result, like=image, out=out)

@@ -1,0 +1,72 @@
+"""Grey values of a colour image.
+
+References
+----------
+Recommendation ITU-R BT.601-7, section 2.5.1: luma is 0.299 R + 0.587 G + 0.114 B.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError
+from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+
+__all__ = ["grey"]
+
+
+@kd.kernel
+def luma(image, out):
+    """Thousandths of R, G and B add up in integers, so every target rounds alike."""
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        red = np.int32(image[i, j, 0])
+        green = np.int32(image[i, j, 1])
+        blue = np.int32(image[i, j, 2])
+        out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
+
+
+def grey(image: Array, *, out: Array | None = None) -> Any:
+    """Convert a colour image to grey.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (h, w, 3) or (h, w, 4)
+        Red, green, blue and, ignored, alpha.
+    out : uint8 array of shape (h, w), optional
+        Where the result goes, of `image`'s kind.
+
+    Returns
+    -------
+    uint8 array of shape (h, w)
+        The luma, rounded half up; `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `image` is no colour image of bytes, or `out` does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import grey
+    >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
+    [[255, 76]]
+    """
+    check_array("image", image, dtypes=("uint8",), ndim=3)
+    if image.shape[2] not in (3, 4):
+        raise ArgumentTypeError(
+            f"image has {image.shape[2]} channels",
+            value=tuple(image.shape),
+            limit="A colour image has 3 (red, green, blue) or 4 (and alpha) along its last axis",
+            remedy="Move the channels to the last axis, or leave a grey image as it is",
+        )
+    height, width = image.shape[:2]
+    check_out(out, like=image, shape=(height, width), dtype=np.dtype(np.uint8))
+    source = on_device(image)
+    result = destination(source, (height, width), np.dtype(np.uint8), out)
+    luma.forall(height, width)(source, result)
+    return finish(result, like=image, out=out)

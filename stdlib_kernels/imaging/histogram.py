@@ -1,0 +1,180 @@
+"""Histogram and histogram equalization of a grey image.
+
+Each block counts into a histogram of its own in shared memory, where atomics are cheap, and adds
+it to the common one in global memory at the end.
+
+References
+----------
+Victor Podlozhnyuk, "Histogram calculation in CUDA", NVIDIA, 2007: one histogram a block.
+R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.3:
+histogram equalization.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_array,
+    check_out,
+    contiguous_1d,
+    destination,
+    finish,
+    on_device,
+)
+
+__all__ = ["equalize", "histogram"]
+
+#: Grey values, and threads of a block: each thread looks after one counter.
+LEVELS = 256
+#: Pixels that a thread counts before a further block is worth its cost.
+ITEMS = 16
+#: Largest number of blocks.
+MAX_BLOCKS = 1024
+
+
+@kd.kernel
+def count_levels(pixels, counts):
+    """Add the pixels' histogram to `counts`: ``(uint8[n], int64[256])``."""
+    block_counts = kd.shared.array(LEVELS, kd.int32)
+    t = kd.threadIdx.x
+    block_counts[t] = 0
+    kd.syncthreads()
+    for i in range(kd.grid(1), pixels.size, kd.gridsize(1)):
+        kd.atomic.add(block_counts, pixels[i], 1)
+    kd.syncthreads()
+    kd.atomic.add(counts, t, block_counts[t])
+
+
+@kd.kernel
+def equalizing_table(counts, table):
+    """Make the table of new grey values: ``(int64[256], uint8[256])``, one block of 256.
+
+    The cumulative histogram is stretched so that the darkest level that occurs becomes 0 and the
+    brightest 255.
+    """
+    below = kd.shared.array(LEVELS, kd.int64)
+    first = kd.shared.array(1, kd.int64)
+    t = kd.threadIdx.x
+    below[t] = counts[t]
+    if t == 0:
+        first[0] = LEVELS
+    kd.syncthreads()
+    if counts[t] > 0:
+        kd.atomic.min(first, 0, t)
+    distance = 1
+    while distance < LEVELS:
+        added = kd.int64(0)
+        if t >= distance:
+            added = below[t - distance]
+        kd.syncthreads()
+        below[t] += added
+        kd.syncthreads()
+        distance *= 2
+    darkest = counts[first[0]]
+    rest = below[LEVELS - 1] - darkest
+    value = t
+    if rest > 0:
+        value = (max(below[t] - darkest, 0) * (LEVELS - 1) + rest // 2) // rest
+    table[t] = value
+
+
+@kd.kernel
+def look_up(image, table, out):
+    """Replace each grey value: ``(uint8[h, w], uint8[256], uint8[h, w])``."""
+    i, j = kd.grid(2)
+    if i < image.shape[0] and j < image.shape[1]:
+        out[i, j] = table[image[i, j]]
+
+
+def _histogram(pixels: Array) -> Any:
+    """Count on the device where the pixels are."""
+    counts = allocate(pixels, (LEVELS,), np.dtype(np.int64), zero=True)
+    if pixels.size > 0:
+        blocks = min(MAX_BLOCKS, -(-pixels.size // (LEVELS * ITEMS)))
+        count_levels[blocks, LEVELS](pixels, counts)
+    return counts
+
+
+def histogram(image: Array, *, out: Array | None = None) -> Any:
+    """Count how often each grey value occurs.
+
+    Parameters
+    ----------
+    image : uint8 array
+        Of any rank and layout.
+    out : int64 array of shape (256,), optional
+        Where the counts go, of `image`'s kind.
+
+    Returns
+    -------
+    int64 array of shape (256,)
+        Of `image`'s kind; `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `image` is no array of bytes, or `out` does not fit.
+
+    See Also
+    --------
+    numpy.bincount : with ``minlength=256`` gives the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import histogram
+    >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
+    [1, 1, 2, 0]
+    """
+    check_array("image", image, dtypes=("uint8",))
+    check_out(out, like=image, shape=(LEVELS,), dtype=np.dtype(np.int64))
+    counts = _histogram(on_device(contiguous_1d(image)))
+    return finish(counts, like=image, out=out)
+
+
+def equalize(image: Array, *, out: Array | None = None) -> Any:
+    """Spread the grey values so that their cumulative histogram becomes a straight line.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (h, w)
+        Of any layout.
+    out : uint8 array of shape (h, w), optional
+        Where the result goes, of `image`'s kind.
+
+    Returns
+    -------
+    uint8 array of shape (h, w)
+        A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, halves up, where c is
+        the cumulative histogram, c_min its first value above 0 and n the number of pixels; an image
+        of one grey value stays as it is. `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `image` is no grey image of bytes, or `out` does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import equalize
+    >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
+    [[0, 170], [170, 255]]
+    """
+    check_array("image", image, dtypes=("uint8",), ndim=2)
+    height, width = image.shape
+    check_out(out, like=image, shape=(height, width), dtype=np.dtype(np.uint8))
+    source = on_device(image)
+    result = destination(source, (height, width), np.dtype(np.uint8), out)
+    if height and width:
+        counts = _histogram(contiguous_1d(source))
+        table = allocate(source, (LEVELS,), np.dtype(np.uint8))
+        equalizing_table[1, LEVELS](counts, table)
+        look_up.forall(height, width)(source, table, result)
+    return finish(result, like=image, out=out)

@@ -1,0 +1,95 @@
+"""The transpose of a matrix, through a tile in shared memory.
+
+Rows are read and rows are written, so both global accesses are coalesced; the tile is turned round
+in shared memory, whose rows are one element longer than the tile so that a column's elements lie
+in different banks.
+
+References
+----------
+Greg Ruetsch and Paulius Micikevicius, "Optimizing Matrix Transpose in CUDA", NVIDIA, 2009.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+
+__all__ = ["transpose"]
+
+#: Rows and columns of a tile.
+TILE = 32
+#: Rows that the threads of a block move at once.
+ROWS = 8
+
+
+@cache
+def transpose_tiles(dtype: type[np.generic]) -> Any:
+    """Make the kernel for one dtype: ``(source[m, n], out[n, m], tiles_across)``.
+
+    The grid has one dimension, because the other two are limited to 65535 blocks.
+    """
+
+    @kd.kernel
+    def transpose_tiles(source, out, tiles_across):
+        tile = kd.shared.array((TILE, TILE + 1), dtype)
+        tx = kd.threadIdx.x
+        ty = kd.threadIdx.y
+        row = kd.blockIdx.x // tiles_across * TILE
+        column = kd.blockIdx.x % tiles_across * TILE
+        for k in range(0, TILE, ROWS):
+            if row + ty + k < source.shape[0] and column + tx < source.shape[1]:
+                tile[ty + k, tx] = source[row + ty + k, column + tx]
+        kd.syncthreads()
+        for k in range(0, TILE, ROWS):
+            if column + ty + k < out.shape[0] and row + tx < out.shape[1]:
+                out[column + ty + k, row + tx] = tile[tx, ty + k]
+
+    return transpose_tiles
+
+
+def transpose(a: Array, *, out: Array | None = None) -> Any:
+    """Transpose a matrix into new memory.
+
+    Parameters
+    ----------
+    a : ndarray or device array of shape (m, n)
+        Of any layout; bool, integer, float or complex.
+    out : array of shape (n, m), optional
+        Where the result goes, of `a`'s dtype and kind; it must not overlap `a`.
+
+    Returns
+    -------
+    array of shape (n, m)
+        Of `a`'s dtype and kind, C-contiguous; `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `a` is no matrix, or `out` does not fit.
+
+    See Also
+    --------
+    numpy.transpose : gives a view instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.linalg import transpose
+    >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+    [[1, 4], [2, 5], [3, 6]]
+    """
+    check_array("a", a, kinds="biufc", ndim=2)
+    rows, columns = a.shape
+    check_out(out, like=a, shape=(columns, rows), dtype=a.dtype)
+    source = on_device(a)
+    result = destination(source, (columns, rows), a.dtype, out)
+    if rows and columns:
+        across = -(-columns // TILE)
+        grid = across * -(-rows // TILE)
+        transpose_tiles(a.dtype.type)[grid, (TILE, ROWS)](source, result, across)
+    return finish(result, like=a, out=out)

@@ -1,0 +1,7 @@
+"""Reductions: many elements to one."""
+
+from __future__ import annotations
+
+from stdlib_kernels.reduce.sum import sum
+
+__all__ = ["sum"]

@@ -1,0 +1,7 @@
+"""Scans: each element becomes the sum of all up to it."""
+
+from __future__ import annotations
+
+from stdlib_kernels.scan.cumsum import cumsum
+
+__all__ = ["cumsum"]
