@@ -1,0 +1,326 @@
+"""Which architectures and PTX ISA versions can be compiled for, and which fit together.
+
+LLVM's wheel is built with assertions: it ends the process when it is asked for a pair it does not
+know. So every pair is checked here, before LLVM sees it.
+
+References
+----------
+PTX ISA 9.0, section "Release Notes" (which PTX version came with which CUDA release and driver, and
+which introduced each target); the minimum of each architecture is LLVM 22's, asked of
+``llvmlite`` 0.50 in child processes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kerneldsl.errors import ArgumentValueError
+
+__all__ = [
+    "ARCHITECTURES",
+    "DEFAULT_ARCH",
+    "PTX_RELEASES",
+    "Architecture",
+    "PtxRelease",
+    "PtxVersion",
+    "choose_ptx_version",
+    "parse_arch",
+    "parse_ptx_version",
+    "ptx_version_for_driver",
+]
+
+#: A PTX ISA version as (major, minor).
+PtxVersion = tuple[int, int]
+
+#: What is compiled for when neither the caller nor a device names an architecture.
+DEFAULT_ARCH = "sm_75"
+
+#: Below PTX 6.0 there is no ``bar.warp.sync``, which the language needs.
+_LANGUAGE_MINIMUM: PtxVersion = (6, 0)
+
+#: The oldest version worth choosing by itself: CUDA 11's, which every supported driver takes.
+_PREFERRED: PtxVersion = (7, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One target architecture.
+
+    Parameters
+    ----------
+    name : str
+        As LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
+    minimum_ptx : tuple of int
+        The first PTX ISA version that knows it.
+    max_static_shared_bytes : int
+        Bytes of static shared memory that ptxas grants a block.
+    max_threads_per_block : int
+        Threads of a block.
+    max_registers_per_thread : int
+        Registers a thread may use.
+    """
+
+    name: str
+    minimum_ptx: PtxVersion
+    max_static_shared_bytes: int = 48 * 1024
+    max_threads_per_block: int = 1024
+    max_registers_per_thread: int = 255
+
+    @property
+    def number(self) -> int:
+        """The compute capability as one number: 90 for ``sm_90a``."""
+        return int(self.name[3:].rstrip("af"))
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Major and minor."""
+        return divmod(self.number, 10)
+
+    @property
+    def suffix(self) -> str:
+        """``"a"`` for code that runs on this architecture alone, ``"f"`` for its family."""
+        return self.name[-1] if self.name[-1] in "af" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRelease:
+    """Where a PTX ISA version came from.
+
+    Parameters
+    ----------
+    ptx : tuple of int
+        The version.
+    cuda : tuple of int
+        The first CUDA release with it.
+    driver : int
+        The first driver branch that takes it.
+    """
+
+    ptx: PtxVersion
+    cuda: tuple[int, int]
+    driver: int
+
+
+#: The versions that LLVM 22 writes, oldest first.
+PTX_RELEASES: tuple[PtxRelease, ...] = (
+    PtxRelease((6, 0), (9, 0), 384),
+    PtxRelease((6, 1), (9, 1), 387),
+    PtxRelease((6, 2), (9, 2), 396),
+    PtxRelease((6, 3), (10, 0), 400),
+    PtxRelease((6, 4), (10, 1), 418),
+    PtxRelease((6, 5), (10, 2), 440),
+    PtxRelease((7, 0), (11, 0), 445),
+    PtxRelease((7, 1), (11, 1), 455),
+    PtxRelease((7, 2), (11, 2), 460),
+    PtxRelease((7, 3), (11, 3), 465),
+    PtxRelease((7, 4), (11, 4), 470),
+    PtxRelease((7, 5), (11, 5), 495),
+    PtxRelease((7, 6), (11, 6), 510),
+    PtxRelease((7, 7), (11, 7), 515),
+    PtxRelease((7, 8), (11, 8), 520),
+    PtxRelease((8, 0), (12, 0), 525),
+    PtxRelease((8, 1), (12, 1), 530),
+    PtxRelease((8, 2), (12, 2), 535),
+    PtxRelease((8, 3), (12, 3), 545),
+    PtxRelease((8, 4), (12, 4), 550),
+    PtxRelease((8, 5), (12, 5), 555),
+    PtxRelease((8, 6), (12, 7), 565),
+    PtxRelease((8, 7), (12, 8), 570),
+    PtxRelease((8, 8), (12, 9), 575),
+    PtxRelease((9, 0), (13, 0), 580),
+)
+
+_MINIMUM_PTX: dict[str, PtxVersion] = {
+    "sm_60": (5, 0),
+    "sm_61": (5, 0),
+    "sm_62": (5, 0),
+    "sm_70": (6, 0),
+    "sm_72": (6, 1),
+    "sm_75": (6, 3),
+    "sm_80": (7, 0),
+    "sm_86": (7, 1),
+    "sm_87": (7, 4),
+    "sm_88": (9, 0),
+    "sm_89": (7, 8),
+    "sm_90": (7, 8),
+    "sm_90a": (8, 0),
+    "sm_100": (8, 6),
+    "sm_100a": (8, 6),
+    "sm_100f": (8, 8),
+    "sm_101": (8, 6),
+    "sm_101a": (8, 6),
+    "sm_101f": (8, 8),
+    "sm_103": (8, 8),
+    "sm_103a": (8, 8),
+    "sm_103f": (8, 8),
+    "sm_110": (9, 0),
+    "sm_110a": (9, 0),
+    "sm_110f": (9, 0),
+    "sm_120": (8, 7),
+    "sm_120a": (8, 7),
+    "sm_120f": (8, 8),
+    "sm_121": (8, 8),
+    "sm_121a": (8, 8),
+    "sm_121f": (8, 8),
+}
+
+#: Every architecture by name, oldest first.
+ARCHITECTURES: dict[str, Architecture] = {
+    name: Architecture(name, minimum) for name, minimum in _MINIMUM_PTX.items()
+}
+
+_KNOWN_VERSIONS = frozenset(r.ptx for r in PTX_RELEASES)
+
+
+def parse_arch(text: str) -> Architecture:
+    """Read an architecture's name.
+
+    Parameters
+    ----------
+    text : str
+        ``"sm_90"``, ``"sm_90a"``, ``"compute_90"``, ``"90"`` or ``"9.0"``.
+
+    Returns
+    -------
+    Architecture
+
+    Raises
+    ------
+    ArgumentValueError
+        Where there is no such architecture; the message lists those there are.
+
+    Examples
+    --------
+    >>> parse_arch("9.0").name
+    'sm_90'
+    >>> parse_arch("sm_100a").minimum_ptx
+    (8, 6)
+    """
+    match = re.fullmatch(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d)([af]?)", text.strip().lower())
+    arch = ARCHITECTURES.get(f"sm_{int(match[1])}{match[2]}{match[3]}") if match else None
+    if arch is None:
+        raise ArgumentValueError(
+            f"arch {text!r} is unknown",
+            value=text,
+            limit=f"Known are {', '.join(ARCHITECTURES)}",
+            remedy="Name one of them",
+        )
+    return arch
+
+
+def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
+    """Read a PTX ISA version and check that LLVM can write it.
+
+    Parameters
+    ----------
+    value : str, float or tuple of int
+        ``"7.8"``, ``7.8`` or ``(7, 8)``.
+
+    Returns
+    -------
+    tuple of int
+        Major and minor.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where it is not a version, or not one that can be written.
+
+    Examples
+    --------
+    >>> parse_ptx_version("7.8")
+    (7, 8)
+    """
+    version: PtxVersion | None = None
+    if isinstance(value, tuple):
+        if len(value) == 2 and all(isinstance(part, int) for part in value):
+            version = value
+    else:
+        match = re.fullmatch(r"(\d+)\.(\d)", str(value).strip())
+        version = (int(match[1]), int(match[2])) if match else None
+    if version not in _KNOWN_VERSIONS:
+        known = ", ".join(_dotted(r.ptx) for r in PTX_RELEASES)
+        raise ArgumentValueError(
+            f"ptx_version {value!r} cannot be written",
+            value=value,
+            limit=f"This LLVM writes PTX ISA {known}",
+            remedy="Name one of them, or leave it out",
+        )
+    return version
+
+
+def ptx_version_for_driver(cuda_version: int) -> PtxVersion:
+    """Return the newest PTX ISA version that a driver takes and LLVM writes.
+
+    Parameters
+    ----------
+    cuda_version : int
+        As ``cuDriverGetVersion`` gives it: 1000 · major + 10 · minor.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ArgumentValueError
+        Where the driver is older than CUDA 9.0.
+
+    Examples
+    --------
+    >>> ptx_version_for_driver(13000)
+    (9, 0)
+    >>> ptx_version_for_driver(12060)
+    (8, 5)
+    """
+    driver = (cuda_version // 1000, cuda_version % 1000 // 10)
+    usable = [r.ptx for r in PTX_RELEASES if r.cuda <= driver]
+    if not usable:
+        oldest = PTX_RELEASES[0]
+        raise ArgumentValueError(
+            f"the driver supports CUDA {_dotted(driver)}",
+            value=cuda_version,
+            limit=f"kerneldsl needs CUDA {_dotted(oldest.cuda)} (driver {oldest.driver})",
+            remedy="Update the NVIDIA driver",
+        )
+    return usable[-1]
+
+
+def choose_ptx_version(
+    arch: Architecture, requested: str | float | PtxVersion | None = None
+) -> PtxVersion:
+    """Return the PTX ISA version to write for an architecture.
+
+    Parameters
+    ----------
+    arch : Architecture
+        What is compiled for.
+    requested : str, float or tuple of int, optional
+        What the caller wants; by default the oldest that serves, so that old drivers take it.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ArgumentValueError
+        Where the requested version does not know the architecture.
+    """
+    if requested is None:
+        return max(arch.minimum_ptx, _PREFERRED)
+    version = parse_ptx_version(requested)
+    minimum = max(arch.minimum_ptx, _LANGUAGE_MINIMUM)
+    if version < minimum:
+        raise ArgumentValueError(
+            f"PTX ISA {_dotted(version)} does not know {arch.name}",
+            value=version,
+            limit=f"{arch.name} came with PTX ISA {_dotted(minimum)}",
+            remedy=f"Ask for ptx_version={_dotted(minimum)!r} or newer, or for an older arch",
+        )
+    return version
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,108 @@
+"""Atomic operations on array elements: by the hardware where it has them, else by a loop of LLVM's.
+
+LLVM's ``atomicrmw`` becomes ``atom`` for what PTX has and a compare-and-swap loop for the rest
+(floating-point minimum and maximum, 64-bit wrapping counters). The scope is the device, as
+``numba.cuda``'s and CUDA C++'s atomics have it, the order relaxed.
+
+References
+----------
+PTX ISA, section "atom"; LLVM Language Reference, "atomicrmw".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.np.arrayobj import make_array
+
+from targets.cuda.intrinsics.bound import Emitter
+
+__all__ = ["EMITTERS", "element_pointer"]
+
+# llvmlite has no field for the scope, and writes the ordering as it is given.
+_ORDER = 'syncscope("device") monotonic'
+
+#: Operation to LLVM's, for signed, unsigned and floating-point elements.
+_OPERATIONS = {
+    "add": ("add", "add", "fadd"),
+    "sub": ("sub", "sub", "fsub"),
+    "max": ("max", "umax", "fmax"),
+    "min": ("min", "umin", "fmin"),
+    "exch": ("xchg", "xchg", "xchg"),
+    "and_": ("and", "and", ""),
+    "or_": ("or", "or", ""),
+    "xor": ("xor", "xor", ""),
+    "inc": ("", "uinc_wrap", ""),
+    "dec": ("", "udec_wrap", ""),
+}
+
+
+def element_pointer(
+    context: Any, builder: ir.IRBuilder, sig: Any, args: tuple[ir.Value, ...]
+) -> ir.Value:
+    """Address of the element that the first two arguments of a call name.
+
+    A negative index counts from the end, unless its type is unsigned.
+    """
+    kind, index_kind = sig.args[:2]
+    array = make_array(kind)(context, builder, args[0])
+    if isinstance(index_kind, types.BaseTuple):
+        kinds, values = tuple(index_kind.types), cgutils.unpack_tuple(builder, args[1])
+    else:
+        kinds, values = (index_kind,), [args[1]]
+    extents = cgutils.unpack_tuple(builder, array.shape, count=kind.ndim)
+    indices = []
+    for part, value, extent in zip(kinds, values, extents, strict=True):
+        index = context.cast(builder, value, part, types.intp)
+        if part.signed:
+            wrapped = builder.add(index, extent)
+            index = builder.select(builder.icmp_signed("<", index, index.type(0)), wrapped, index)
+        indices.append(index)
+    return cgutils.get_item_pointer(context, builder, kind, array, indices)
+
+
+def _read_modify_write(
+    operation: str,
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    element = sig.return_type
+    column = 2 if isinstance(element, types.Float) else 0 if element.signed else 1
+    name = _OPERATIONS[operation][column]
+    pointer = element_pointer(context, builder, sig, args)
+    value = args[2]
+    if name == "fsub":  # there is no such instruction, and x - v is x + (-v) exactly
+        name, value = "fadd", builder.fneg(value)
+    return builder.atomic_rmw(name, pointer, value, _ORDER)
+
+
+def _compare_and_swap(
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    element = sig.return_type
+    pointer = element_pointer(context, builder, sig, args)
+    expected, value = args[2:]
+    if isinstance(element, types.Float):
+        bits = ir.IntType(element.bitwidth)
+        pointer = builder.bitcast(pointer, bits.as_pointer())
+        expected, value = builder.bitcast(expected, bits), builder.bitcast(value, bits)
+    pair = builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
+    old = builder.extract_value(pair, 0)
+    return builder.bitcast(old, context.get_value_type(element))
+
+
+EMITTERS: dict[str, Emitter] = {
+    f"atomic.{operation}": partial(_read_modify_write, operation) for operation in _OPERATIONS
+}
+EMITTERS["atomic.cas"] = _compare_and_swap

@@ -1,0 +1,79 @@
+"""An intrinsic as Numba meets it: a global that can be typed and lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+from numba.core import errors, types
+from numba.core.typing.templates import AbstractTemplate
+
+__all__ = ["BoundIntrinsic", "Emitter", "TypingRule"]
+
+#: Writes the instructions of one call: (context, builder, signature, arguments, static) -> value.
+Emitter: TypeAlias = Callable[
+    [Any, ir.IRBuilder, Any, tuple[ir.Value, ...], Mapping[str, Any]], ir.Value
+]
+#: Types one call: (argument types, static) -> signature; raises ``TypingError``.
+TypingRule: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+class BoundIntrinsic:
+    """An operation with its constant parameters.
+
+    Parameters
+    ----------
+    name : str
+        As the user knows it, such as ``"atomic.add"``.
+    rule : callable
+        Types a call.
+    emitter : callable
+        Writes its instructions.
+    static : mapping
+        Constant parameters.
+    """
+
+    def __init__(
+        self, name: str, rule: TypingRule, emitter: Emitter, static: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self._rule = rule
+        self._emitter = emitter
+        self.static = dict(static)
+        self.numba_type = types.Function(_template(self))
+
+    def __repr__(self) -> str:
+        return f"kerneldsl.{self.name}"
+
+    def signature(self, args: tuple[Any, ...], kws: Mapping[str, Any]) -> Any:
+        """Type a call, or raise ``TypingError`` with the rule that it broke."""
+        if kws:
+            raise errors.TypingError(f"{self!r} takes positional arguments only")
+        return self._rule(args, self.static)
+
+    def lowering(self, context: Any, sig: Any) -> Callable[..., ir.Value]:
+        """What Numba's lowering calls with a builder and the arguments."""
+
+        def lower(builder: ir.IRBuilder, args: Any, loc: Any = None) -> ir.Value:
+            return self._emitter(context, builder, sig, tuple(args), self.static)
+
+        return lower
+
+
+def _template(bound: BoundIntrinsic) -> type[AbstractTemplate]:
+    def generic(self: Any, args: tuple[Any, ...], kws: Mapping[str, Any]) -> Any:
+        return bound.signature(args, kws)
+
+    def get_template_info(self: Any) -> dict[str, Any]:
+        return {
+            "kind": "intrinsic",
+            "name": bound.name,
+            "sig": "unknown",
+            "filename": "kerneldsl/language/intrinsics.py",
+            "lines": (0, 0),
+            "docstring": "",
+        }
+
+    members = {"key": bound, "generic": generic, "get_template_info": get_template_info}
+    return type(f"Intrinsic({bound.name})", (AbstractTemplate,), members)

@@ -1,0 +1,116 @@
+"""Indices and sizes: special registers with their ranges, widened to signed 64 bits.
+
+References
+----------
+PTX ISA, section "Special Registers"; CUDA C++ Programming Guide, table "Technical Specifications
+per Compute Capability" for the ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from targets.cuda.intrinsics.bound import Emitter
+from targets.cuda.numba_glue.callconv import INDEX, SIZE
+
+__all__ = ["EMITTERS", "read_register"]
+
+_i32 = ir.IntType(32)
+_i64 = ir.IntType(64)
+
+#: Register to the half-open range of its values.
+_RANGES = {
+    "tid.x": (0, 1024),
+    "tid.y": (0, 1024),
+    "tid.z": (0, 64),
+    "ntid.x": (1, 1025),
+    "ntid.y": (1, 1025),
+    "ntid.z": (1, 65),
+    "ctaid.x": (0, 0x7FFFFFFF),
+    "ctaid.y": (0, 0xFFFF),
+    "ctaid.z": (0, 0xFFFF),
+    "nctaid.x": (1, -0x80000000),
+    "nctaid.y": (1, 0x10000),
+    "nctaid.z": (1, 0x10000),
+    "laneid": (0, 32),
+}
+_GROUPS = {"threadIdx": "tid", "blockIdx": "ctaid", "blockDim": "ntid", "gridDim": "nctaid"}
+
+
+def read_register(builder: ir.IRBuilder, register: str) -> ir.Value:
+    """Read a special register as a signed 64-bit integer with a known range.
+
+    Parameters
+    ----------
+    builder : ir.IRBuilder
+        Where to put the instructions.
+    register : str
+        Such as ``"tid.x"``.
+
+    Returns
+    -------
+    ir.Value
+        i64, not negative.
+    """
+    module = builder.module
+    function = cgutils.get_or_insert_function(
+        module, ir.FunctionType(_i32, []), f"llvm.nvvm.read.ptx.sreg.{register}"
+    )
+    value = builder.call(function, [])
+    low, high = _RANGES[register]
+    value.set_metadata("range", module.add_metadata([_i32(low), _i32(high)]))
+    return builder.zext(value, _i64)
+
+
+def _register(
+    register: str,
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    return read_register(builder, register)
+
+
+def _hidden(
+    first: int,
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    ndim = static["ndim"]
+    values = builder.function.args[first : first + ndim]
+    if ndim == 1:
+        return values[0]
+    return context.make_tuple(builder, sig.return_type, values)
+
+
+def _warpsize(
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    return ir.Constant(_i64, 32)
+
+
+EMITTERS: dict[str, Emitter] = {
+    f"{group}.{axis}": partial(_register, f"{register}.{axis}")
+    for group, register in _GROUPS.items()
+    for axis in "xyz"
+}
+EMITTERS |= {
+    "grid": partial(_hidden, INDEX),
+    "gridsize": partial(_hidden, SIZE),
+    "laneid": partial(_register, "laneid"),
+    "warpsize": _warpsize,
+}

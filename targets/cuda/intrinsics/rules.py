@@ -1,0 +1,116 @@
+"""How calls of intrinsics are typed: one function for each of :class:`~kerneldsl.language.intrinsics.Typing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numba.core import errors, types
+from numba.core.typing import signature
+from numba.np.numpy_support import from_dtype
+
+from kerneldsl.language.intrinsics import Intrinsic, Typing
+
+__all__ = ["check_index", "typing_rule"]
+
+
+def typing_rule(intrinsic: Intrinsic) -> Any:
+    """Return the function that types calls of an intrinsic."""
+
+    def rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+        plain = tuple(types.unliteral(arg) for arg in args)
+        expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
+        if len(plain) != len(expected):
+            raise errors.TypingError(
+                f"{intrinsic!r} takes {len(expected)} arguments ({', '.join(expected)}), "
+                f"and got {len(plain)}"
+            )
+        return _RULES[intrinsic.typing](intrinsic, plain, static)
+
+    return rule
+
+
+def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return signature(types.int64)
+
+
+def _index_tuple(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    ndim = static["ndim"]
+    return signature(types.int64 if ndim == 1 else types.UniTuple(types.int64, ndim))
+
+
+def _nothing(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    for name, arg in zip(intrinsic.parameters, args, strict=True):
+        if not isinstance(arg, types.Integer | types.Boolean):
+            raise errors.TypingError(f"{intrinsic!r}: {name} must be an integer, and is {arg}")
+    return signature(types.void, *[types.int32 for _ in args])
+
+
+def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (predicate,) = args
+    if not isinstance(predicate, types.Integer | types.Boolean):
+        raise errors.TypingError(
+            f"{intrinsic!r}: predicate must be a boolean or an integer, and is {predicate}"
+        )
+    return signature(types.int32, predicate)
+
+
+def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    import numpy as np
+
+    dtype = from_dtype(np.dtype(static["dtype"]))
+    return signature(types.Array(dtype, len(static["shape"]), "C"))
+
+
+def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    array, index, *values = args
+    if not isinstance(array, types.Array):
+        raise errors.TypingError(
+            f"{intrinsic!r}: the first argument must be an array, and is {array}"
+        )
+    if str(array.dtype) not in intrinsic.dtypes:
+        raise errors.TypingError(
+            f"{intrinsic!r} takes arrays of {', '.join(intrinsic.dtypes)}, and got {array.dtype}"
+        )
+    if not array.mutable:
+        raise errors.TypingError(f"{intrinsic!r}: the array is read-only")
+    for value in values:
+        if not isinstance(value, types.Number | types.Boolean) or (
+            isinstance(value, types.Complex)
+        ):
+            raise errors.TypingError(
+                f"{intrinsic!r}: the value must be a real number, and is {value}"
+            )
+    index = check_index(repr(intrinsic), array, index)
+    return signature(array.dtype, array, index, *[array.dtype for _ in values])
+
+
+def check_index(what: str, array: Any, index: Any) -> Any:
+    """Return the type of an index that fits an array, or raise ``TypingError``."""
+    parts = tuple(index.types) if isinstance(index, types.BaseTuple) else (index,)
+    plain = tuple(types.unliteral(part) for part in parts)
+    if not all(isinstance(part, types.Integer) for part in plain):
+        raise errors.TypingError(
+            f"{what}: the index must be an integer or a tuple of integers, and is {index}"
+        )
+    if len(plain) != array.ndim:
+        raise errors.TypingError(
+            f"{what}: the array has {array.ndim} dimensions, and the index {len(plain)}"
+        )
+    return types.Tuple(plain) if isinstance(index, types.BaseTuple) else plain[0]
+
+
+def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return signature(args[0], args[0])
+
+
+_RULES = {
+    Typing.INDEX: _index,
+    Typing.INDEX_TUPLE: _index_tuple,
+    Typing.NOTHING: _nothing,
+    Typing.VOTE: _vote,
+    Typing.ARRAY: _array,
+    Typing.ATOMIC: _atomic,
+    Typing.ATOMIC_CAS: _atomic,
+    Typing.VALUE: _value,
+}

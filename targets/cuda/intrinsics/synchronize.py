@@ -1,0 +1,92 @@
+"""Barriers, votes at barriers, and fences.
+
+References
+----------
+PTX ISA, sections "Parallel Synchronization and Communication Instructions: bar, barrier",
+"bar.warp.sync" and "membar, fence".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from targets.cuda.intrinsics.bound import Emitter
+
+__all__ = ["EMITTERS"]
+
+_void = ir.VoidType()
+_i1 = ir.IntType(1)
+_i32 = ir.IntType(32)
+
+
+def _call(
+    builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.Value]
+) -> ir.Value:
+    function_type = ir.FunctionType(result, [a.type for a in args])
+    function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.nvvm.{name}")
+    return builder.call(function, args)
+
+
+def _barrier(
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    _call(builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
+    return context.get_dummy_value()
+
+
+def _vote(
+    operation: str,
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    predicate = context.is_true(builder, sig.args[0], args[0])
+    result = _i32 if operation == "popc" else _i1
+    value = _call(builder, f"barrier.cta.red.{operation}.aligned.all", result, [_i32(0), predicate])
+    return value if operation == "popc" else builder.zext(value, _i32)
+
+
+def _warp(
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    _call(builder, "bar.warp.sync", _void, [args[0]])
+    return context.get_dummy_value()
+
+
+def _fence(
+    scope: str,
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    _call(builder, f"membar.{scope}", _void, [])
+    return context.get_dummy_value()
+
+
+EMITTERS: dict[str, Emitter] = {
+    "syncthreads": _barrier,
+    "syncthreads_count": partial(_vote, "popc"),
+    "syncthreads_and": partial(_vote, "and"),
+    "syncthreads_or": partial(_vote, "or"),
+    "syncwarp": _warp,
+    "threadfence": partial(_fence, "gl"),
+    "threadfence_block": partial(_fence, "cta"),
+    "threadfence_system": partial(_fence, "sys"),
+}

@@ -1,0 +1,51 @@
+"""Every intrinsic of the language with the CUDA target's emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.frontend.unit import IntrinsicUse
+from targets.cuda.intrinsics import atomics, ids, memory, synchronize
+from targets.cuda.intrinsics.bound import BoundIntrinsic, Emitter
+from targets.cuda.intrinsics.rules import typing_rule
+
+__all__ = ["EMITTERS", "bind"]
+
+
+def _uniform(
+    context: Any,
+    builder: ir.IRBuilder,
+    sig: Any,
+    args: tuple[ir.Value, ...],
+    static: Mapping[str, Any],
+) -> ir.Value:
+    return args[0]
+
+
+#: Intrinsic name to what writes its instructions.
+EMITTERS: dict[str, Emitter] = {
+    **ids.EMITTERS,
+    **synchronize.EMITTERS,
+    **memory.EMITTERS,
+    **atomics.EMITTERS,
+    "uniform": _uniform,
+}
+
+_bound: dict[tuple[Any, ...], BoundIntrinsic] = {}
+
+
+def bind(use: IntrinsicUse) -> BoundIntrinsic:
+    """Return what stands for one use of an intrinsic in a function's globals.
+
+    Uses that agree in their constants share one object, so that Numba's caches stay small.
+    """
+    name = use.intrinsic.name
+    key = (name, *sorted(use.static.items()))
+    known = _bound.get(key)
+    if known is None:
+        made = BoundIntrinsic(name, typing_rule(use.intrinsic), EMITTERS[name], use.static)
+        known = _bound.setdefault(key, made)
+    return known

@@ -1,0 +1,120 @@
+"""What the mathematical functions are called on a device.
+
+Numba's lowering of ``math``, ``cmath`` and NumPy's functions calls LLVM's intrinsics and C's
+library by name. When modules are linked those names become the device's: LLVM's intrinsic where
+the hardware is exact (square root, rounding), else libdevice. One table serves every function,
+and a name that stands in neither is an error.
+
+References
+----------
+CUDA Math API Reference Manual; libdevice User's Guide, section "Function Reference".
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["rename_math", "user_name"]
+
+# Single precision has an "f" at the end, in C's library and in libdevice.
+_C_TO_LIBDEVICE = (
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc exp exp2 expm1 fmod hypot "
+    "ldexp lgamma log log10 log1p log2 logb nextafter pow sin sinh tan tanh tgamma frexp"
+).split()
+_C_TO_LLVM = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs"}
+_LLVM_TO_LIBDEVICE = (
+    "acos asin atan atan2 cos cosh exp exp2 exp10 log log10 log2 pow sin sinh tan tanh"
+).split()
+_NUMBA_TO_LIBDEVICE = {"gamma": "tgamma", "ldexp": "ldexp", "frexp": "frexp"}
+
+#: Single-precision functions with an approximate instruction behind them.
+_APPROXIMATE = frozenset({"cos", "exp", "exp10", "log", "log10", "log2", "pow", "sin", "tan"})
+
+
+def _table() -> dict[str, str]:
+    table: dict[str, str] = {}
+    for f, llvm_type in (("", "f64"), ("f", "f32")):
+        for name in _C_TO_LIBDEVICE:
+            table[f"{name}{f}"] = f"__nv_{name}{f}"
+        for name, intrinsic in _C_TO_LLVM.items():
+            table[f"{name}{f}"] = f"llvm.{intrinsic}.{llvm_type}"
+        for name in _LLVM_TO_LIBDEVICE:
+            table[f"llvm.{name}.{llvm_type}"] = f"__nv_{name}{f}"
+        for name, libdevice in _NUMBA_TO_LIBDEVICE.items():
+            table[f"numba_{name}{f}"] = f"__nv_{libdevice}{f}"
+    return table
+
+
+_EXACT = _table()
+_FAST = _EXACT | {
+    name: f"__nv_fast_{function[5:]}"
+    for name, function in _EXACT.items()
+    if function.startswith("__nv_") and function[5:-1] in _APPROXIMATE and function.endswith("f")
+}
+_QUOTED = re.compile(r'@"([\w.]+)"')
+_DECLARED = re.compile(r'^declare [^@]*@"([\w.]+)"', re.MULTILINE)
+_REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+)")
+
+
+def rename_math(text: str, *, fastmath: bool) -> str:
+    """Rename the mathematical functions of a module in LLVM's textual form.
+
+    Parameters
+    ----------
+    text : str
+        The module, as llvmlite writes it (global names in quotes).
+    fastmath : bool
+        Use the approximate functions where there are any.
+
+    Returns
+    -------
+    str
+        The module with the device's names; a floating-point remainder has become a call, because
+        the back end's own expansion is wrong for large quotients.
+    """
+    table = _FAST if fastmath else _EXACT
+    if "= frem " in text:
+        text = _lower_remainders(text)
+    if not any(name in table for name in _DECLARED.findall(text)):
+        return text
+    lines: list[str] = []
+    declared: set[str] = set()
+    for line in text.splitlines():
+        renamed = _QUOTED.sub(lambda m: f'@"{table.get(m[1], m[1])}"', line) if "@" in line else line
+        match = _DECLARED.match(renamed)
+        if match:
+            if match[1] in declared:
+                continue
+            declared.add(match[1])
+        lines.append(renamed)
+    return "\n".join(lines) + "\n"
+
+
+def _lower_remainders(text: str) -> str:
+    names = {"float": "__nv_fmodf", "double": "__nv_fmod"}
+    used: set[str] = set()
+
+    def call(match: re.Match[str]) -> str:
+        kind, dividend, divisor = match.groups()
+        used.add(kind)
+        return f'= call {kind} @"{names[kind]}"({kind} {dividend}, {kind} {divisor})'
+
+    text = _REMAINDER.sub(call, text)
+    for kind in sorted(used):
+        if f'declare {kind} @"{names[kind]}"' not in text:
+            text += f'\ndeclare {kind} @"{names[kind]}"({kind}, {kind})\n'
+    return text
+
+
+def user_name(symbol: str) -> str:
+    """Say what a user would call a function of libdevice.
+
+    Examples
+    --------
+    >>> user_name("__nv_fast_sinf"), user_name("__nv_fmod")
+    ('sin', '% (fmod)')
+    """
+    name = symbol.removeprefix("__nv_").removeprefix("fast_")
+    if name.endswith("f") and name not in ("erf",):
+        name = name[:-1]
+    return {"fmod": "% (fmod)", "tgamma": "gamma"}.get(name, name)

@@ -1,0 +1,70 @@
+"""``print`` of numbers and constant strings, through the driver's ``vprintf``.
+
+References
+----------
+CUDA C++ Programming Guide, section "Formatted Output"; PTX Writer's Guide, "System Calls".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, errors, types
+from numba.core.imputils import Registry
+
+__all__ = ["registry"]
+
+registry = Registry("kerneldsl_cuda printing")
+
+_i8p = ir.IntType(8).as_pointer()
+#: The driver formats at most this many values in one call.
+_LIMIT = 32
+
+
+@registry.lower(print, types.VarArg(types.Any))  # type: ignore[misc]
+def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
+    formats: list[str] = []
+    values: list[ir.Value] = []
+    for kind, value in zip(sig.args, args, strict=True):
+        text, flat = _format(context, builder, kind, value)
+        formats.append(text)
+        values.extend(flat)
+    if len(values) > _LIMIT:
+        raise errors.TypingError(
+            f"print of {len(values)} numbers; a kernel can print {_LIMIT} at a time"
+        )
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.IntType(32), [_i8p, _i8p]), "vprintf"
+    )
+    buffer = ir.Constant(_i8p, None)
+    if values:
+        packed = cgutils.make_anonymous_struct(builder, values)
+        buffer = builder.bitcast(cgutils.alloca_once_value(builder, packed), _i8p)
+    text_pointer = context.insert_const_string(builder.module, " ".join(formats) + "\n")
+    builder.call(function, [text_pointer, buffer])
+    return context.get_dummy_value()
+
+
+def _format(
+    context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
+) -> tuple[str, list[ir.Value]]:
+    if isinstance(kind, types.StringLiteral):
+        return str(kind.literal_value).replace("%", "%%"), []
+    if isinstance(kind, types.Literal):
+        kind, value = types.unliteral(kind), context.cast(builder, value, kind, types.unliteral(kind))
+    if isinstance(kind, types.Boolean):
+        return "%d", [builder.zext(value, ir.IntType(32))]
+    if isinstance(kind, types.Integer):
+        wide = types.int64 if kind.signed else types.uint64
+        return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
+    if isinstance(kind, types.Float):
+        return "%.9g" if kind == types.float32 else "%.17g", [
+            context.cast(builder, value, kind, types.float64)
+        ]
+    if isinstance(kind, types.Complex):
+        parts = context.make_complex(builder, kind, value)
+        real, one = _format(context, builder, kind.underlying_float, parts.real)
+        imag, two = _format(context, builder, kind.underlying_float, parts.imag)
+        return f"({real},{imag})", one + two
+    raise errors.TypingError(f"print of {kind} in a kernel; it takes numbers and constant strings")

@@ -1,0 +1,188 @@
+"""Registers ``kerneldsl_cuda`` with Numba: a GPU with its own typing and target contexts.
+
+Being a target of its own makes Numba compile its overloads (``min``, ``round``, NumPy functions …)
+for it; being no CPU target keeps whatever calls Python or allocates out.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from numba.core import typing, types
+from numba.core.base import BaseContext
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.descriptors import TargetDescriptor
+from numba.core.dispatcher import Dispatcher
+from numba.core.target_extension import (
+    GPU,
+    dispatcher_registry,
+    jit_registry,
+    target_override,
+    target_registry,
+)
+from numba.np import ufunc_db
+
+from targets.cuda.intrinsics.bound import BoundIntrinsic
+from targets.cuda.numba_glue.callconv import KernelCallConv
+from targets.cuda.numba_glue.dispatcher import DeviceFunction, KernelOptions, device_function_of, jit
+from targets.cuda.numba_glue.library import KernelCodegen
+
+__all__ = ["TARGET_NAME", "KernelDescriptor", "KernelTargetContext", "descriptor"]
+
+#: The name in Numba's registry of targets.
+TARGET_NAME = "kerneldsl_cuda"
+
+
+class KernelGPU(GPU):  # type: ignore[misc]
+    """The target's place in Numba's hierarchy of targets."""
+
+
+class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
+    """What calls and attributes mean, by type."""
+
+    def load_additional_registries(self) -> None:
+        """Install the declarations that a device can serve."""
+        from numba.core.typing import cmathdecl, enumdecl, mathdecl, npydecl
+
+        for module in (cmathdecl, enumdecl, mathdecl, npydecl):
+            self.install_registry(module.registry)
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """Type an outside object; functions that Numba compiles for the CPU become ours."""
+        if isinstance(val, BoundIntrinsic):
+            return val.numba_type
+        if isinstance(val, DeviceFunction):
+            return val._numba_type_
+        if isinstance(val, Dispatcher):
+            return device_function_of(val)._numba_type_
+        return super().resolve_value_type(val)
+
+
+class KernelTargetContext(BaseContext):  # type: ignore[misc]
+    """How typed operations become LLVM instructions."""
+
+    strict_alignment = True
+
+    def init(self) -> None:
+        """Called by Numba at the end of construction."""
+        self._internal_codegen = KernelCodegen()
+
+    def __repr__(self) -> str:
+        return TARGET_NAME
+
+    def load_additional_registries(self) -> None:
+        """Install the lowerings that need neither Python nor an allocator."""
+        # Importing these registers their lowerings as built-in ones.
+        from numba.core import optional  # noqa: F401
+        from numba.cpython import (  # noqa: F401
+            builtins,
+            cmathimpl,
+            enumimpl,
+            iterators,
+            mathimpl,
+            numbers,
+            rangeobj,
+            slicing,
+            tupleobj,
+        )
+        from numba.misc import literal  # noqa: F401
+        from numba.np import arraymath, arrayobj, npyimpl  # noqa: F401
+        from numba.np.unsafe import ndarray  # noqa: F401
+
+        from targets.cuda.numba_glue import printing
+
+        for module in (cmathimpl, mathimpl, npyimpl, printing):
+            self.install_registry(module.registry)
+
+    def create_module(self, name: str) -> Any:
+        """An empty module for NVPTX."""
+        return self._internal_codegen._create_empty_module(name)
+
+    def codegen(self) -> KernelCodegen:
+        """What makes libraries."""
+        return self._internal_codegen
+
+    @property
+    def target_data(self) -> Any:
+        """Sizes and alignments of LLVM types."""
+        return self._internal_codegen.target_data
+
+    @cached_property
+    def call_conv(self) -> KernelCallConv:
+        """How functions call each other."""
+        return KernelCallConv(self)
+
+    @property
+    def enable_boundscheck(self) -> bool:
+        """Debug mode checks indices by itself."""
+        return False
+
+    @enable_boundscheck.setter
+    def enable_boundscheck(self, value: bool) -> None:
+        """Numba sets it from flags that are never set here."""
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The lowering of a call; intrinsics bring their own."""
+        if isinstance(fn, types.Function) and isinstance(fn.typing_key, BoundIntrinsic):
+            return fn.typing_key.lowering(self, sig)
+        return super().get_function(fn, sig, _firstcall)
+
+    def get_ufunc_info(self, ufunc_key: Any) -> Any:
+        """Loops of a NumPy ufunc; what they call is renamed when modules are linked."""
+        return ufunc_db.get_ufunc_info(ufunc_key)
+
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        """Give a body to functions that Numba expects of its C library."""
+        from targets.cuda.numba_glue.complex_power import define_complex_power
+
+        define_complex_power(self, mod)
+
+    def declare_env_global(self, module: Any, envname: str) -> None:
+        """Numba's Python environment does not exist on a device."""
+
+    def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
+        """A captured array becomes constant global memory, read through ``ld.global.nc``."""
+        from targets.cuda.numba_glue.arrays import constant_array
+
+        return constant_array(self, builder, typ, ary)
+
+
+class KernelDescriptor(TargetDescriptor):  # type: ignore[misc]
+    """The two contexts, as Numba's overload machinery asks for them."""
+
+    options = KernelOptions
+
+    @cached_property
+    def typing_context(self) -> KernelTypingContext:
+        """One for the process, as Numba's caches expect."""
+        return KernelTypingContext()
+
+    @cached_property
+    def target_context(self) -> KernelTargetContext:
+        """One for the process."""
+        return KernelTargetContext(self.typing_context, TARGET_NAME)
+
+
+class _RegisteredDispatcher(DeviceFunction):
+    """What Numba finds in its registry of dispatchers; it reads ``targetdescr`` alone."""
+
+    targetdescr: Any = None
+
+
+_made: KernelDescriptor | None = None
+
+
+@global_compiler_lock  # type: ignore[misc]
+def descriptor() -> KernelDescriptor:
+    """Return the target's contexts, registered and loaded on the first call."""
+    global _made
+    if _made is None:
+        target_registry[TARGET_NAME] = KernelGPU
+        jit_registry[KernelGPU] = jit
+        _made = KernelDescriptor(TARGET_NAME)
+        _RegisteredDispatcher.targetdescr = _made
+        dispatcher_registry[KernelGPU] = _RegisteredDispatcher
+        with target_override(TARGET_NAME):
+            _made.target_context.refresh()
+    return _made
