@@ -1,0 +1,1 @@
+"""The tests of kerneldsl; a package, so that suites share :mod:`tests.support`."""

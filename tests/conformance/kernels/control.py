@@ -1,0 +1,242 @@
+"""Loops, branches and returns of single threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.cases import CaseList
+
+__all__ = ["CASES"]
+
+_list = CaseList("control")
+CASES = _list.cases
+
+
+def _ints(rng):
+    return rng.integers(-50, 50, 101), poisoned(101, np.int64)
+
+
+def _case(function):
+    """Add an element kernel of signature (x, out) under its own name."""
+    _list.add(function.__name__, function, _ints, extent=(101,))
+    return function
+
+
+@_case
+@kd.kernel
+def branches(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    if v < -25:
+        out[i] = 1
+    elif v < 0:
+        out[i] = 2
+    elif v < 25 and v % 2 == 0:
+        out[i] = 3
+    elif v > 40 or v == 33:
+        out[i] = 4
+    else:
+        out[i] = 5
+
+
+@_case
+@kd.kernel
+def chained_comparisons(x, out):
+    i = kd.grid(1)
+    out[i] = (1 if -10 < x[i] <= 10 else 0) + (10 if not (x[i] != 3) else 0)
+
+
+@_case
+@kd.kernel
+def ternaries(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i] = (v if v > 0 else -v) + (1 if v % 3 == 0 else 2 if v % 3 == 1 else 3)
+
+
+@_case
+@kd.kernel
+def while_loop(x, out):
+    i = kd.grid(1)
+    v = abs(x[i]) + 1
+    count = 0
+    while v != 1:
+        v = v // 2 if v % 2 == 0 else 3 * v + 1
+        count += 1
+    out[i] = count
+
+
+@_case
+@kd.kernel
+def for_with_break_and_continue(x, out):
+    i = kd.grid(1)
+    total = 0
+    for k in range(20):
+        if (x[i] + k) % 3 == 0:
+            continue
+        if k * k > abs(x[i]):
+            break
+        total += k
+    out[i] = total
+
+
+@_case
+@kd.kernel
+def ranges(x, out):
+    i = kd.grid(1)
+    total = 0
+    for k in range(3, 11):
+        total += k
+    for k in range(x[i], x[i] + 9, 4):
+        total += k * 2
+    for k in range(10, -10, -3):
+        total -= k
+    for _k in range(-1):
+        total += 1000
+    out[i] = total
+
+
+@_case
+@kd.kernel
+def nested_control(x, out):
+    i = kd.grid(1)
+    total = 0
+    for a in range(6):
+        if a == x[i] % 6:
+            continue
+        b = 0
+        while True:
+            b += 1
+            if b > a:
+                break
+            if (a + b) % 2 == 0:
+                continue
+            for c in range(4):
+                if c == 3:
+                    break
+                total += a * b * c
+        if total > 60:
+            break
+    out[i] = total
+
+
+@_case
+@kd.kernel
+def return_from_loops(x, out):
+    i = kd.grid(1)
+    out[i] = -1
+    for a in range(10):
+        k = 0
+        while k < 10:
+            if a * k == abs(x[i]):
+                out[i] = a * 100 + k
+                return
+            k += 1
+    if x[i] > 0:
+        return
+    out[i] = -2
+
+
+@_case
+@kd.kernel
+def loop_variable_after_loop(x, out):
+    i = kd.grid(1)
+    k = 99
+    for k in range(x[i] % 5):
+        pass
+    out[i] = k
+
+
+@_case
+@kd.kernel
+def for_else(x, out):
+    i = kd.grid(1)
+    for k in range(2, 12):
+        if x[i] % k == 0:
+            out[i] = k
+            break
+    else:
+        out[i] = -1
+
+
+@_case
+@kd.kernel
+def augmented_assignments(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    v += 3
+    v -= 1
+    v *= 5
+    v //= 2
+    v %= 17
+    v <<= 2
+    v >>= 1
+    v |= 8
+    v &= 61
+    v ^= 5
+    v **= 2
+    out[i] = 0
+    out[i] += v
+    out[i] -= 1
+
+
+@_case
+@kd.kernel
+def tuples(x, out):
+    i = kd.grid(1)
+    a, b = x[i], i
+    a, b = b, a
+    t = (a, b, a + b)
+    out[i] = t[0] + t[1] * 2 + t[-1] * 3 + len(t)
+
+
+@_case
+@kd.kernel
+def builtins(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i] = min(v, 7) + 10 * max(v, -7, 3) + 1000 * abs(v) + round(v * 0.25) + int(v > 3)
+
+
+@_case
+@kd.kernel
+def boolean_variables(x, out):
+    i = kd.grid(1)
+    positive = x[i] > 0
+    even = x[i] % 2 == 0
+    both = positive and even
+    out[i] = both + 2 * (positive or even) + 4 * (not both)
+    if positive != even:
+        out[i] += 8
+
+
+@_case
+@kd.kernel
+def early_return(x, out):
+    i = kd.grid(1)
+    if x[i] < 0:
+        out[i] = 0
+        return
+    out[i] = x[i] * 2
+
+
+@_case
+@kd.kernel
+def variable_of_two_types(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    if x[i] > 0:
+        v = v * 0.5
+    out[i] = np.int64(v * 4)
+
+
+@_case
+@kd.kernel
+def long_dependence(x, out):
+    i = kd.grid(1)
+    a, b, c = x[i], 1, 2
+    for k in range(30):
+        a, b, c = b, c, (a + 3 * b - c + k) % 1009
+    out[i] = a + b + c

@@ -1,0 +1,416 @@
+"""``math`` and NumPy functions on float32 and float64, within bounds in units of the last place.
+
+References
+----------
+CUDA C++ Programming Guide, appendix "Mathematical Functions", tables of maximum ulp errors of the
+single- and double-precision standard library functions.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.cases import CaseList
+
+__all__ = ["CASES"]
+
+_list = CaseList("mathematics")
+CASES = _list.cases
+_SIZE = 150
+_CPU_BOUND = 4.0
+
+
+def _unary(function):
+    @kd.kernel
+    def unary(x, out):
+        i = kd.grid(1)
+        if i < x.size:
+            out[i] = function(x[i])
+
+    return unary
+
+
+def _binary(function):
+    @kd.kernel
+    def binary(x, y, out):
+        i = kd.grid(1)
+        if i < x.size:
+            out[i] = function(x[i], y[i])
+
+    return binary
+
+
+def _elementwise(function, argument):
+    """Reference of a function that NumPy lacks, in double precision."""
+    return np.array([function(float(v)) for v in argument], np.float64)
+
+
+_special = {
+    "erf": lambda x: _elementwise(math.erf, x),
+    "erfc": lambda x: _elementwise(math.erfc, x),
+    "gamma": lambda x: _elementwise(math.gamma, x),
+    "lgamma": lambda x: _elementwise(math.lgamma, x),
+}
+
+# name: (low, high, bound of float32, bound of float64); bounds of the CUDA guide.
+_UNARY = {
+    "sin": (-20.0, 20.0, 2, 2),
+    "cos": (-20.0, 20.0, 2, 2),
+    "tan": (-1.5, 1.5, 4, 2),
+    "asin": (-1.0, 1.0, 4, 2),
+    "acos": (-1.0, 1.0, 2, 2),
+    "atan": (-20.0, 20.0, 2, 2),
+    "sinh": (-10.0, 10.0, 3, 2),
+    "cosh": (-10.0, 10.0, 2, 1),
+    "tanh": (-5.0, 5.0, 2, 2),
+    "asinh": (-20.0, 20.0, 4, 3),
+    "acosh": (1.0, 20.0, 4, 3),
+    "atanh": (-0.99, 0.99, 3, 2),
+    "exp": (-20.0, 20.0, 2, 1),
+    "expm1": (-5.0, 5.0, 1, 1),
+    "log": (0.001, 100.0, 1, 1),
+    "log1p": (-0.9, 100.0, 2, 1),
+    "log2": (0.001, 100.0, 1, 1),
+    "log10": (0.001, 100.0, 3, 1),
+    "erf": (-3.0, 3.0, 2, 2),
+    "erfc": (-3.0, 5.0, 6, 5),
+    "gamma": (0.5, 20.0, 11, 10),
+    "lgamma": (3.0, 50.0, 6, 4),
+    "sqrt": (0.0, 100.0, 0, 0),
+    "fabs": (-9.0, 9.0, 0, 0),
+    "floor": (-9.0, 9.0, 0, 0),
+    "ceil": (-9.0, 9.0, 0, 0),
+    "trunc": (-9.0, 9.0, 0, 0),
+    "degrees": (-9.0, 9.0, 2, 2),
+    "radians": (-900.0, 900.0, 2, 2),
+}
+_NUMPY_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
+
+
+def _exact(name, bound):
+    """Reference in a wider type; in the own type where the result must be the nearest number."""
+    if name in _special:
+        return lambda x, out: {1: _special[name](x)}
+    function = getattr(np, _NUMPY_NAMES.get(name, name))
+    if bound == 0:
+        return lambda x, out: {1: function(x)}
+    return lambda x, out: {1: function(x.astype(np.longdouble))}
+
+
+def _uniform(low, high, dtype):
+    def make(rng):
+        return rng.uniform(low, high, _SIZE).astype(dtype), poisoned(_SIZE, dtype)
+
+    return make
+
+
+def _bounds(bound, cpu=_CPU_BOUND):
+    return {"cpu": max(cpu, bound) if bound else 0, "cuda": bound}
+
+
+def _add_unary(label, function, name, limits):
+    low, high, *bounds = limits
+    kernel = _unary(function)
+    for dtype, bound in zip(("float32", "float64"), bounds, strict=True):
+        _list.add(
+            f"{label}_{dtype}",
+            kernel,
+            _uniform(low, high, dtype),
+            extent=(_SIZE,),
+            expected=_exact(name, bound),
+            ulp=_bounds(bound),
+        )
+
+
+for _name, _limits in _UNARY.items():
+    _add_unary(f"math_{_name}", getattr(math, _name), _name, _limits)
+    if _name not in _special:
+        _spelled = _NUMPY_NAMES.get(_name, _name)
+        _add_unary(f"np_{_spelled}", getattr(np, _spelled), _name, _limits)
+
+for _name, _limits in {
+    "exp2": (-20.0, 20.0, 2, 2),
+    "cbrt": (-20.0, 20.0, 1, 1),
+    "rint": (-9.0, 9.0, 0, 0),
+    "square": (-9.0, 9.0, 0, 0),
+    "sign": (-9.0, 9.0, 0, 0),
+    "negative": (-9.0, 9.0, 0, 0),
+    "deg2rad": (-900.0, 900.0, 2, 2),
+}.items():
+    _add_unary(f"np_{_name}", getattr(np, _name), _name, _limits)
+
+# name: (NumPy's name, low and high of both arguments, bounds)
+_BINARY = {
+    "pow": ("power", (0.1, 10.0), (-5.0, 5.0), 9, 2),
+    "atan2": ("arctan2", (-9.0, 9.0), (-9.0, 9.0), 3, 2),
+    "hypot": ("hypot", (-9.0, 9.0), (-9.0, 9.0), 3, 2),
+    "copysign": ("copysign", (-9.0, 9.0), (-9.0, 9.0), 0, 0),
+    "fmod": ("fmod", (-9.0, 9.0), (0.5, 3.0), 0, 0),
+}
+
+
+def _add_binary(label, function, numpy_name, limits):
+    first, second, *bounds = limits
+    kernel = _binary(function)
+    reference = getattr(np, numpy_name)
+
+    def exact(x, y, out):
+        return {2: reference(x.astype(np.longdouble), y.astype(np.longdouble))}
+
+    def nearest(x, y, out):
+        return {2: reference(x, y)}
+
+    for dtype, bound in zip(("float32", "float64"), bounds, strict=True):
+        _list.add(
+            f"{label}_{dtype}",
+            kernel,
+            lambda rng, d=dtype: (
+                rng.uniform(*first, _SIZE).astype(d),
+                rng.uniform(*second, _SIZE).astype(d),
+                poisoned(_SIZE, d),
+            ),
+            extent=(_SIZE,),
+            expected=nearest if bound == 0 else exact,
+            ulp=_bounds(bound),
+        )
+
+
+for _name, (_spelled, *_limits) in _BINARY.items():
+    _add_binary(f"math_{_name}", getattr(math, _name), _spelled, _limits)
+    _add_binary(f"np_{_spelled}", getattr(np, _spelled), _spelled, _limits)
+for _name in ("maximum", "minimum", "fmax", "fmin"):
+    _add_binary(f"np_{_name}", getattr(np, _name), _name, ((-9.0, 9.0), (-9.0, 9.0), 0, 0))
+
+
+@kd.kernel
+def power_operator(x, y, out):
+    i = kd.grid(1)
+    out[0, i] = x[i] ** y[i]
+    out[1, i] = x[i] ** 3
+    out[2, i] = x[i] ** 0.5
+    out[3, i] = x[i] ** -2
+
+
+def _powers(x, y, out):
+    a, b = x.astype(np.longdouble), y.astype(np.longdouble)
+    return {2: np.stack([a**b, a**3, np.sqrt(a), 1 / (a * a)])}
+
+
+for _dtype, _bound in (("float32", 9), ("float64", 4)):
+    _list.add(
+        f"power_operator_{_dtype}",
+        power_operator,
+        lambda rng, d=_dtype: (
+            rng.uniform(0.1, 10, _SIZE).astype(d),
+            rng.uniform(-5, 5, _SIZE).astype(d),
+            poisoned((4, _SIZE), d),
+        ),
+        extent=(_SIZE,),
+        expected=_powers,
+        ulp=_bounds(_bound),
+    )
+
+
+@kd.kernel
+def classification(x, out):
+    i = kd.grid(1)
+    out[0, i] = math.isnan(x[i])
+    out[1, i] = math.isinf(x[i])
+    out[2, i] = math.isfinite(x[i])
+    out[3, i] = np.isnan(x[i])
+    out[4, i] = np.isinf(x[i])
+    out[5, i] = np.isfinite(x[i])
+    out[6, i] = np.signbit(x[i])
+    out[7, i] = x[i] != x[i]
+
+
+def _classified(x, out):
+    nan, inf, finite = np.isnan(x), np.isinf(x), np.isfinite(x)
+    return {1: np.stack([nan, inf, finite, nan, inf, finite, np.signbit(x), nan])}
+
+
+_SPECIAL_VALUES = (0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-40)
+for _dtype in ("float32", "float64"):
+    _list.add(
+        f"classification_{_dtype}",
+        classification,
+        lambda rng, d=_dtype: (np.array(_SPECIAL_VALUES, d), poisoned((8, 8), bool)),
+        extent=(8,),
+        expected=_classified,
+    )
+
+
+@kd.kernel
+def decomposition(x, out):
+    i = kd.grid(1)
+    mantissa, exponent = math.frexp(x[i])
+    fraction, whole = math.modf(x[i])
+    out[0, i] = mantissa
+    out[1, i] = exponent
+    out[2, i] = fraction
+    out[3, i] = whole
+    out[4, i] = math.ldexp(x[i], 3)
+
+
+def _decomposed(x, out):
+    mantissa, exponent = np.frexp(x)
+    fraction, whole = np.modf(x)
+    return {1: np.stack([mantissa, exponent.astype(x.dtype), fraction, whole, np.ldexp(x, 3)])}
+
+
+for _dtype in ("float32", "float64"):
+    _list.add(
+        f"decomposition_{_dtype}",
+        decomposition,
+        lambda rng, d=_dtype: (
+            rng.uniform(-100, 100, _SIZE).astype(d),
+            poisoned((5, _SIZE), d),
+        ),
+        extent=(_SIZE,),
+        expected=_decomposed,
+    )
+
+
+@kd.kernel
+def special_values(x, out):
+    i = kd.grid(1)
+    out[0, i] = math.sqrt(x[i])
+    out[1, i] = math.fabs(x[i])
+    out[2, i] = np.floor(x[i])
+    out[3, i] = np.rint(x[i])
+    out[4, i] = np.maximum(x[i], x[0])
+    out[5, i] = np.fmin(x[i], x[2])
+    out[6, i] = math.copysign(x[2], x[i])
+
+
+def _special_values(x, out):
+    with np.errstate(all="ignore"):
+        rows = [
+            np.sqrt(x),
+            np.abs(x),
+            np.floor(x),
+            np.rint(x),
+            np.maximum(x, x[0]),
+            np.fmin(x, x[2]),
+            np.copysign(x[2], x),
+        ]
+    return {1: np.stack(rows)}
+
+
+for _dtype in ("float32", "float64"):
+    _list.add(
+        f"special_values_{_dtype}",
+        special_values,
+        # Equal zeros of both signs may come out of maximum in either order: x[0] is 0.25.
+        lambda rng, d=_dtype: (np.array((0.25, *_SPECIAL_VALUES), d), poisoned((7, 9), d)),
+        extent=(9,),
+        expected=_special_values,
+    )
+
+
+@kd.kernel
+def rounding(x, out):
+    i = kd.grid(1)
+    out[i] = math.floor(x[i]) * 1000000 + math.ceil(x[i]) * 1000 + round(x[i]) + math.trunc(x[i])
+
+
+def _rounded_integers(x, out):
+    values = [
+        math.floor(v) * 1000000 + math.ceil(v) * 1000 + round(float(v)) + math.trunc(v) for v in x
+    ]
+    return {1: np.array(values, np.int64)}
+
+
+for _dtype in ("float32", "float64"):
+    _list.add(
+        f"rounding_{_dtype}",
+        rounding,
+        lambda rng, d=_dtype: (
+            np.concatenate([rng.uniform(-99, 99, 50), np.arange(-5, 5) + 0.5]).astype(d),
+            poisoned(60, np.int64),
+        ),
+        extent=(60,),
+        expected=_rounded_integers,
+    )
+
+
+@kd.kernel
+def complex_functions(x, out):
+    i = kd.grid(1)
+    out[0, i] = cmath.exp(x[i])
+    out[1, i] = cmath.sqrt(x[i])
+    out[2, i] = np.conj(x[i])
+    out[3, i] = np.abs(x[i])
+    out[4, i] = x[i].real * x[i].imag
+
+
+def _complex_exact(x, out):
+    w = x.astype(np.clongdouble)
+    return {1: np.stack([np.exp(w), np.sqrt(w), w.conj(), abs(w) + 0j, w.real * w.imag + 0j])}
+
+
+for _dtype in ("complex64", "complex128"):
+    _list.add(
+        f"complex_{_dtype}",
+        complex_functions,
+        lambda rng, d=_dtype: (
+            (rng.uniform(-2, 2, _SIZE) + 1j * rng.uniform(-2, 2, _SIZE)).astype(d),
+            poisoned((5, _SIZE), d),
+        ),
+        extent=(_SIZE,),
+        expected=_complex_exact,
+        ulp=6,
+    )
+
+
+@kd.kernel
+def integers_into_functions(x, out):
+    i = kd.grid(1)
+    out[i] = math.sqrt(x[i]) + math.exp(-x[i]) + np.sqrt(x[i]) + math.pow(x[i], 2)
+
+
+def _from_integers(x, out):
+    w = x.astype(np.longdouble)
+    return {1: np.sqrt(w) * 2 + np.exp(-w) + w * w}
+
+
+_list.add(
+    "integers_into_functions",
+    integers_into_functions,
+    lambda rng: (rng.integers(0, 20, 50), poisoned(50, np.float64)),
+    extent=(50,),
+    expected=_from_integers,
+    ulp=4,
+)
+
+
+@kd.kernel
+def constants(x, out):
+    i = kd.grid(1)
+    out[i] = x[i] * math.pi + math.e - np.pi + (0.0 if x[i] < math.inf else np.nan)
+
+
+def _with_constants(x, out):
+    return {1: x * math.pi + math.e - math.pi}
+
+
+_list.add(
+    "constants",
+    constants,
+    lambda rng: (rng.uniform(1, 2, 50), poisoned(50, np.float64)),
+    extent=(50,),
+    expected=_with_constants,
+    ulp=4,
+)

@@ -1,0 +1,49 @@
+"""No intrinsic, on no dtype it takes, is without a case."""
+
+from __future__ import annotations
+
+from kerneldsl.frontend import build_unit
+from kerneldsl.language.intrinsics import INTRINSICS, Typing
+from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, ScalarKind
+from tests.conformance.kernels import CASES
+from tests.support.cases import Case
+from tests.support.simt import python_function
+
+
+def _used(case: Case) -> set[tuple[str, str]]:
+    """(intrinsic, dtype) of everything the case's kernel calls; dtype is "" where there is none."""
+    found: set[tuple[str, str]] = set()
+    for unit in build_unit(python_function(case.kernel)).reachable():
+        for use in unit.uses.values():
+            intrinsic = use.intrinsic
+            if intrinsic.typing is Typing.ARRAY:
+                found.add((intrinsic.name, use.static["dtype"]))
+            elif intrinsic.dtypes:
+                found.add((intrinsic.name, case.dtype or ""))
+            else:
+                found.add((intrinsic.name, ""))
+    return found
+
+
+def test_every_intrinsic_on_every_dtype() -> None:
+    covered = set().union(*(_used(c) for c in CASES))
+    wanted: set[tuple[str, str]] = set()
+    for name, intrinsic in INTRINSICS.items():
+        dtypes = DTYPE_NAMES if intrinsic.typing is Typing.ARRAY else intrinsic.dtypes or ("",)
+        wanted |= {(name, dtype) for dtype in dtypes}
+    assert not wanted - covered
+
+
+def test_every_dtype_as_array_and_as_scalar() -> None:
+    kinds = {kind for case in CASES for kind in case.kinds}
+    for dtype in DTYPE_NAMES:
+        assert ArrayKind(dtype, 1, "C") in kinds, dtype
+        assert ScalarKind(dtype) in kinds, dtype
+
+
+def test_every_atomic_case_is_of_its_dtype() -> None:
+    """``Case.dtype`` is what the kernel's arrays hold, so that coverage cannot be claimed."""
+    for case in CASES:
+        if case.dtype is not None:
+            held = {k.dtype for k in case.kinds if isinstance(k, ArrayKind)}
+            assert held == {case.dtype}, case.name

@@ -1,0 +1,170 @@
+"""Debug mode: faults reach the host with line, index, bound and thread; without it there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+
+@kd.kernel(debug=True)
+def reads_beyond(x, out):
+    i = kd.grid(1)
+    out[i] = x[i + 1]
+
+
+@kd.kernel(debug=True)
+def writes_below(m):
+    i, j = kd.grid(2)
+    m[i, j - 9] = 1
+
+
+@kd.kernel(debug=True)
+def wraps_around(x, out):
+    i = kd.grid(1)
+    out[i] = x[-1 - i]
+
+
+@kd.kernel(debug=True)
+def asserts(x, out):
+    i = kd.grid(1)
+    assert x[i] >= 0, "only non-negative values"
+    out[i] = x[i]
+
+
+@kd.kernel(debug=True)
+def raises(x, out):
+    i = kd.grid(1)
+    if x[i] < 0:
+        raise ValueError("negative value")
+    out[i] = x[i]
+
+
+@kd.kernel(debug=True)
+def faults_before_barrier(x, out):
+    s = kd.shared.array(32, np.int64)
+    t = kd.threadIdx.x
+    s[t] = x[t + 5]
+    kd.syncthreads()
+    out[t] = s[31 - t]
+
+
+@kd.func
+def element(x, i):
+    return x[i + 40]
+
+
+@kd.kernel(debug=True)
+def faults_in_function(x, out):
+    i = kd.grid(1)
+    out[i] = element(x, i)
+
+
+@kd.kernel
+def without_debug(x, out):
+    i = kd.grid(1)
+    assert x[i] >= 0, "compiled out"
+    if x[i] < -100:
+        raise ValueError("compiled out")
+    out[i] = x[i]
+
+
+def _arrays():
+    return np.arange(32), np.full(32, -7)
+
+
+def test_index_beyond_the_end(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target), pytest.raises(IndexError) as caught:
+        reads_beyond[2, 16](x, out)
+    error = caught.value
+    assert isinstance(error, kd.KernelFault)
+    assert error.where is not None
+    assert "x[i + 1]" in error.where.line
+    assert error.where.filename == __file__
+    assert error.block_idx == (1, 0, 0)
+    assert error.thread_idx == (15, 0, 0)
+    assert "32" in str(error)
+
+
+def test_index_below_the_start(computing_target: str) -> None:
+    m = np.zeros((4, 6), np.int64)
+    with kd.use(computing_target), pytest.raises(IndexError) as caught:
+        writes_below.forall(4, 6)(m)
+    assert "m[i, j - 9]" in caught.value.where.line
+    assert "6" in str(caught.value)
+
+
+def test_negative_indices_within_bounds_are_no_fault(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target):
+        wraps_around[2, 16](x, out)
+    assert (out == x[::-1]).all()
+
+
+def test_assert(computing_target: str) -> None:
+    x, out = _arrays()
+    x[21] = -1
+    with kd.use(computing_target), pytest.raises(AssertionError) as caught:
+        asserts[2, 16](x, out)
+    assert isinstance(caught.value, kd.KernelFault)
+    assert "only non-negative values" in str(caught.value)
+    assert (caught.value.block_idx, caught.value.thread_idx) == ((1, 0, 0), (5, 0, 0))
+    assert "assert" in caught.value.where.line
+
+
+def test_raise(computing_target: str) -> None:
+    x, out = _arrays()
+    x[3] = -1
+    with kd.use(computing_target), pytest.raises(ValueError, match="negative value") as caught:
+        raises[2, 16](x, out)
+    assert isinstance(caught.value, kd.KernelFault)
+    assert "raise ValueError" in caught.value.where.line
+    assert caught.value.thread_idx == (3, 0, 0)
+
+
+def test_fault_before_a_barrier_ends_the_launch(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target), pytest.raises(IndexError):
+        faults_before_barrier[1, 32](x, out)
+
+
+def test_fault_in_a_device_function_names_its_line(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target), pytest.raises(IndexError) as caught:
+        faults_in_function[1, 32](x, out)
+    assert "x[i + 40]" in caught.value.where.line
+
+
+def test_a_launch_after_a_fault_works(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target):
+        with pytest.raises(IndexError):
+            reads_beyond[2, 16](x, out)
+        reads_beyond[1, 31](x, out)
+    assert (out[:31] == x[1:]).all()
+
+
+def test_nothing_is_checked_without_debug(computing_target: str) -> None:
+    x, out = _arrays()
+    x[:4] = (-1, -500, -2, 7)
+    with kd.use(computing_target):
+        without_debug[2, 16](x, out)
+    assert out[0] == -1
+    assert (out[2:] == x[2:]).all()
+
+
+def test_environment_switches_debug_on(
+    computing_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELDSL_DEBUG", "1")
+
+    @kd.kernel
+    def fresh(x, out):
+        i = kd.grid(1)
+        out[i] = x[i + 1]
+
+    x, out = _arrays()
+    with kd.use(computing_target), pytest.raises(IndexError):
+        fresh[2, 16](x, out)

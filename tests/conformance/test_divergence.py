@@ -1,0 +1,202 @@
+"""Barriers that not every thread reaches, and loads that may or may not steer one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+
+@kd.kernel
+def barrier_under_thread_condition(x):
+    t = kd.threadIdx.x
+    if t < 16:
+        kd.syncthreads()
+    x[t] = t
+
+
+@kd.kernel
+def barrier_in_varying_loop(x):
+    t = kd.threadIdx.x
+    for _k in range(t):
+        kd.syncthreads()
+    x[t] = t
+
+
+@kd.kernel
+def barrier_in_varying_while(x):
+    t = kd.threadIdx.x
+    n = t * 2 + 1
+    while n > 0:
+        kd.syncthreads()
+        n -= 1
+    x[t] = n
+
+
+@kd.kernel
+def barrier_after_varying_break(x):
+    t = kd.threadIdx.x
+    for k in range(8):
+        if k == t:
+            break
+        kd.syncthreads()
+    x[t] = t
+
+
+@kd.kernel
+def vote_under_thread_condition(x):
+    i = kd.grid(1)
+    if i % 2 == 0:
+        x[i] = kd.syncthreads_count(i > 3)
+
+
+@kd.func
+def synchronize_block():
+    kd.syncthreads()
+
+
+@kd.kernel
+def function_under_thread_condition(x):
+    t = kd.threadIdx.x
+    if t == 0:
+        synchronize_block()
+    x[t] = t
+
+
+@kd.kernel
+def barrier_in_ternary_condition(x):
+    t = kd.threadIdx.x
+    limit = 4 if t > 2 else 5
+    for _k in range(limit):
+        kd.syncthreads()
+    x[t] = t
+
+
+#: kernel, text of the line that holds the barrier, a word of the varying condition
+DIVERGENT = [
+    (barrier_under_thread_condition, "kd.syncthreads()", "t < 16"),
+    (barrier_in_varying_loop, "kd.syncthreads()", "t"),
+    (barrier_in_varying_while, "kd.syncthreads()", "n"),
+    (barrier_after_varying_break, "kd.syncthreads()", "k == t"),
+    (vote_under_thread_condition, "kd.syncthreads_count(i > 3)", "i % 2"),
+    (function_under_thread_condition, "kd.syncthreads()", "t == 0"),
+    (barrier_in_ternary_condition, "kd.syncthreads()", "limit"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "condition"), DIVERGENT, ids=lambda v: getattr(v, "__name__", None)
+)
+def test_provable_divergence_is_refused(target: str, kernel, line: str, condition: str) -> None:
+    x = np.zeros(32, np.int64)
+    with kd.use(target), pytest.raises(kd.BarrierDivergenceError) as caught:
+        kernel[1, 32](x)
+    error = caught.value
+    assert error.where is not None
+    assert error.where.filename == __file__
+    assert line in error.where.line
+    message = str(error)
+    assert "^" in message
+    assert condition in message
+    assert "threadIdx" in message or "grid" in message
+    assert not x.any()
+
+
+@kd.kernel
+def trip_count_from_memory(x, counts):
+    total = 0
+    for _k in range(counts[0]):
+        kd.syncthreads()
+        total += 1
+    x[kd.grid(1)] = total
+
+
+def test_load_from_unwritten_memory_is_uniform(computing_target: str) -> None:
+    x, counts = np.zeros(64, np.int64), np.array([3])
+    with kd.use(computing_target):
+        trip_count_from_memory[2, 32](x, counts)
+    assert (x == 3).all()
+
+
+def test_load_from_overlapping_memory_is_not(target: str) -> None:
+    """Whether arrays overlap is known at the launch; x[0] is written after it was read."""
+    x = np.full(64, 3, np.int64)
+    if target == "cpu":
+        with kd.use(target), pytest.raises(kd.BarrierDivergenceError):
+            trip_count_from_memory[2, 32](x, x[:1])
+        assert (x == 3).all()
+
+
+@kd.kernel
+def condition_written_in_its_interval(x):
+    s = kd.shared.array(1, np.int64)
+    t = kd.threadIdx.x
+    if t == 0:
+        s[0] = 5
+    if s[0] > 3:
+        kd.syncthreads()
+    x[t] = t
+
+
+def test_load_in_an_interval_that_writes_is_refused_on_the_cpu() -> None:
+    x = np.zeros(32, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError) as caught:
+        condition_written_in_its_interval[1, 32](x)
+    assert "s[0] > 3" in str(caught.value)
+    assert not x.any()
+
+
+@kd.kernel
+def condition_at_varying_address(x, flags):
+    t = kd.threadIdx.x
+    if flags[t] > 0:
+        kd.syncthreads()
+    x[t] = t
+
+
+def test_load_at_varying_address_is_refused_on_the_cpu() -> None:
+    x, flags = np.zeros(32, np.int64), np.ones(32, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
+        condition_at_varying_address[1, 32](x, flags)
+
+
+@kd.kernel
+def condition_from_atomic(x, counter):
+    t = kd.threadIdx.x
+    if kd.atomic.add(counter, 0, 1) >= 0:
+        kd.syncthreads()
+    x[t] = t
+
+
+def test_condition_from_an_atomic_is_refused_on_the_cpu() -> None:
+    x, counter = np.zeros(32, np.int64), np.zeros(1, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
+        condition_from_atomic[1, 32](x, counter)
+    assert counter[0] == 0
+
+
+@pytest.mark.gpu
+def test_unproven_divergence_warns_on_cuda() -> None:
+    from tests.support.targets import require
+
+    require("cuda")
+    x, counter = np.zeros(32, np.int64), np.zeros(1, np.int64)
+    with kd.use("cuda"), pytest.warns(kd.BarrierDivergenceWarning):
+        condition_from_atomic[1, 32](x, counter)
+    assert (x == np.arange(32)).all()
+
+
+def test_promise_is_accepted(computing_target: str) -> None:
+    x, counter = np.zeros(32, np.int64), np.zeros(1, np.int64)
+    with kd.use(computing_target):
+        promised[1, 32](x, counter)
+    assert (x == np.arange(32)).all()
+
+
+@kd.kernel
+def promised(x, counter):
+    t = kd.threadIdx.x
+    if kd.uniform(kd.atomic.add(counter, 0, 1) >= 0):
+        kd.syncthreads()
+    x[t] = t

@@ -1,0 +1,42 @@
+"""Every case on every target: fresh inputs, poisoned outputs, every array compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.conformance.kernels import CASES
+from tests.support.cases import Case, copy_arguments, kind_of
+
+
+def test_names_are_unique() -> None:
+    names = [c.name for c in CASES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_case(target: str, case: Case, rng: np.random.Generator) -> None:
+    case.check(target, rng)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name.startswith(("arrays.layout", "ids.forall"))], ids=lambda c: c.name
+)
+def test_device_arrays(computing_target: str, case: Case, rng: np.random.Generator) -> None:
+    """The same launch on arrays that were put on the device first."""
+    args = case.arguments(rng)
+    expected = case.expect(args)
+    with kd.use(computing_target):
+        on_device = tuple(
+            kd.to_device(a) if isinstance(a, np.ndarray) else a for a in copy_arguments(args)
+        )
+        case.launch(on_device)
+        back = tuple(a if isinstance(a, int) else a.copy_to_host() for a in on_device)
+    case.compare(computing_target, back, expected)
+
+
+def test_signatures_describe_the_arguments() -> None:
+    for case in CASES:
+        args = case.arguments(np.random.default_rng(1))
+        assert tuple(kind_of(a) for a in args) == case.kinds, case.name

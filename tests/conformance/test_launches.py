@@ -1,0 +1,123 @@
+"""What a launch reads again: captured constants; and dtypes, ranks and overlaps that change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+FACTOR = 2
+
+
+@kd.kernel
+def scaled(x, out):
+    i = kd.grid(1)
+    out[i] = x[i] * FACTOR
+
+
+def test_captured_global_changed_between_launches(
+    computing_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.arange(20)
+    with kd.use(computing_target):
+        for factor in (2, 5, 2, 1.5):
+            monkeypatch.setattr(f"{__name__}.FACTOR", factor)
+            out = np.zeros(20)
+            scaled.forall(20)(x, out)
+            assert (out == x * factor).all()
+
+
+def test_captured_closure_changed_between_launches(computing_target: str) -> None:
+    offset = 10
+
+    @kd.kernel
+    def shifted(x, out):
+        i = kd.grid(1)
+        out[i] = x[i] + offset
+
+    x = np.arange(20)
+    with kd.use(computing_target):
+        for offset in (10, 20, 10):  # noqa: B007 - read by the kernel
+            out = np.zeros(20, np.int64)
+            shifted.forall(20)(x, out)
+            assert (out == x + offset).all()
+
+
+def test_captured_writable_array_is_refused(target: str) -> None:
+    table = np.arange(5)
+
+    @kd.kernel
+    def looks_up(out):
+        i = kd.grid(1)
+        out[i] = table[i]
+
+    with kd.use(target), pytest.raises(kd.KernelError, match="table"):
+        looks_up.forall(5)(np.zeros(5, np.int64))
+
+
+@kd.kernel
+def doubled(x, out):
+    i = kd.grid(1)
+    out[i] = x[i] + x[i]
+
+
+def test_one_kernel_many_dtypes(computing_target: str) -> None:
+    with kd.use(computing_target):
+        for dtype in (np.int8, np.float32, np.uint64, np.complex64, np.float64, np.int8):
+            x = np.arange(20).astype(dtype)
+            out = np.zeros(20, dtype)
+            doubled.forall(20)(x, out)
+            assert (out == x * 2).all()
+
+
+def test_overlapping_views_of_one_array(computing_target: str) -> None:
+    base = np.arange(40)
+    with kd.use(computing_target):
+        doubled.forall(10)(base[::4], base[1::4])
+    expected = np.arange(40)
+    expected[1::4] = expected[::4] * 2
+    assert (base == expected).all()
+
+
+def test_read_only_input_is_read(computing_target: str) -> None:
+    x = np.arange(20)
+    x.setflags(write=False)
+    out = np.zeros(20, np.int64)
+    with kd.use(computing_target):
+        doubled.forall(20)(x, out)
+    assert (out == x * 2).all()
+
+
+def test_read_only_output_is_refused(target: str) -> None:
+    out = np.zeros(20, np.int64)
+    out.setflags(write=False)
+    with kd.use(target), pytest.raises(kd.ReadOnlyArrayError):
+        doubled.forall(20)(np.arange(20), out)
+
+
+def test_integer_beyond_int64_is_refused(target: str) -> None:
+    @kd.kernel
+    def fill(value, out):
+        out[kd.grid(1)] = value
+
+    with kd.use(target), pytest.raises(kd.ArgumentError):
+        fill.forall(5)(2**63, np.zeros(5, np.int64))
+
+
+def test_empty_arrays(computing_target: str) -> None:
+    empty = np.zeros(0, np.int64)
+    with kd.use(computing_target):
+        doubled.forall(0)(empty, empty.copy())
+
+
+def test_large_extent_is_covered_once(computing_target: str) -> None:
+    @kd.kernel
+    def visit(out):
+        i, j = kd.grid(2)
+        out[i, j] += 1
+
+    out = np.zeros((1531, 1027), np.int8)
+    with kd.use(computing_target):
+        visit.forall(*out.shape)(out)
+    assert (out == 1).all()

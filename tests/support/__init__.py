@@ -1,0 +1,1 @@
+"""What several suites share: seeded inputs, comparisons, targets, cases and the SIMT reference."""
