@@ -1,0 +1,161 @@
+"""The command ``kerneldsl demo``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.demo import pictures
+from stdlib_kernels.demo.pipeline import SIGMA, STAGES, Outcome, run_stage
+from stdlib_kernels.demo.reference import reference
+
+__all__ = ["command"]
+
+#: Exit status where a result differs from the reference.
+EXIT_DIFFERS = 1
+
+
+def command(
+    image: Annotated[
+        Path | None, typer.Argument(help="An image file; a built-in photograph by default.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path(
+        "demo-output"
+    ),
+    target: Annotated[str | None, typer.Option(help="Where to run: cpu, cuda or cuda:1.")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, max=32768, help="Scale the longer side to this many pixels."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Run a photograph through the imaging kernels, compare with NumPy and SciPy, and time it."""
+    source = image if image is not None else pictures.default_image()
+    picture = pictures.read(source, size)
+    _make_folder(output)
+    if target is None:
+        report, arrays = _run(picture, as_json)
+    else:
+        with kd.use(target):
+            report, arrays = _run(picture, as_json)
+    report = {"image": str(source), "shape": list(picture.shape), **report}
+    report["files"] = [str(path) for path in _write(output, arrays)]
+    if as_json:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        _print(report)
+    if not all(stage["passed"] for stage in report["stages"]):
+        raise typer.Exit(EXIT_DIFFERS)
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentValueError(
+            f"the folder {str(output)!r} cannot be made: {error.strerror}",
+            value=output,
+            remedy="Choose another with --output",
+        ) from error
+
+
+def _run(picture: pictures.Picture, is_quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run every stage where `kd.use` or the environment says, and report."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    place = kd.current_target()
+    name, _, index = place.partition(":")
+    device = kd.devices(name)[int(index or 0)]
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn())
+    outcomes: list[Outcome] = []
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=is_quiet
+    ) as progress:
+        task = progress.add_task("NumPy and SciPy", total=len(STAGES) + 1)
+        expected = reference(picture, SIGMA)
+        progress.advance(task)
+        arrays: dict[str, Any] = {"input": picture if name == "cpu" else kd.to_device(picture)}
+        for stage in STAGES:
+            progress.update(task, description=f"{stage.name} on {place}")
+            outcomes.append(run_stage(stage, arrays, expected[stage.name]))
+            progress.advance(task)
+    report = {
+        "target": place,
+        "device": device.name,
+        "arch": device.arch,
+        "version": kd.__version__,
+        "stages": [outcome.as_dict() for outcome in outcomes],
+    }
+    return report, {k: _on_host(v) for k, v in arrays.items()}
+
+
+def _on_host(array: Any) -> np.ndarray[Any, Any]:
+    host: np.ndarray[Any, Any] = (
+        array.copy_to_host() if isinstance(array, kd.DeviceArray) else array
+    )
+    return host
+
+
+def _write(output: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> list[Path]:
+    """Write each picture, and one sheet with all of them."""
+    shown = {
+        "input": arrays["input"],
+        "grey": arrays["grey"],
+        "blur": arrays["blur"],
+        "edges": arrays["edges"],
+        "equalized": arrays["equalize"],
+    }
+    plot = pictures.draw_histogram(arrays["histogram"])
+    order = [shown[k] for k in ("input", "grey", "equalized", "blur", "edges")]
+    shown["contact-sheet"] = pictures.contact_sheet([*order, plot])
+    paths = []
+    for name, picture in shown.items():
+        path = output / f"{name}.png"
+        pictures.write(path, picture)
+        paths.append(path)
+    return paths
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    height, width = report["shape"][:2]
+    console.print(f"[bold]{report['image']}[/], {width} × {height} pixels", highlight=False)
+    console.print(
+        f"ran on [bold]{report['target']}[/]: {report['device']} ({report['arch']})",
+        highlight=False,
+    )
+    table = Table("stage", "kernels launched")
+    for header in ("first call", "later calls", "Mpixel/s", "max. error", "allowed"):
+        table.add_column(header, justify="right")
+    table.add_column("")
+    for stage in report["stages"]:
+        table.add_row(
+            stage["stage"],
+            ", ".join(stage["kernels"]),
+            f"{stage['first_call_s'] * 1e3:.0f} ms",
+            f"{stage['call_s'] * 1e3:.3f} ms",
+            f"{width * height / stage['call_s'] / 1e6:,.0f}",
+            f"{stage['max_error']:.2g}",
+            f"{stage['tolerance']:.2g}" if stage["tolerance"] else "exact",
+            "[green]ok[/]" if stage["passed"] else "[red]differs[/]",
+        )
+    console.print(table)
+    launches = sum(stage["launches"] for stage in report["stages"])
+    compiling = sum(stage["first_call_s"] - stage["call_s"] for stage in report["stages"])
+    console.print(
+        f"{launches} launches a run; the first one took {compiling:.2f} s longer, for compiling. "
+        "Errors are the largest differences from NumPy and SciPy, in grey levels.",
+        highlight=False,
+    )
+    for path in report["files"]:
+        console.print(f"wrote {path}", highlight=False)

@@ -1,0 +1,57 @@
+"""What the stages of the demo must give, by NumPy and SciPy, in float64 and in integers."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from stdlib_kernels.demo.pictures import missing_extra
+
+__all__ = ["equalized", "reference"]
+
+_Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def equalized(grey: _Array, counts: _Array) -> _Array:
+    """Equalize by a table: rounded half up, in integers."""
+    cumulative = np.cumsum(counts)
+    darkest = cumulative[np.flatnonzero(counts)[0]]
+    rest = grey.size - darkest
+    if rest == 0:
+        return grey
+    table = (np.maximum(cumulative - darkest, 0) * 255 * 2 + rest) // (2 * rest)
+    return np.asarray(table.astype(np.uint8)[grey])
+
+
+def reference(image: _Array, sigma: float) -> dict[str, _Array]:
+    """Return the result of every stage by its name.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (h, w, 3 or 4)
+        The photograph.
+    sigma : float
+        Of the blur, in pixels.
+
+    Raises
+    ------
+    ToolMissingError
+        Where SciPy is not installed.
+    """
+    try:
+        from scipy import ndimage
+    except ImportError as error:
+        raise missing_extra(error) from error
+    red, green, blue = (image[..., c].astype(np.int64) for c in range(3))
+    grey = ((299 * red + 587 * green + 114 * blue + 500) // 1000).astype(np.uint8)
+    blurred = ndimage.gaussian_filter(grey.astype(np.float64), sigma)
+    edges = np.hypot(ndimage.sobel(blurred, axis=0), ndimage.sobel(blurred, axis=1))
+    counts = np.bincount(grey.ravel(), minlength=256)
+    return {
+        "grey": grey,
+        "blur": blurred,
+        "edges": edges,
+        "histogram": counts,
+        "equalize": equalized(grey, counts),
+    }
