@@ -1,7 +1,7 @@
 """A compiled kernel on a CUDA device.
 
-Everything that can be known before a launch is checked before it, so that a kernel never runs with
-a configuration the driver would refuse or cut short.
+What can be known before a launch is checked before it; in debug mode the launch waits and raises
+what the kernel recorded.
 """
 
 from __future__ import annotations
@@ -9,66 +9,17 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from typing import NoReturn
 
-from kerneldsl.errors import ResourceLimitError
-from kerneldsl.target import Device, Executable, LaunchConfig, Resources
+from kerneldsl.target import Device, Executable, LaunchConfig
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
+from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle, synchronize_stream
 
-__all__ = ["CudaExecutable", "check_resources"]
+__all__ = ["CudaExecutable"]
 
 _log = logging.getLogger("kerneldsl.cuda.executable")
-
-
-def check_resources(name: str, resources: Resources, device: Device, config: LaunchConfig) -> None:
-    """Refuse a launch for which the device has too little.
-
-    Parameters
-    ----------
-    name : str
-        The kernel, for the message.
-    resources : Resources
-        What the compiled kernel takes.
-    device : Device
-        What there is.
-    config : LaunchConfig
-        What is asked for.
-
-    Raises
-    ------
-    ResourceLimitError
-        The block has more threads than the kernel's registers allow, or static and dynamic shared
-        memory together are more than a block may have.
-    """
-    threads = config.block_dim[0] * config.block_dim[1] * config.block_dim[2]
-    if threads > resources.max_block_threads:
-        _refuse_block(name, resources, device, config, threads)
-    shared = resources.static_shared_bytes + config.shared_bytes
-    limit = device.limits.max_shared_memory_per_block
-    if shared > limit:
-        raise ResourceLimitError(
-            f"{name} needs {shared} bytes of shared memory a block "
-            f"({resources.static_shared_bytes} static, {config.shared_bytes} dynamic)",
-            value=shared,
-            limit=f"{device} ({device.name}) allows {limit} (MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)",
-            remedy="Use smaller tiles or fewer shared_bytes",
-        )
-
-
-def _refuse_block(
-    name: str, resources: Resources, device: Device, config: LaunchConfig, threads: int
-) -> NoReturn:
-    registers = f" with its {resources.registers} registers a thread" if resources.registers else ""
-    raise ResourceLimitError(
-        f"block_dim {config.block_dim} has {threads} threads",
-        value=config.block_dim,
-        limit=f"{name}{registers} can run with {resources.max_block_threads} threads a block on "
-        f"{device} ({device.name}) (MAX_THREADS_PER_BLOCK of the compiled kernel)",
-        remedy="Use a smaller block, or compile with launch_bounds= or max_registers=",
-    )
 
 
 class CudaExecutable(Executable):

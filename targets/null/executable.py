@@ -11,7 +11,7 @@ from kerneldsl.errors import ToolMissingError
 from kerneldsl.target import Device, Executable, LaunchConfig, Resources
 from targets.cuda.architectures import parse_arch
 from targets.cuda.artifact import CudaArtifact
-from targets.cuda.executable import check_resources
+from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle
 from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace

@@ -1,0 +1,342 @@
+"""The driver module against bindings that only remember what they were asked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldsl.errors import CompileError, DriverError, ResourceLimitError, TargetUnavailableError
+from targets.cuda import driver as driver_module
+from targets.cuda import functions, memory, streams
+from targets.cuda.driver import Driver
+from targets.cuda.fork import ForkGuard
+from targets.cuda.target import CudaTarget
+
+_ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_BLOCK_DIM_X": 1024,
+    "MAX_BLOCK_DIM_Y": 1024,
+    "MAX_BLOCK_DIM_Z": 64,
+    "MAX_GRID_DIM_X": 2**31 - 1,
+    "MAX_GRID_DIM_Y": 65535,
+    "MAX_GRID_DIM_Z": 65535,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 0,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
+    "WARP_SIZE": 32,
+    "MULTIPROCESSOR_COUNT": 5,
+    "COMPUTE_CAPABILITY_MAJOR": 6,
+    "COMPUTE_CAPABILITY_MINOR": 1,
+}
+
+
+class _Names:
+    """An enumeration whose members are their own names without the prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> str:
+        return name.removeprefix(self._prefix)
+
+
+class _Status(int):
+    name: str
+
+    def __new__(cls, code: int, name: str) -> _Status:
+        status = super().__new__(cls, code)
+        status.name = name
+        return status
+
+
+_OK = _Status(0, "CUDA_SUCCESS")
+
+
+class FakeBindings:
+    """As much of ``cuda.bindings.driver`` as is called; keeps a list of the calls."""
+
+    CUdevice_attribute = _Names("CU_DEVICE_ATTRIBUTE_")
+    CUfunction_attribute = _Names("CU_FUNC_ATTRIBUTE_")
+    CUjit_option = _Names("CU_JIT_")
+    CUpointer_attribute = _Names("CU_POINTER_ATTRIBUTE_")
+    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.current = 0
+        self.failures: dict[str, _Status] = {}
+        self.launched: bytes = b""
+        self.error_log = b""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any) -> tuple[Any, ...]:
+            self.calls.append((name, *args))
+            failed = self.failures.get(name)
+            answer = getattr(self, f"do_{name}")(*args) if hasattr(type(self), f"do_{name}") else ()
+            return (failed or _OK, *answer)
+
+        return call
+
+    def names(self) -> list[str]:
+        return [call[0] for call in self.calls]
+
+    def do_cuInit(self, flags: int) -> tuple[Any, ...]:
+        return ()
+
+    def do_cuGetErrorString(self, status: _Status) -> tuple[Any, ...]:
+        return (b"as the driver says it",)
+
+    def do_cuDriverGetVersion(self) -> tuple[Any, ...]:
+        return (12040,)
+
+    def do_cuDeviceGetCount(self) -> tuple[Any, ...]:
+        return (2,)
+
+    def do_cuDeviceGet(self, index: int) -> tuple[Any, ...]:
+        return (index,)
+
+    def do_cuDeviceGetName(self, length: int, device: int) -> tuple[Any, ...]:
+        return (b"Old Card\0\0\0",)
+
+    def do_cuDeviceTotalMem(self, device: int) -> tuple[Any, ...]:
+        return (2**31,)
+
+    def do_cuDeviceGetAttribute(self, name: str, device: int) -> tuple[Any, ...]:
+        return (_ATTRIBUTES.get(name, 7),)
+
+    def do_cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
+        return (0x1000 + device,)
+
+    def do_cuCtxGetCurrent(self) -> tuple[Any, ...]:
+        return (self.current,)
+
+    def do_cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:
+        self.current = int(context)
+        return ()
+
+    def do_cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
+        return (0xABC00,)
+
+    def do_cuMemGetInfo(self) -> tuple[Any, ...]:
+        return (10, 2**31)
+
+    def do_cuModuleLoadDataEx(
+        self, data: bytes, count: int, options: list[str], values: list[Any]
+    ) -> tuple[Any, ...]:
+        given = dict(zip(options, values, strict=True))
+        log = b"ptxas . 8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads"
+        given["INFO_LOG_BUFFER"][: len(log)] = log
+        given["ERROR_LOG_BUFFER"][: len(self.error_log)] = self.error_log
+        return (0x77,)
+
+    def do_cuModuleGetFunction(self, module: int, name: bytes) -> tuple[Any, ...]:
+        return (0x99,)
+
+    def do_cuFuncGetAttribute(self, name: str, function: int) -> tuple[Any, ...]:
+        known = {"MAX_THREADS_PER_BLOCK": 512, "NUM_REGS": 40, "SHARED_SIZE_BYTES": 1024}
+        return (known.get(name, 0),)
+
+    def do_cuLaunchKernel(self, *args: Any) -> tuple[Any, ...]:
+        extra = ctypes.cast(args[-1], ctypes.POINTER(ctypes.c_void_p))
+        assert [extra[0], extra[2], extra[4]] == [1, 2, None]
+        size = ctypes.c_size_t.from_address(extra[3]).value
+        self.launched = ctypes.string_at(extra[1], size)
+        return ()
+
+    def do_cuEventCreate(self, flags: int) -> tuple[Any, ...]:
+        return (0xE,)
+
+    def do_cuPointerGetAttribute(self, name: str, pointer: int) -> tuple[Any, ...]:
+        return (1,)
+
+
+@pytest.fixture
+def api() -> FakeBindings:
+    return FakeBindings()
+
+
+@pytest.fixture
+def driver(api: FakeBindings) -> Driver:
+    return Driver(api)
+
+
+def test_devices_are_described_by_the_drivers_attributes(driver: Driver) -> None:
+    first, second = driver.devices()
+    assert (str(first), str(second)) == ("cuda:0", "cuda:1")
+    assert (first.name, first.arch) == ("Old Card", "sm_61")
+    assert first.limits.max_grid_dim == (2**31 - 1, 65535, 65535)
+    assert first.limits.max_shared_memory_per_block == 49152  # no opt-in: the plain limit
+    assert first.extra["compute_capability"] == (6, 1)
+    assert driver.cuda_version == (12, 4)
+
+
+def test_a_device_newer_than_the_table_runs_the_newest_ptx(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(_ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 99)
+    assert driver.devices()[0].arch == "sm_121"
+
+
+def test_the_context_before_is_put_back(driver: Driver, api: FakeBindings) -> None:
+    api.current = 0xF00
+    with driver.current(1):
+        assert api.current == 0x1001
+    assert api.current == 0xF00
+
+
+def test_a_current_context_costs_one_question(driver: Driver, api: FakeBindings) -> None:
+    with driver.current(0):
+        pass
+    api.calls.clear()
+    with driver.current(0):
+        pass
+    assert api.names() == ["cuCtxGetCurrent"]
+
+
+def test_no_context_before_stays_none_for_other_devices(driver: Driver, api: FakeBindings) -> None:
+    with driver.current(1):
+        pass
+    assert api.current == 0  # else torch would find device 1 current
+
+
+def test_an_error_says_what_was_done_and_what_to_do(driver: Driver, api: FakeBindings) -> None:
+    api.failures["cuCtxSynchronize"] = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    with pytest.raises(DriverError, match=r"Could not wait for cuda:0.*debug=True") as caught:
+        driver.synchronize(0)
+    assert (caught.value.code, caught.value.name) == (700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+
+def test_out_of_memory_says_how_much_is_free(driver: Driver, api: FakeBindings) -> None:
+    api.failures["cuMemAlloc"] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    with pytest.raises(DriverError, match=r"allocate 4096 bytes on cuda:0 \(10 of 2147483648"):
+        memory.allocate(driver, 0, 4096)
+
+
+def test_a_buffer_is_freed_on_its_device(driver: Driver, api: FakeBindings) -> None:
+    buffer = memory.CudaBuffer(driver, driver.devices()[1], 64)
+    api.calls.clear()
+    del buffer
+    assert ("cuMemFree", 0xABC00) in api.calls
+    assert api.calls.index(("cuCtxSetCurrent", 0x1001)) < api.calls.index(("cuMemFree", 0xABC00))
+
+
+def test_an_empty_buffer_calls_nothing(driver: Driver, api: FakeBindings) -> None:
+    device = driver.devices()[0]
+    api.calls.clear()
+    assert memory.CudaBuffer(driver, device, 0).pointer == 0
+    assert api.calls == []
+
+
+def test_copies_wait_where_the_contract_says(driver: Driver, api: FakeBindings) -> None:
+    memory.copy_from_host(driver, 0, 1, 2, 3, stream=5)
+    memory.copy_to_host(driver, 0, 1, 2, 3, stream=5)
+    calls = [name for name in api.names() if name.startswith(("cuMemcpy", "cuStream"))]
+    assert calls == [
+        "cuMemcpyHtoDAsync",
+        "cuStreamSynchronize",
+        "cuMemcpyDtoHAsync",
+        "cuStreamSynchronize",
+    ]
+
+
+def test_a_loaded_function_knows_its_resources(driver: Driver) -> None:
+    found = functions.load(driver, 0, ".version 7.0", "axpy").resources
+    assert (found.registers, found.spill_bytes, found.local_bytes) == (40, 12, 0)
+    assert (found.static_shared_bytes, found.max_block_threads) == (1024, 512)
+
+
+def test_the_assemblers_log_reaches_the_user(driver: Driver, api: FakeBindings) -> None:
+    api.failures["cuModuleLoadDataEx"] = _Status(218, "CUDA_ERROR_INVALID_PTX")
+    api.error_log = b"ptxas application ptx input, line 7; fatal : Parsing error"
+    with pytest.raises(CompileError, match=r"could not assemble axpy[\s\S]*line 7; fatal") as info:
+        functions.load(driver, 0, "nonsense", "axpy")
+    assert isinstance(info.value.__cause__, DriverError)
+
+
+def test_a_launch_hands_over_the_packed_parameters(driver: Driver, api: FakeBindings) -> None:
+    function = functions.load(driver, 0, "", "axpy")
+    packed = struct.pack("=fxxxxQ", 1.5, 0xABC00)
+    functions.launch(driver, function, (1, 2, 3), (4, 5, 6), packed, shared_bytes=7, stream=8)
+    assert api.launched == packed
+    call = next(call for call in api.calls if call[0] == "cuLaunchKernel")
+    assert call[1:11] == (0x99, 1, 2, 3, 4, 5, 6, 7, 8, 0)
+
+
+def test_too_many_parameters_never_reach_the_driver(driver: Driver, api: FakeBindings) -> None:
+    function = functions.load(driver, 0, "", "axpy")
+    with pytest.raises(ResourceLimitError, match="32765 bytes of parameters"):
+        functions.launch(
+            driver, function, (1, 1, 1), (1, 1, 1), bytes(32765), shared_bytes=0, stream=0
+        )
+    assert "cuLaunchKernel" not in api.names()
+
+
+@pytest.mark.parametrize(("dynamic", "opts_in"), [(48 * 1024 - 1024, False), (48 * 1024, True)])
+def test_shared_memory_beyond_48_kb_is_asked_for(
+    driver: Driver, api: FakeBindings, dynamic: int, opts_in: bool
+) -> None:
+    function = functions.load(driver, 0, "", "axpy")  # 1024 bytes static
+    functions.allow_shared_bytes(driver, function, dynamic)
+    wanted = ("cuFuncSetAttribute", 0x99, "MAX_DYNAMIC_SHARED_SIZE_BYTES", dynamic)
+    assert (wanted in api.calls) is opts_in
+
+
+def test_streams_are_ordered_by_an_event(driver: Driver, api: FakeBindings) -> None:
+    streams.wait_stream(driver, 0, later=5, sooner=6)
+    calls = [call for call in api.calls if "Event" in call[0]]
+    assert calls == [
+        ("cuEventCreate", 2),
+        ("cuEventRecord", 0xE, 6),
+        ("cuStreamWaitEvent", 5, 0xE, 0),
+        ("cuEventDestroy", 0xE),
+    ]
+
+
+def test_a_forked_child_is_told_to_spawn() -> None:
+    guard = ForkGuard()
+    guard.arm()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = str(guard.error()) if guard.has_forked else "not noticed"
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert "spawn" in os.read(reader, 4096).decode()
+    assert not guard.has_forked
+
+
+def _hide_bindings(monkeypatch: pytest.MonkeyPatch, replacement: Any) -> None:
+    monkeypatch.setattr(driver_module, "_driver", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", replacement)
+
+
+def test_missing_bindings_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    _hide_bindings(monkeypatch, None)
+    with pytest.raises(TargetUnavailableError, match=r"kerneldsl\[cuda13\]"):
+        driver_module.get_driver()
+    assert "kerneldsl[cuda13]" in (CudaTarget().unavailable_reason() or "")
+    assert CudaTarget().devices() == ()
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
+    def refuse(self: FakeBindings, flags: int) -> tuple[Any, ...]:
+        raise RuntimeError("Failed to dlopen libcuda.so.1")
+
+    monkeypatch.setattr(FakeBindings, "do_cuInit", refuse)
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    assert "libcuda.so.1" in (CudaTarget().unavailable_reason() or "")
+
+
+def test_an_empty_list_of_visible_devices_is_named(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    api.failures["cuInit"] = _Status(100, "CUDA_ERROR_NO_DEVICE")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
