@@ -43,9 +43,12 @@ _options = include_default_options(
 class KernelOptions(_options, TargetOptions):  # type: ignore[misc, valid-type]
     """Numba's options of a function, as far as they mean something on a device."""
 
+    lineinfo = TargetOptions.Mapping("dbg_directives_only")
+
     def finalize(self, flags: Any, options: dict[str, Any]) -> None:
         """Set what is the same for every function."""
         set_common_flags(flags)
+        flags.debuginfo = flags.dbg_directives_only
 
 
 def set_common_flags(flags: Any) -> None:

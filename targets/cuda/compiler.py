@@ -1,0 +1,194 @@
+"""Compile one kernel to PTX, on a machine with or without a GPU."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import (
+    ArgumentValueError,
+    BarrierDivergenceError,
+    CompileError,
+)
+from kerneldsl.target import CompileOptions, Specialization
+from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
+from targets.cuda.artifact import CudaArtifact
+
+if TYPE_CHECKING:
+    from targets.cuda.ptx import Linked
+
+__all__ = ["compile_kernel"]
+
+_log = logging.getLogger("kerneldsl.cuda.compiler")
+
+
+def compile_kernel(
+    specialization: Specialization,
+    *,
+    arch: str,
+    ptx_version: str | float | PtxVersion | None = None,
+) -> CudaArtifact:
+    """Compile a kernel.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel, its arguments' kinds, and the options.
+    arch : str
+        Such as ``"sm_90"``.
+    ptx_version : str, float or tuple of int, optional
+        Version of the PTX ISA; by default the specialization's, else one that old drivers take.
+
+    Returns
+    -------
+    CudaArtifact
+
+    Raises
+    ------
+    ArgumentValueError
+        For an architecture, a PTX version or an option that does not exist, or a pair that does
+        not fit.
+    BarrierDivergenceError
+        Where a barrier is provably not reached by every thread.
+    KernelTypingError
+        Where Numba cannot type the kernel.
+    LibdeviceMissingError
+        Where a mathematical function needs libdevice and there is none.
+    CompileError
+        Where lowering fails otherwise.
+    """
+    architecture = parse_arch(arch)
+    version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
+    _check_options(specialization, architecture)
+    _check_barriers(specialization)
+    # Numba, LLVM and everything built on them are imported by the first compilation.
+    from numba.core.compiler_lock import global_compiler_lock
+
+    with global_compiler_lock:
+        return _compile(specialization, architecture, version)
+
+
+def _compile(
+    specialization: Specialization, arch: Architecture, version: PtxVersion
+) -> CudaArtifact:
+    from targets.cuda import entry, ptx
+    from targets.cuda.lower import lower_unit
+
+    unit, options = specialization.unit, specialization.options
+    timings: dict[str, float] = {}
+    lowered = lower_unit(specialization, timings)
+    started = time.perf_counter()
+    name = ptx.entry_identifier(unit.name)
+    try:
+        module = entry.build_entry(
+            lowered.context,
+            lowered.fndesc,
+            name,
+            specialization.kinds,
+            specialization.mode,
+            specialization.traits,
+            debug=options.debug,
+        )
+        linked = ptx.link(str(module), lowered.library.texts(), name, options)
+        linked_at = time.perf_counter()
+        timings["link"] = linked_at - started
+        text, llvm = _write(specialization, linked, name, arch, version)
+    except ptx.MissingFunction as missing:
+        raise CompileError(
+            f"{unit.qualname} calls {missing.symbol}, which exists on no device",
+            where=unit.locate(unit.tree),
+            value=missing.symbol,
+            remedy="Compute it outside the kernel, or write it with the functions of math",
+        ) from missing
+    timings["llvm"] = time.perf_counter() - linked_at
+    _log.debug(
+        "compiled %s for %s, PTX ISA %d.%d: %s",
+        unit.qualname,
+        arch.name,
+        *version,
+        ", ".join(f"{step} {1e3 * seconds:.1f} ms" for step, seconds in timings.items()),
+    )
+    return CudaArtifact(
+        specialization, name, text, llvm, arch, version, lowered.fault_table, timings
+    )
+
+
+def _write(
+    specialization: Specialization,
+    linked: Linked,
+    name: str,
+    arch: Architecture,
+    version: PtxVersion,
+) -> tuple[str, str]:
+    from targets.cuda import libdevice, ptx
+    from targets.cuda.math_symbols import user_name
+
+    if linked.libdevice_functions and libdevice.find_libdevice() is None:
+        from targets.cuda.places import find_call
+
+        function = user_name(linked.libdevice_functions[0])
+        libdevice.require_libdevice(function, find_call(specialization.unit, function))
+    return ptx.write_ptx(linked, name, arch, version)
+
+
+def _check_options(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse bounds that no device has; LLVM would pass them on and ptxas refuse them later."""
+    options: CompileOptions = specialization.options
+    where = specialization.unit.locate(specialization.unit.tree)
+    if options.max_registers is not None and not (
+        1 <= options.max_registers <= arch.max_registers_per_thread
+    ):
+        raise ArgumentValueError(
+            f"max_registers is {options.max_registers}",
+            where=where,
+            value=options.max_registers,
+            limit=f"A thread can use 1 to {arch.max_registers_per_thread} registers",
+            remedy="Choose a number in that range, or leave it out",
+        )
+    bounds = options.launch_bounds
+    if bounds is not None and not (
+        1 <= bounds[0] <= arch.max_threads_per_block and all(1 <= b <= 32 for b in bounds[1:])
+    ):
+        raise ArgumentValueError(
+            f"launch_bounds is {bounds}",
+            where=where,
+            value=bounds,
+            limit=f"A block has 1 to {arch.max_threads_per_block} threads, and 1 to 32 blocks fit "
+            "on a multiprocessor",
+            remedy="Give (threads,) or (threads, blocks)",
+        )
+
+
+def _check_barriers(specialization: Specialization) -> None:
+    """Refuse a barrier that provably diverges; warn, once for each place, of one that might."""
+    import warnings
+
+    from kerneldsl.errors import BarrierDivergenceWarning
+
+    problems = specialization.traits.barrier_problems
+    for problem in problems:
+        if problem.is_provable:
+            raise BarrierDivergenceError(
+                problem.what,
+                where=problem.where,
+                limit="Every thread of a block must reach the same barrier",
+                remedy="Move the barrier out of the condition, or make the condition the same in "
+                "every thread of the block",
+                chain=problem.chain,
+            )
+    for problem in problems:
+        if problem.where in _warned:
+            continue
+        _warned.add(problem.where)
+        error = BarrierDivergenceError(
+            problem.what,
+            where=problem.where,
+            limit="It could not be proved that every thread of a block reaches this barrier",
+            remedy="If you know that it does, wrap the value in kd.uniform(…)",
+            chain=problem.chain,
+        )
+        warnings.warn(str(error), BarrierDivergenceWarning, stacklevel=2)
+
+
+_warned: set[Any] = set()

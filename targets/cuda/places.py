@@ -1,0 +1,47 @@
+"""Finds the line of a kernel that a message of the back end is about."""
+
+from __future__ import annotations
+
+import ast
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.unit import FunctionUnit
+
+__all__ = ["find_call"]
+
+_OPERATORS: dict[str, tuple[type[ast.operator], ...]] = {
+    "pow": (ast.Pow,),
+    "% (fmod)": (ast.Mod, ast.FloorDiv),
+}
+
+
+def find_call(unit: FunctionUnit, function: str) -> SourceLocation:
+    """Return the first place where a kernel or what it calls uses a mathematical function.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel.
+    function : str
+        Its name as the user writes it, such as ``"sin"``.
+
+    Returns
+    -------
+    SourceLocation
+        The kernel's ``def`` where the use cannot be found (it may come from an operation on
+        complex numbers, say).
+    """
+    operators = _OPERATORS.get(function, ())
+    for reachable in unit.reachable():
+        for node in ast.walk(reachable.tree):
+            if isinstance(node, ast.Call) and _called_name(node) == function:
+                return reachable.locate(node)
+            if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, operators):
+                return reachable.locate(node)
+    return unit.locate(unit.tree)
+
+
+def _called_name(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
