@@ -1,0 +1,239 @@
+"""kerneldsl: a kernel is a decorated Python function, for GPUs and CPUs alike.
+
+>>> import kerneldsl as kd
+>>> @kd.kernel
+... def axpy(a, x, y, out):
+...     i = kd.grid(1)
+...     if i < out.size:
+...         out[i] = a * x[i] + y[i]
+
+``axpy.forall(out.size)(a, x, y, out)`` runs it over NumPy or device arrays on whatever the machine
+has; ``axpy[grid, block](…)`` launches it explicitly.
+
+Every name of the face is imported when it is first used, so importing the package costs almost
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl._version import __version__
+
+if TYPE_CHECKING:
+    from numpy import (
+        bool_,
+        complex64,
+        complex128,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+
+    from kerneldsl.errors import (
+        ArgumentError,
+        ArgumentTypeError,
+        ArgumentValueError,
+        BarrierDivergenceError,
+        BarrierDivergenceWarning,
+        CompileError,
+        DeviceMismatchError,
+        DriverError,
+        KernelError,
+        KernelFault,
+        KernelTypingError,
+        KernelWarning,
+        LaunchConfigError,
+        LibdeviceMissingError,
+        OutsideKernelError,
+        ReadOnlyArrayError,
+        ResourceLimitError,
+        ShadowedPackageError,
+        SourceLocation,
+        SourceUnavailableError,
+        TargetUnavailableError,
+        ToolMissingError,
+        UnknownTargetError,
+        UnsupportedConstructError,
+    )
+    from kerneldsl.kernels import DeviceFunction, Kernel, Launch, func, kernel
+    from kerneldsl.language.intrinsics import (
+        atomic,
+        blockDim,
+        blockIdx,
+        grid,
+        gridDim,
+        gridsize,
+        laneid,
+        local,
+        shared,
+        syncthreads,
+        syncthreads_and,
+        syncthreads_count,
+        syncthreads_or,
+        syncwarp,
+        threadfence,
+        threadfence_block,
+        threadfence_system,
+        threadIdx,
+        uniform,
+        warpsize,
+    )
+    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.creation import (
+        as_array,
+        empty,
+        empty_like,
+        from_dlpack,
+        full,
+        full_like,
+        ones,
+        ones_like,
+        to_device,
+        zeros,
+        zeros_like,
+    )
+    from kerneldsl.runtime.placement import current_target, devices, synchronize, targets, use
+    from kerneldsl.target import Device
+    from kerneldsl.timing import Timing
+    from kerneldsl.versions import show_versions
+
+#: Module to the names of the face that it holds.
+_MODULES = {
+    "numpy": (
+        "bool_ complex64 complex128 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 "
+        "uint64"
+    ),
+    "kerneldsl.errors": (
+        "ArgumentError ArgumentTypeError ArgumentValueError BarrierDivergenceError "
+        "BarrierDivergenceWarning CompileError DeviceMismatchError DriverError KernelError "
+        "KernelFault KernelTypingError KernelWarning LaunchConfigError LibdeviceMissingError "
+        "OutsideKernelError ReadOnlyArrayError ResourceLimitError ShadowedPackageError "
+        "SourceLocation SourceUnavailableError TargetUnavailableError ToolMissingError "
+        "UnknownTargetError UnsupportedConstructError"
+    ),
+    "kerneldsl.kernels": "DeviceFunction Kernel Launch func kernel",
+    "kerneldsl.language.intrinsics": (
+        "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
+        "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
+        "threadfence_block threadfence_system uniform warpsize"
+    ),
+    "kerneldsl.runtime.arrays": "DeviceArray",
+    "kerneldsl.runtime.creation": (
+        "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
+        "zeros_like"
+    ),
+    "kerneldsl.runtime.placement": "current_target devices synchronize targets use",
+    "kerneldsl.target": "Device",
+    "kerneldsl.timing": "Timing",
+    "kerneldsl.versions": "show_versions",
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+# A test holds that this list, the imports above and the table are the same names.
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ArgumentValueError",
+    "BarrierDivergenceError",
+    "BarrierDivergenceWarning",
+    "CompileError",
+    "Device",
+    "DeviceArray",
+    "DeviceFunction",
+    "DeviceMismatchError",
+    "DriverError",
+    "Kernel",
+    "KernelError",
+    "KernelFault",
+    "KernelTypingError",
+    "KernelWarning",
+    "Launch",
+    "LaunchConfigError",
+    "LibdeviceMissingError",
+    "OutsideKernelError",
+    "ReadOnlyArrayError",
+    "ResourceLimitError",
+    "ShadowedPackageError",
+    "SourceLocation",
+    "SourceUnavailableError",
+    "TargetUnavailableError",
+    "Timing",
+    "ToolMissingError",
+    "UnknownTargetError",
+    "UnsupportedConstructError",
+    "__version__",
+    "as_array",
+    "atomic",
+    "blockDim",
+    "blockIdx",
+    "bool_",
+    "complex64",
+    "complex128",
+    "current_target",
+    "devices",
+    "empty",
+    "empty_like",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "func",
+    "grid",
+    "gridDim",
+    "gridsize",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "kernel",
+    "laneid",
+    "local",
+    "ones",
+    "ones_like",
+    "shared",
+    "show_versions",
+    "synchronize",
+    "syncthreads",
+    "syncthreads_and",
+    "syncthreads_count",
+    "syncthreads_or",
+    "syncwarp",
+    "targets",
+    "threadIdx",
+    "threadfence",
+    "threadfence_block",
+    "threadfence_system",
+    "to_device",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uniform",
+    "use",
+    "warpsize",
+    "zeros",
+    "zeros_like",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

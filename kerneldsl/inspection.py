@@ -1,0 +1,118 @@
+"""Looking at what was made of a kernel, for arguments or a signature, without a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.abi import EXPLICIT, LaunchMode
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.registry import get_target
+from kerneldsl.runtime.dispatch import Dispatcher
+from kerneldsl.runtime.launch import read_dim3
+from kerneldsl.runtime.placement import current_place
+from kerneldsl.target import Artifact, Dim3, Resources
+
+__all__ = ["InspectionMixin"]
+
+
+class InspectionMixin:
+    """The inspecting methods of :class:`~kerneldsl.kernels.Kernel`.
+
+    Each takes arguments as a launch would, or one signature such as ``"float32, float32[::1]"``
+    (nothing at all if the kernel declares one), and then, by keyword:
+
+    ``forall`` : int, optional
+        Rank of the extent, 1 to 3, for the code of ``kernel.forall``; without it that of
+        ``kernel[grid, block]``.
+    ``block`` : int or tuple of int, optional
+        The block, for targets that compile for one; by default the decorator's.
+    ``arch`` : str, optional
+        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice.
+    ``target`` : str, optional
+        Name of the target.
+
+    All raise what compiling raises: `KernelTypingError`, `BarrierDivergenceError` and so on.
+    """
+
+    _dispatcher: Dispatcher
+    _block: Dim3 | None
+
+    def ptx(self, *args: Any, ptx_version: str | None = None, **options: Any) -> str:
+        """Return the PTX; needs no GPU and no CUDA toolkit.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        ptx_version : str, optional
+            PTX ISA version such as ``"8.7"``; by default one that serves the architecture.
+        **options
+            See the class.
+        """
+        return self._text("ptx", "cuda", args, options, ptx_version)
+
+    def llvm(self, *args: Any, **options: Any) -> str:
+        """Return the LLVM IR, by default of the target where kernels run now."""
+        return self._text("llvm", None, args, options)
+
+    def cpu_source(self, *args: Any, **options: Any) -> str:
+        """Return the Python text that the CPU target compiles in the kernel's place."""
+        return self._text("source", "cpu", args, options)
+
+    def asm(self, *args: Any, **options: Any) -> str:
+        """Return the assembly, by default of the CPU target."""
+        return self._text("asm", "cpu", args, options)
+
+    def resources(self, *args: Any, **options: Any) -> Resources:
+        """Return registers, spills, local and shared memory, by default on the CUDA target.
+
+        Raises
+        ------
+        ToolMissingError
+            If it takes an assembler that is not there.
+        """
+        return self.artifact(*args, **{"target": "cuda", **options}).resources()
+
+    def artifact(
+        self,
+        *args: Any,
+        forall: int | None = None,
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str | None = None,
+        ptx_version: str | None = None,
+    ) -> Artifact:
+        """Return the compiled code itself, with its forms, entry name and timings."""
+        if forall is not None and forall not in (1, 2, 3):
+            raise LaunchConfigError(
+                f"forall is {forall!r}", value=forall, limit="It is the extent's rank: 1, 2 or 3"
+            )
+        mode = EXPLICIT if forall is None else LaunchMode(forall)
+        block_dim = self._block if block is None else read_dim3(block, "block_dim")
+        maker = current_place().target if target is None else get_target(target)
+        return self._dispatcher.artifact(maker, args, mode, block_dim, arch, ptx_version)
+
+    def _text(
+        self,
+        form: str,
+        target: str | None,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        ptx_version: str | None = None,
+    ) -> str:
+        try:
+            artifact = self.artifact(
+                *args, **{"target": target, "ptx_version": ptx_version, **options}
+            )
+        except TypeError as error:
+            unknown = set(options) - {"forall", "block", "arch", "target"}
+            if isinstance(error, ArgumentTypeError) or not unknown:
+                raise
+            raise ArgumentTypeError(
+                f"unknown option {sorted(unknown)[0]!r}",
+                limit="Options are forall, block, arch and target",
+            ) from None
+        try:
+            return artifact.text(form)
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=form) from error

@@ -1,0 +1,140 @@
+"""Which targets and commands there are, and how they are found.
+
+Built-in ones stand in a table of names, so that they work from a bare checkout where no entry
+points are installed. Others come through the entry-point groups ``kerneldsl.targets`` (a function
+without arguments that returns a :class:`~kerneldsl.target.Target`) and ``kerneldsl.commands`` (a
+function that typer can turn into a command). Everything is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from kerneldsl.environment import logger
+from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
+from kerneldsl.target import Target
+
+__all__ = ["command_names", "get_command", "get_target", "target_names"]
+
+#: Name to the module whose ``make_target()`` makes it.
+_BUILT_IN_TARGETS = {"cpu": "targets.cpu", "cuda": "targets.cuda", "null": "targets.null"}
+#: Name to ``module:function``.
+_BUILT_IN_COMMANDS = {"demo": "stdlib_kernels.demo:command"}
+#: Top-level packages of this distribution whose common names another module may take.
+_OWN_PACKAGES = ("targets", "stdlib_kernels")
+
+_targets: dict[str, Target] = {}
+_lock = threading.RLock()
+
+
+def target_names() -> tuple[str, ...]:
+    """Names that :func:`get_target` knows: the built-in targets, then entry points."""
+    extra = (n for n in _entries("kerneldsl.targets") if n not in _BUILT_IN_TARGETS)
+    return (*_BUILT_IN_TARGETS, *extra)
+
+
+def get_target(name: str) -> Target:
+    """Return the target of a name, importing and making it the first time.
+
+    It need not be usable on this machine; see `Target.unavailable_reason`.
+
+    Raises
+    ------
+    UnknownTargetError
+        If no target of that name is known.
+    ShadowedPackageError
+        If a foreign module hides the package that holds it.
+    """
+    known = _targets.get(name)
+    if known is not None:
+        return known
+    with _lock:
+        if name not in _targets:
+            _targets[name] = _make_target(name)
+        return _targets[name]
+
+
+def _make_target(name: str) -> Target:
+    if name in _BUILT_IN_TARGETS:
+        make = _import_own(_BUILT_IN_TARGETS[name]).make_target
+    else:
+        entry = _entries("kerneldsl.targets").get(name)
+        if entry is None:
+            raise UnknownTargetError(
+                f"no target is named {name!r}",
+                value=name,
+                limit=f"Known targets are {', '.join(target_names())}",
+                remedy="Use one of them, or install the package that provides it through the "
+                "entry-point group kerneldsl.targets",
+            )
+        make = entry.load()
+    target = make()
+    if not isinstance(target, Target):
+        raise KernelError(
+            f"the target {name!r} is a {type(target).__name__}",
+            value=target,
+            limit="make_target() and entry points of kerneldsl.targets return a "
+            "kerneldsl.target.Target",
+        )
+    logger.debug("target %s is %s", name, type(target).__qualname__)
+    return target
+
+
+def command_names() -> tuple[str, ...]:
+    """Names of the extra commands of the command line."""
+    extra = (n for n in _entries("kerneldsl.commands") if n not in _BUILT_IN_COMMANDS)
+    return (*_BUILT_IN_COMMANDS, *extra)
+
+
+def get_command(name: str) -> Callable[..., Any]:
+    """Return the function of an extra command.
+
+    Raises
+    ------
+    KeyError
+        If there is no such command.
+    ShadowedPackageError
+        If a foreign module hides the package that holds it.
+    """
+    place = _BUILT_IN_COMMANDS.get(name)
+    if place is None:
+        loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
+        return loaded
+    module, _, attribute = place.partition(":")
+    function: Callable[..., Any] = getattr(_import_own(module), attribute)
+    return function
+
+
+@cache
+def _entries(group: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def _import_own(name: str) -> ModuleType:
+    """Import a module of `_OWN_PACKAGES`, or say which file stands in its way."""
+    package = name.partition(".")[0]
+    try:
+        root = importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ShadowedPackageError(
+            f"the package {package!r}, which is part of kerneldsl, is not installed",
+            value=package,
+            remedy="Install kerneldsl again, or put the root of its checkout on the path",
+        ) from error
+    if not getattr(root, "__kerneldsl__", False):
+        place = getattr(root, "__file__", None) or ", ".join(getattr(root, "__path__", ()))
+        raise ShadowedPackageError(
+            f"the module {package!r} at {place} hides kerneldsl's own package of that name",
+            value=place,
+            limit=f"kerneldsl imports its {package!r} package by that name",
+            remedy=f"Rename {place}, or move it behind kerneldsl on sys.path",
+        )
+    return importlib.import_module(name)

@@ -1,0 +1,1 @@
+"""Arrays, arguments, placement, dispatch and launch, neutral of any target."""

@@ -1,0 +1,382 @@
+"""Arrays in the memory of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import EllipsisType
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from kerneldsl.language.kinds import Layout
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.transfer import read_array, write_array
+from kerneldsl.target import Device
+
+__all__ = ["BasicIndex", "DeviceArray", "contiguous_strides", "layout_of"]
+
+_BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
+#: What a device array can be indexed with.
+BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:
+    """Strides in bytes of a contiguous array of a shape, in C or Fortran order."""
+    strides = [0] * len(shape)
+    step = itemsize
+    for axis in reversed(range(len(shape))) if order == "C" else range(len(shape)):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
+    """Contiguity as NumPy sees it: axes of extent 1 do not matter, empty arrays are contiguous."""
+    if 0 in shape:
+        return "C"
+    for layout in ("C", "F"):
+        wanted = contiguous_strides(shape, itemsize, layout)
+        if all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True)):
+            return "C" if layout == "C" else "F"
+    return "A"
+
+
+class DeviceArray:
+    """An array in the memory of one device.
+
+    Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
+    it is; plain Python sees its shape, takes views of it and copies it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Extents.
+    strides : tuple of int
+        Steps in bytes along each axis.
+    dtype : numpy.dtype
+        Of an element.
+    pointer : int
+        Address of the first element on the device.
+    device : Device
+        Where it is.
+
+    Notes
+    -----
+    Indexing gives views (ints, slices, ``...``, ``None``), never elements: read with
+    :meth:`copy_to_host` or :meth:`item`.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_owner",
+        "code",
+        "dtype",
+        "is_read_only",
+        "layout",
+        "packed",
+        "place",
+        "pointer",
+        "shape",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        place: Place,
+        pointer: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        owner: Any,
+        is_read_only: bool = False,
+    ) -> None:
+        self.place = place
+        self.pointer = pointer
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        #: Keeps the memory alive.
+        self._owner = owner
+        self.is_read_only = is_read_only
+        self.layout: Layout = layout_of(shape, strides, dtype.itemsize)
+        #: What a launch passes: pointer, extents, and strides unless contiguous.
+        self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
+        #: Code of the kind, filled in when it is first passed to a kernel.
+        self.code = -1
+
+    @property
+    def device(self) -> Device:
+        """Where the array is."""
+        return self.place.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> Self:
+        """View with the axes reversed."""
+        return self._view(self._phantom().T)
+
+    # ------------------------------------------------------------------ views
+
+    def __getitem__(self, index: BasicIndex) -> Self:
+        items = index if isinstance(index, tuple) else (index,)
+        for item in items:
+            if isinstance(item, (bool, np.bool_)) or not (
+                item is None
+                or item is Ellipsis
+                or isinstance(item, slice)
+                or (hasattr(item, "__index__") and not hasattr(item, "shape"))
+                or isinstance(item, np.integer)
+            ):
+                raise ArgumentTypeError(
+                    f"a device array cannot be indexed with a {type(item).__name__}",
+                    value=index,
+                    limit="Views are taken with ints, slices, ... and None",
+                    remedy="Write a kernel that gathers, or index a copy: array.copy_to_host()",
+                )
+        if not any(item is Ellipsis for item in items):
+            items = (*items, Ellipsis)  # so that NumPy gives a view of rank 0, not an element
+        return self._view(self._phantom()[items])
+
+    def __setitem__(self, index: BasicIndex, value: Any) -> None:
+        view = self[index]
+        if np.ndim(value) == 0 and not isinstance(value, DeviceArray):
+            view.fill(value)
+        else:
+            value = value.copy_to_host() if isinstance(value, DeviceArray) else np.asarray(value)
+            view.copy_from_host(np.broadcast_to(value, view.shape))
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Self:
+        """Return a view of another shape; one extent may be -1.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the array is not contiguous in C order, or the sizes differ.
+        """
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if self.layout != "C":
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} and strides {self.strides} cannot be reshaped "
+                "without a copy",
+                value=wanted,
+                limit="reshape gives views of arrays that are contiguous in C order",
+            )
+        try:
+            return self._view(self._phantom().reshape(wanted))
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=wanted) from error
+
+    def _phantom(self) -> np.ndarray[Any, Any]:
+        """A NumPy array of this shape over no memory of its own; its elements must not be touched.
+
+        NumPy's own indexing then says which view results: its address gives the offset.
+        """
+        return np.lib.stride_tricks.as_strided(
+            np.empty(1, self.dtype), self.shape, self.strides, writeable=False
+        )
+
+    def _view(self, phantom: np.ndarray[Any, Any]) -> Self:
+        base = phantom
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        offset = phantom.ctypes.data - base.ctypes.data
+        return type(self)(
+            self.place,
+            self.pointer + offset,
+            phantom.shape,
+            phantom.strides,
+            self.dtype,
+            self._owner,
+            self.is_read_only,
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a device array of rank 0")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise ArgumentTypeError(
+            "a device array is not iterated over, element by element",
+            limit="Each step would be a transfer",
+            remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
+            "range(len(array))",
+        )
+
+    # ------------------------------------------------------------------ copies
+
+    def copy_to_host(
+        self, out: np.ndarray[Any, Any] | None = None, stream: Any = None
+    ) -> np.ndarray[Any, Any]:
+        """Copy the elements into a NumPy array, after what was started before has finished.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Array of the same shape and dtype to copy into; a new one by default.
+        stream : optional
+            Stream whose work to wait for; the default stream.
+
+        Returns
+        -------
+        ndarray
+            `out`, or a new array: in Fortran order if this array is, else in C order.
+        """
+        if out is None:
+            out = np.empty(self.shape, self.dtype, order="F" if self.layout == "F" else "C")
+        self._check_partner(out, "out")
+        if not out.flags.writeable:
+            raise ReadOnlyArrayError("out is a read-only array", value=out)
+        read_array(self.place, self.pointer, self.strides, out, stream)
+        return out
+
+    def copy_from_host(self, array: np.ndarray[Any, Any], stream: Any = None) -> None:
+        """Overwrite the elements with those of a NumPy array of the same shape and dtype."""
+        self._check_partner(array, "array")
+        self._check_writable()
+        write_array(self.place, self.pointer, self.strides, array, stream)
+
+    def fill(self, value: Any, stream: Any = None) -> None:
+        """Set every element to a value, converted to the dtype."""
+        self._check_writable()
+        element = np.asarray(value).astype(self.dtype)
+        write_array(
+            self.place, self.pointer, self.strides, np.broadcast_to(element, self.shape), stream
+        )
+
+    def item(self) -> Any:
+        """Return the only element as a Python number; a transfer from the device."""
+        if self.size != 1:
+            raise ArgumentValueError(
+                f"item() reads arrays of one element; this one has {self.size}",
+                value=self.shape,
+                remedy="Take a view of one element, or copy_to_host()",
+            )
+        return self.copy_to_host().item()
+
+    def _check_writable(self) -> None:
+        if self.is_read_only:
+            raise ReadOnlyArrayError(f"{self!r} is read-only", value=self)
+
+    def _check_partner(self, array: Any, name: str) -> None:
+        if not isinstance(array, np.ndarray):
+            raise ArgumentTypeError(
+                f"{name} is a {type(array).__qualname__}", limit="It must be a NumPy array"
+            )
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise ArgumentValueError(
+                f"{name} has shape {array.shape} and dtype {array.dtype}; the device array has "
+                f"shape {self.shape} and dtype {self.dtype}",
+                value=array,
+            )
+
+    # ------------------------------------------------------------------ protocols
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
+        if self.place.target.name != "cuda":
+            raise AttributeError(f"an array on {self.place.name} has no __cuda_array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer if self.size else 0, self.is_read_only),
+            "version": 3,
+            "strides": None if self.layout == "C" else self.strides,
+            "stream": 1,  # the legacy default stream, in which kernels run unless told otherwise
+        }
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface; only where the memory is the host's."""
+        if not self.place.is_host:
+            raise AttributeError(f"an array on {self.place.name} has no __array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, self.is_read_only),
+            "version": 3,
+            "strides": self.strides,
+        }
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if not self.place.is_host:
+            self._refuse_conversion()
+        array = np.asarray(_HostView(self))
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("a conversion to another dtype needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _refuse_conversion(self) -> NoReturn:
+        raise ArgumentTypeError(
+            f"an array on {self.place.name} is not converted to NumPy by itself",
+            value=self,
+            limit="The copy would be hidden",
+            remedy="Use array.copy_to_host()",
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from kerneldsl.runtime import dlpack
+
+        return dlpack.device_of(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from kerneldsl.runtime import dlpack
+
+        return dlpack.export(self, stream, max_version, dl_device, copy)
+
+    def __repr__(self) -> str:
+        strides = "" if self.layout == "C" else f", strides={self.strides}"
+        place = self.place.name
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{strides}, device={place})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "shape": " × ".join(map(str, self.shape)) or "scalar",
+            "dtype": str(self.dtype),
+            "layout": {"C": "C contiguous", "F": "Fortran contiguous", "A": "strided"}[self.layout],
+            "bytes": f"{self.nbytes:,}",
+            "device": f"{self.place.name} ({self.device.name})",
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>DeviceArray</caption>{cells}</table>"
+
+
+class _HostView:
+    """Carries the array interface of a device array in host memory, and keeps that alive."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array
+        self.__array_interface__ = array.__array_interface__

@@ -1,0 +1,320 @@
+"""From a launch in Python to a started kernel.
+
+The fast path is short: are the captured constants the same objects, what are the arguments, where
+do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
+slow path, once, and every error is raised before anything runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from kerneldsl.abi import EXPLICIT, LaunchMode
+from kerneldsl.environment import logger
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, parse_signature
+from kerneldsl.runtime.arguments import (
+    Binding,
+    bind,
+    check_writable,
+    code_of,
+    kinds_of,
+    overlap,
+    positions_of,
+)
+from kerneldsl.runtime.launch import check_limits
+from kerneldsl.runtime.placement import Place, resolve
+from kerneldsl.runtime.signature import conform
+from kerneldsl.runtime.staging import HostArray, launch_staged
+from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
+from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
+
+__all__ = ["Dispatcher", "LaunchShape"]
+
+_FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
+#: States of a kernel whose captured constants go back and forth that are remembered.
+_MAX_STATES = 16
+#: Checked configurations of one executable that are remembered.
+_MAX_CONFIGS = 1024
+
+
+class LaunchShape:
+    """Grid and block, or an extent, with stream and dynamic shared memory, already read."""
+
+    __slots__ = ("block_dim", "extent", "grid_dim", "key", "mode", "shared_bytes", "stream")
+
+    def __init__(
+        self,
+        grid_dim: Dim3 | None,
+        block_dim: Dim3 | None,
+        extent: tuple[int, ...] | None,
+        stream: Any,
+        shared_bytes: int,
+    ) -> None:
+        self.grid_dim = grid_dim
+        self.block_dim = block_dim
+        self.extent = extent
+        self.stream = stream
+        self.shared_bytes = shared_bytes
+        self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
+        self.key = (grid_dim, block_dim, extent, shared_bytes)
+
+
+class Dispatcher:
+    """Launches one kernel.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function.
+    options : CompileOptions
+        From the decorator and the environment.
+    signature : tuple of Kind or None
+        The declared kinds of the parameters.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: CompileOptions,
+        signature: tuple[Kind, ...] | None,
+    ) -> None:
+        self.function = function
+        self.options = options
+        self.signature = signature
+        self._signature_codes = tuple(map(code_of, signature)) if signature is not None else None
+        self._state: KernelState | None = None
+        self._states: list[KernelState] = []
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------------ the unit
+
+    def state(self) -> KernelState:
+        """The normal form for the captured constants as they are now."""
+        state = self._state
+        if state is not None:
+            try:
+                for read, value in state.captured:
+                    if read() is not value:
+                        break
+                else:
+                    return state
+            except NameError:  # deleted; making the unit anew says so, with the line
+                pass
+        return self._renew()
+
+    def _renew(self) -> KernelState:
+        with self._lock:
+            for state in self._states:
+                if state.is_current():
+                    break
+            else:
+                state = self._make_state()
+                self._states.append(state)
+                del self._states[:-_MAX_STATES]
+            self._state = state
+            return state
+
+    def _make_state(self) -> KernelState:
+        from kerneldsl.analysis import analyze
+        from kerneldsl.frontend.normalize import make_unit
+
+        unit: FunctionUnit = make_unit(self.function)
+        if self.signature is not None and len(self.signature) != len(unit.parameters):
+            raise ArgumentTypeError(
+                f"the signature of {unit.qualname} has {len(self.signature)} arguments",
+                value=self.signature,
+                limit=f"The kernel has {len(unit.parameters)} parameters: "
+                + ", ".join(unit.parameters),
+            )
+        if self._states:
+            changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
+            logger.debug("%s is made anew: %s changed", unit.qualname, ", ".join(changed))
+        return KernelState(unit, analyze(unit))
+
+    # ------------------------------------------------------------------ launching
+
+    def launch(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
+        """Launch the kernel; errors are those of :meth:`Kernel.__getitem__` and its like."""
+        state = self.state()
+        if len(args) != state.parameter_count:
+            self._refuse_count(state.unit, args)
+        binding = bind(state.unit.parameters, args)
+        if self.signature is not None and self._signature_codes is not None:
+            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+        place = resolve(binding.place)
+        traits = state.traits
+        if binding.read_only and traits.written:
+            check_writable(binding, state.unit.parameters, args, traits.written)
+        is_overlapping = state.overlap_matters and overlap(args, traits.written)
+        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        loaded = state.loaded.get(key)
+        config = loaded.configs.get(shape.key) if loaded is not None else None
+        if loaded is None or config is None:
+            if not self._check(state, place, shape):
+                return  # an empty extent
+            loaded = self._load(state, place, shape, key)
+            config = self._configure(place, loaded, shape)
+        values = binding.values
+        if shape.extent is not None:
+            values += shape.extent
+        stream = shape.stream
+        if binding.streams and not place.is_host:
+            stream = self._join_streams(place, binding, stream)
+        if stream is not None:
+            config = replace(config, stream=stream)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
+        if binding.host and not place.is_host:
+            self._launch_staged(state, place, loaded, config, binding)
+        else:
+            loaded.executable.launch(config, loaded.pack(*values))
+
+    def place(self, args: tuple[Any, ...]) -> Place:
+        """Where a launch with these arguments would run now."""
+        return resolve(bind(self.state().unit.parameters, args).place)
+
+    def _check(self, state: KernelState, place: Place, shape: LaunchShape) -> bool:
+        """Check the shape against the device; say whether there is anything to launch."""
+        traits = state.traits
+        if shape.extent is not None and shape.block_dim is None and traits.uses_block:
+            raise LaunchConfigError(
+                f"{state.unit.qualname} works with its block (shared memory, barriers or warp "
+                "operations), and forall was given no block",
+                limit="forall chooses blocks for element kernels alone",
+                remedy="Name it: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
+            )
+        check_limits(
+            place.device,
+            shape.grid_dim,
+            shape.block_dim,
+            traits.static_shared_bytes,
+            shape.shared_bytes,
+        )
+        return shape.extent is None or 0 not in shape.extent
+
+    def _load(
+        self, state: KernelState, place: Place, shape: LaunchShape, key: tuple[Any, ...]
+    ) -> Loaded:
+        artifact_key = state.key(
+            place.target,
+            kinds_of(key[0]),
+            self.options,
+            shape.mode,
+            shape.block_dim,
+            place.device.arch,
+            key[-1],
+        )
+        loaded = state.loaded[key] = state.load(place, artifact_key)
+        return loaded
+
+    def _configure(self, place: Place, loaded: Loaded, shape: LaunchShape) -> LaunchConfig:
+        if shape.extent is not None:
+            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
+            config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+        else:
+            assert shape.grid_dim is not None
+            assert shape.block_dim is not None
+            config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
+        if len(loaded.configs) >= _MAX_CONFIGS:
+            loaded.configs.clear()
+        loaded.configs[shape.key] = config
+        return config
+
+    def _join_streams(self, place: Place, binding: Binding, stream: Any) -> Any:
+        """Where to launch so that what other libraries have started on the arguments is done."""
+        first, *others = dict.fromkeys(binding.streams)
+        if stream is None:
+            stream = first
+        elif stream != first:
+            others.append(first)
+        for other in others:
+            place.target.wait_stream(place.device, stream, other)
+        return stream
+
+    def _launch_staged(
+        self,
+        state: KernelState,
+        place: Place,
+        loaded: Loaded,
+        config: LaunchConfig,
+        binding: Binding,
+    ) -> None:
+        positions = positions_of(binding)
+        written = state.traits.written
+        arrays = [
+            HostArray(index, array, positions[index] in written) for index, array in binding.host
+        ]
+        launch_staged(
+            place,
+            arrays,
+            binding.values,
+            lambda values: loaded.executable.launch(config, loaded.pack(*values)),
+            config.stream,
+        )
+
+    def _refuse_count(self, unit: FunctionUnit, args: tuple[Any, ...]) -> NoReturn:
+        wanted = unit.parameters
+        if len(args) < len(wanted):
+            what = "missing " + ", ".join(map(repr, wanted[len(args) :]))
+        else:
+            extra = len(args) - len(wanted)
+            what = f"{extra} too many, from argument {len(wanted) + 1} on"
+        raise ArgumentTypeError(
+            f"{unit.qualname} was given {len(args)} arguments: {what}",
+            value=len(args),
+            limit=f"Its parameters are ({', '.join(wanted)})",
+        )
+
+    # ------------------------------------------------------------------ inspection
+
+    def artifact(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        mode: LaunchMode,
+        block_dim: Dim3 | None,
+        arch: str | None,
+        ptx_version: str | None = None,
+    ) -> Artifact:
+        """Compile for arguments, or for a signature that is the only argument, without a device."""
+        state = self.state()
+        is_overlapping = False
+        if len(args) == 1 and isinstance(args[0], str):
+            try:
+                kinds = parse_signature(args[0])
+            except ValueError as error:
+                raise ArgumentValueError(str(error), value=args[0]) from error
+        elif not args and self.signature is not None:
+            kinds = self.signature
+        else:
+            if len(args) != state.parameter_count:
+                self._refuse_count(state.unit, args)
+            binding = bind(state.unit.parameters, args)
+            if self.signature is not None and self._signature_codes is not None:
+                conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+            kinds = kinds_of(binding.codes)
+            is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        if len(kinds) != state.parameter_count:
+            self._refuse_count(state.unit, kinds)
+        key = state.key(
+            target, kinds, self.options, mode, block_dim, arch, is_overlapping, ptx_version
+        )
+        return state.artifact(target, key)
+
+    def infos(self) -> tuple[SpecializationInfo, ...]:
+        """What has been compiled so far, for captured constants of any value."""
+        return tuple(info for state in tuple(self._states) for info in state.infos())
+
+
+def _is_same(captured: Any) -> bool:
+    try:
+        return captured.read() is captured.value
+    except NameError:
+        return False

@@ -1,0 +1,167 @@
+"""Arguments that belong to other libraries: torch, CuPy, and whoever speaks their protocols."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.registry import get_target
+from kerneldsl.runtime import dlpack
+from kerneldsl.runtime.arguments import Binding, Reader, Refused, read_device_array, read_ndarray
+from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
+from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.transfer import host_view
+
+__all__ = ["as_device_array", "find_reader"]
+
+_TORCH_DTYPES = {
+    "torch.bool": "bool",
+    "torch.int8": "int8",
+    "torch.int16": "int16",
+    "torch.int32": "int32",
+    "torch.int64": "int64",
+    "torch.uint8": "uint8",
+    "torch.uint16": "uint16",
+    "torch.uint32": "uint32",
+    "torch.uint64": "uint64",
+    "torch.float32": "float32",
+    "torch.float64": "float64",
+    "torch.complex64": "complex64",
+    "torch.complex128": "complex128",
+}
+
+
+def find_reader(value: Any) -> Reader | None:
+    """The reader of a foreign object's type, or ``None`` where it shares its memory in no way."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return _read_torch
+    if _has(value, "__cuda_array_interface__"):
+        return _read_cuda_array_interface
+    if _has(value, "__dlpack__") and _has(value, "__dlpack_device__"):
+        return _read_dlpack
+    return None
+
+
+def as_device_array(obj: Any) -> DeviceArray:
+    """A device array over the memory of a foreign object.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it shares its memory in no way, or has a dtype that kernels do not take.
+    """
+    if _has(obj, "__cuda_array_interface__"):
+        array, _ = _from_cuda_array_interface(obj)
+        return array
+    return dlpack.import_array(obj)
+
+
+def _has(value: Any, name: str) -> bool:
+    return hasattr(type(value), name) or hasattr(value, name)
+
+
+# --------------------------------------------------------------------------- torch
+
+
+def _read_torch(value: Any, binding: Binding) -> int:
+    # A tensor's own methods cost a third of what its __cuda_array_interface__ does.
+    dtype = _TORCH_DTYPES.get(str(value.dtype))
+    if dtype is None:
+        raise Refused(
+            f"a tensor of dtype {value.dtype} cannot be passed to a kernel",
+            limit=f"dtypes are {', '.join(_TORCH_DTYPES.values())}",
+            remedy="Convert it with tensor.to(torch.float32)",
+        )
+    if value.requires_grad:
+        raise Refused(
+            "the tensor requires a gradient, which a kernel does not record",
+            remedy="Pass tensor.detach()",
+            kind=ArgumentValueError,
+        )
+    element = np.dtype(dtype)
+    shape = tuple(value.shape)
+    strides = tuple(step * element.itemsize for step in value.stride())
+    kind = value.device.type
+    if kind == "cpu":
+        array = host_view(value.data_ptr(), shape, strides, element, value)
+        binding.keep.append(array)
+        return read_ndarray(array, binding)
+    if kind != "cuda":
+        raise Refused(
+            f"the tensor lives on {value.device}",
+            limit="Kernels take tensors on cpu and cuda",
+            remedy="Move it with tensor.to('cuda')",
+        )
+    index = value.device.index
+    torch = sys.modules["torch"]
+    binding.streams.append(torch.cuda.current_stream(index).cuda_stream)
+    place = place_of(f"cuda:{index}")
+    tensor = DeviceArray(place, value.data_ptr(), shape, strides, element, value)
+    binding.keep.append(tensor)
+    return read_device_array(tensor, binding)
+
+
+# --------------------------------------------------------------------------- protocols
+
+
+def _read_dlpack(value: Any, binding: Binding) -> int:
+    try:
+        array = dlpack.import_array(value)
+    except ArgumentTypeError as error:
+        raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
+    if array.place.is_host:
+        view = host_view(
+            array.pointer, array.shape, array.strides, array.dtype, array, array.is_read_only
+        )
+        binding.keep.append(view)
+        if array.is_read_only:
+            view.flags.writeable = False
+        return read_ndarray(view, binding)
+    binding.streams.append(1)  # the producer has made the memory ready for the default stream
+    binding.keep.append(array)
+    return read_device_array(array, binding)
+
+
+def _read_cuda_array_interface(value: Any, binding: Binding) -> int:
+    try:
+        interface = value.__cuda_array_interface__
+    except AttributeError:  # a type that offers it for CUDA memory alone, and this is not
+        if _has(value, "__dlpack__"):
+            return _read_dlpack(value, binding)
+        raise Refused(f"a {type(value).__qualname__} cannot be passed to a kernel") from None
+    try:
+        array, stream = _from_cuda_array_interface(value, interface)
+    except ArgumentTypeError as error:
+        raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
+    if stream is not None:
+        binding.streams.append(stream)
+    binding.keep.append(array)
+    return read_device_array(array, binding)
+
+
+def _from_cuda_array_interface(
+    value: Any, interface: dict[str, Any] | None = None
+) -> tuple[DeviceArray, int | None]:
+    """A device array over the memory that the interface describes, and the producer's stream."""
+    if interface is None:
+        interface = value.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise ArgumentTypeError("an array with a mask cannot be passed to a kernel", value=value)
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
+    pointer, is_read_only = interface["data"]
+    pointer = pointer or 0
+    if pointer % max(dtype.alignment, 1):
+        raise ArgumentTypeError(
+            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes", value=value
+        )
+    target = get_target("cuda")
+    index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
+    place = place_of(f"cuda:{index}")
+    array = DeviceArray(place, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
+    return array, interface.get("stream")

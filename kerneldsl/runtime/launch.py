@@ -1,0 +1,202 @@
+"""Grid, block, extent and shared memory: read, and checked against a device."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NoReturn
+
+from kerneldsl.errors import LaunchConfigError
+from kerneldsl.target import Device, Dim3
+
+__all__ = ["check_limits", "read_dim3", "read_extent", "read_shared_bytes", "read_stream"]
+
+_AXES = "XYZ"
+
+
+def _index(value: Any) -> int | None:
+    """The value as an int, or ``None`` if it is none; True and 2.0 are none."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
+    items = value if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(items) <= 3:
+        raise LaunchConfigError(
+            f"{field} {value!r} has {len(items)} axes",
+            value=value,
+            limit=f"{field} is an int or a tuple of 1 to 3 ints",
+        )
+    found = []
+    for item in items:
+        number = _index(item)
+        if number is None:
+            raise LaunchConfigError(
+                f"{field} {value!r} holds a {type(item).__name__}",
+                value=value,
+                limit=f"{field} is an int or a tuple of 1 to 3 ints",
+                remedy="Use // where a division gives a float",
+            )
+        if number < smallest:
+            raise LaunchConfigError(
+                f"{field} {value!r} holds {number}",
+                value=value,
+                limit=f"Each axis of {field} is at least {smallest}",
+                remedy="Round up: (n + block - 1) // block" if field == "grid_dim" else None,
+            )
+        found.append(number)
+    return tuple(found)
+
+
+def read_dim3(value: Any, field: str) -> Dim3:
+    """Read a grid or block.
+
+    Parameters
+    ----------
+    value : int or tuple of int
+        Extents along x, y and z; axes that are left out are 1.
+    field : str
+        ``"grid_dim"`` or ``"block_dim"``.
+
+    Raises
+    ------
+    LaunchConfigError
+        If it is no int or 1-3 ints, or one is below 1.
+    """
+    x, y, z = (*_read_ints(value, field, 1), 1, 1)[:3]
+    return x, y, z
+
+
+def read_extent(extent: tuple[Any, ...]) -> tuple[int, ...]:
+    """Read the extent of ``forall``: 1-3 ints, or one tuple of them; zero is allowed.
+
+    Raises
+    ------
+    LaunchConfigError
+        If it is not that, or an extent is negative or beyond int64.
+    """
+    value = extent[0] if len(extent) == 1 and isinstance(extent[0], (tuple, list)) else extent
+    found = _read_ints(tuple(value), "extent", 0)
+    if max(found) >= 2**63:
+        raise LaunchConfigError(
+            f"extent {found} is too large", value=found, limit="Extents fit int64"
+        )
+    return found
+
+
+def read_shared_bytes(value: Any) -> int:
+    """Read the size of dynamic shared memory in bytes.
+
+    Raises
+    ------
+    LaunchConfigError
+        If it is no int >= 0.
+    """
+    number = _index(value)
+    if number is None or number < 0:
+        raise LaunchConfigError(
+            f"shared_bytes is {value!r}",
+            value=value,
+            limit="Dynamic shared memory is an int, 0 or more bytes",
+        )
+    return number
+
+
+def read_stream(value: Any) -> Any:
+    """Check that something can be a stream; what it is, is the target's business.
+
+    Raises
+    ------
+    LaunchConfigError
+        If it is a bool, float, text or tuple.
+    """
+    if isinstance(value, (bool, float, str, tuple, list)):
+        raise LaunchConfigError(
+            f"stream is {value!r}",
+            value=value,
+            limit="A stream is None (the default), a handle, or an object with __cuda_stream__",
+            remedy="The order is kernel[grid, block, stream, shared_bytes]",
+        )
+    return value
+
+
+def check_limits(
+    device: Device,
+    grid_dim: Dim3 | None,
+    block_dim: Dim3 | None,
+    static_shared_bytes: int,
+    shared_bytes: int,
+) -> None:
+    """Check a launch against what the device can do.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is launched.
+    grid_dim, block_dim : tuple of int or None
+        Blocks of the grid, threads of a block; ``None`` where the target will choose.
+    static_shared_bytes, shared_bytes : int
+        Shared memory that the kernel declares and that the launch adds, in bytes a block.
+
+    Raises
+    ------
+    LaunchConfigError
+        Naming the driver's limit, its value and the value found.
+    """
+    limits = device.limits
+    if block_dim is not None:
+        threads = block_dim[0] * block_dim[1] * block_dim[2]
+        if threads > limits.max_threads_per_block:
+            _refuse(
+                f"block_dim {block_dim} needs {threads} threads",
+                threads,
+                device,
+                limits.max_threads_per_block,
+                "MAX_THREADS_PER_BLOCK",
+                "Reduce block_dim",
+            )
+        for axis, found, most in zip(_AXES, block_dim, limits.max_block_dim, strict=True):
+            if found > most:
+                _refuse(
+                    f"block_dim {block_dim} has {found} threads along {axis.lower()}",
+                    found,
+                    device,
+                    most,
+                    f"MAX_BLOCK_DIM_{axis}",
+                    "Reduce block_dim, or turn it so that a longer axis comes first",
+                )
+    if grid_dim is not None:
+        for axis, found, most in zip(_AXES, grid_dim, limits.max_grid_dim, strict=True):
+            if found > most:
+                _refuse(
+                    f"grid_dim {grid_dim} has {found} blocks along {axis.lower()}",
+                    found,
+                    device,
+                    most,
+                    f"MAX_GRID_DIM_{axis}",
+                    "Let x be the longest axis, or let each thread do several elements with a "
+                    "loop over kd.gridsize",
+                )
+    shared = static_shared_bytes + shared_bytes
+    if shared > limits.max_shared_memory_per_block:
+        _refuse(
+            f"the kernel needs {shared} bytes of shared memory a block ({static_shared_bytes} "
+            f"declared in it, {shared_bytes} from the launch)",
+            shared,
+            device,
+            limits.max_shared_memory_per_block,
+            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+            "Use smaller shared arrays",
+        )
+
+
+def _refuse(what: str, value: int, device: Device, limit: int, name: str, remedy: str) -> NoReturn:
+    raise LaunchConfigError(
+        what, value=value, limit=f"{device} allows {limit} ({name})", remedy=remedy
+    )

@@ -1,0 +1,145 @@
+"""Host arrays on a target with memory of its own: copied in, and back where they were written.
+
+Views that overlap in memory are staged as one buffer, so that they overlap on the device too. A
+strided array is staged with all the memory between its first and last element; only its elements
+are copied back, because what lies between them may be somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.environment import logger
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.transfer import byte_bounds, host_view
+from kerneldsl.target import Buffer
+
+__all__ = ["HostArray", "launch_staged"]
+
+#: Addresses keep their remainder by this many bytes, so that every element stays aligned.
+_ALIGNMENT = 256
+
+
+@dataclass(slots=True)
+class HostArray:
+    """One host array among the arguments of a launch.
+
+    Parameters
+    ----------
+    index : int
+        Index of its pointer among the flat values.
+    array : ndarray
+        The array.
+    is_written : bool
+        Whether the kernel may write it.
+    """
+
+    index: int
+    array: np.ndarray[Any, Any]
+    is_written: bool
+    low: int = field(init=False)
+    high: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        array = self.array
+        self.low, self.high = byte_bounds(
+            array.ctypes.data, array.shape, array.strides, array.itemsize
+        )
+
+
+@dataclass(slots=True)
+class _Region:
+    """Host memory that is staged as one buffer."""
+
+    low: int
+    high: int
+    arrays: list[HostArray]
+    buffer: Buffer | None = None
+
+    @property
+    def is_written(self) -> bool:
+        return any(a.is_written for a in self.arrays)
+
+
+def _regions(arrays: list[HostArray]) -> list[_Region]:
+    regions: list[_Region] = []
+    for array in sorted(arrays, key=lambda a: a.low):
+        if regions and array.low < regions[-1].high:
+            regions[-1].arrays.append(array)
+            regions[-1].high = max(regions[-1].high, array.high)
+        else:
+            regions.append(_Region(array.low, array.high, [array]))
+    return regions
+
+
+def launch_staged(
+    place: Place,
+    arrays: list[HostArray],
+    values: list[Any],
+    launch: Callable[[list[Any]], None],
+    stream: Any,
+) -> None:
+    """Copy arrays in, launch, wait, and copy back those that the kernel can write.
+
+    Parameters
+    ----------
+    place : Place
+        Where the kernel runs.
+    arrays : list of HostArray
+        The arguments in host memory.
+    values : list
+        The flat values of the launch; the pointers of `arrays` are replaced.
+    launch : callable
+        Starts the kernel with the values it is given.
+    stream : object
+        The stream of the launch.
+
+    Notes
+    -----
+    If the kernel fails, nothing is copied back.
+    """
+    target, device = place.target, place.device
+    staged = list(values)
+    regions = _regions(arrays)
+    for region in regions:
+        size, lead = region.high - region.low, region.low % _ALIGNMENT
+        region.buffer = target.allocate(device, size + lead, stream)
+        start = region.buffer.pointer + lead
+        if size:
+            target.copy_from_host(device, start, region.low, size, stream)
+        for item in region.arrays:
+            staged[item.index] = start + (values[item.index] - region.low)
+    logger.debug(
+        "staged %d arrays in %d buffers, %d bytes, on %s",
+        len(arrays),
+        len(regions),
+        sum(r.high - r.low for r in regions),
+        place.name,
+    )
+    launch(staged)
+    for region in regions:
+        if region.is_written:
+            _copy_back(place, region, staged, stream)
+    target.synchronize(device)  # the buffers are freed now, and host errors belong to this launch
+
+
+def _copy_back(place: Place, region: _Region, staged: list[Any], stream: Any) -> None:
+    target, device = place.target, place.device
+    for item in region.arrays:
+        array = item.array
+        if not item.is_written or array.size == 0:
+            continue
+        low = staged[item.index] + (item.low - array.ctypes.data)
+        if item.high - item.low == array.nbytes:  # every byte of the span is an element's
+            target.copy_to_host(device, item.low, low, array.nbytes, stream)
+            continue
+        span = np.empty(item.high - item.low, np.uint8)
+        target.copy_to_host(device, span.ctypes.data, low, span.nbytes, stream)
+        offset = array.ctypes.data - item.low
+        array[...] = host_view(
+            span.ctypes.data + offset, array.shape, array.strides, array.dtype, span
+        )

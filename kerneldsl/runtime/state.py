@@ -1,0 +1,208 @@
+"""Everything that was made from one normal form of a kernel: traits, artifacts, executables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from kerneldsl.abi import LaunchMode, ParameterLayout
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.environment import logger
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.runtime.once import OnceTable
+from kerneldsl.runtime.placement import Place
+from kerneldsl.target import (
+    Artifact,
+    CompileOptions,
+    Dim3,
+    Executable,
+    LaunchConfig,
+    Specialization,
+    Target,
+)
+
+__all__ = ["KernelState", "Loaded", "SpecializationInfo"]
+
+
+class _ArtifactKey(NamedTuple):
+    target: str
+    kinds: tuple[Kind, ...]
+    options: CompileOptions
+    mode: LaunchMode
+    block_dim: Dim3 | None
+    arch: str | None
+    is_overlapping: bool
+    ptx_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpecializationInfo:
+    """One compiled form of a kernel, as ``kernel.specializations`` lists them.
+
+    Parameters
+    ----------
+    target, arch : str or None
+        What it was compiled for.
+    signature : str
+        Kinds of the arguments.
+    forall_ndim : int or None
+        Rank of the extent under ``forall``; ``None`` for ``kernel[grid, block]``.
+    block_dim : tuple of int or None
+        The block, on a target that compiles for one.
+    compile_s : float
+        Seconds it took to compile.
+    """
+
+    target: str
+    arch: str | None
+    signature: str
+    forall_ndim: int | None
+    block_dim: Dim3 | None
+    compile_s: float
+
+
+class Loaded:
+    """An executable with what a launch of it needs at hand."""
+
+    __slots__ = ("configs", "executable", "pack")
+
+    def __init__(self, executable: Executable, pack: Callable[..., bytes]) -> None:
+        self.executable = executable
+        self.pack = pack
+        #: Checked launch configurations, by grid, block, extent and shared memory.
+        self.configs: dict[tuple[Any, ...], LaunchConfig] = {}
+
+
+class KernelState:
+    """One normal form of a kernel; a captured constant that changes makes another one.
+
+    Attributes
+    ----------
+    unit : FunctionUnit
+        The normal form.
+    traits : KernelTraits
+        What the analysis found, for arguments that do not overlap.
+    captured : tuple of (callable, object)
+        What reads each captured constant, and what it was.
+    overlap_matters : bool
+        Whether the kernel's barriers are judged otherwise when arguments overlap in memory.
+    loaded : dict
+        Launch key to executable, for the fast path.
+    """
+
+    __slots__ = (
+        "artifacts",
+        "captured",
+        "compile_s",
+        "executables",
+        "loaded",
+        "overlap_matters",
+        "parameter_count",
+        "traits",
+        "traits_if_overlapping",
+        "unit",
+    )
+
+    def __init__(self, unit: FunctionUnit, traits: KernelTraits) -> None:
+        self.unit = unit
+        self.traits = traits
+        self.traits_if_overlapping = replace(
+            traits, barrier_problems=traits.barrier_problems_if_overlapping
+        )
+        self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
+        self.captured = tuple((c.read, c.value) for c in unit.captured)
+        self.parameter_count = len(unit.parameters)
+        self.artifacts: OnceTable[_ArtifactKey, Artifact] = OnceTable()
+        self.compile_s: dict[_ArtifactKey, float] = {}
+        self.executables: OnceTable[tuple[_ArtifactKey, Place], Loaded] = OnceTable()
+        self.loaded: dict[tuple[Any, ...], Loaded] = {}
+
+    def is_current(self) -> bool:
+        """Whether every captured constant is still the object it was."""
+        try:
+            return all(read() is value for read, value in self.captured)
+        except NameError:  # deleted; making the unit anew says so with the line
+            return False
+
+    def artifact(self, target: Target, key: _ArtifactKey) -> Artifact:
+        """Compiled code, made the first time."""
+        return self.artifacts.get_or_make(key, lambda: self._compile(target, key))
+
+    def key(
+        self,
+        target: Target,
+        kinds: tuple[Kind, ...],
+        options: CompileOptions,
+        mode: LaunchMode,
+        block_dim: Dim3 | None,
+        arch: str | None,
+        is_overlapping: bool,
+        ptx_version: str | None = None,
+    ) -> _ArtifactKey:
+        """What compiled code depends on, beside the unit; the rest is left out of it."""
+        if not target.compiles_for_block(self.traits):
+            block_dim = None
+        is_overlapping = is_overlapping and self.overlap_matters
+        return _ArtifactKey(
+            target.name, kinds, options, mode, block_dim, arch, is_overlapping, ptx_version
+        )
+
+    def load(self, place: Place, key: _ArtifactKey) -> Loaded:
+        """Code on a device, compiled and loaded the first time."""
+        return self.executables.get_or_make((key, place), lambda: self._load(place, key))
+
+    def _compile(self, target: Target, key: _ArtifactKey) -> Artifact:
+        started = time.perf_counter()
+        artifact = target.compile(
+            Specialization(
+                self.unit,
+                self.traits_if_overlapping if key.is_overlapping else self.traits,
+                key.kinds,
+                key.options,
+                key.mode,
+                key.block_dim,
+                key.arch,
+                key.ptx_version,
+            )
+        )
+        elapsed = self.compile_s[key] = time.perf_counter() - started
+        logger.debug(
+            "compiled %s(%s) for %s%s in %.1f ms",
+            self.unit.qualname,
+            format_signature(key.kinds),
+            target.name,
+            f" {key.arch}" if key.arch else "",
+            elapsed * 1e3,
+        )
+        return artifact
+
+    def _load(self, place: Place, key: _ArtifactKey) -> Loaded:
+        artifact = self.artifact(place.target, key)
+        started = time.perf_counter()
+        executable = place.target.load(artifact, place.device)
+        # The executable itself adds the pointer to the fault record.
+        layout = ParameterLayout(self.unit.parameters, key.kinds, key.mode)
+        logger.debug(
+            "loaded %s on %s in %.1f ms",
+            artifact.entry_name,
+            place.name,
+            (time.perf_counter() - started) * 1e3,
+        )
+        return Loaded(executable, layout.packer.pack)
+
+    def infos(self) -> tuple[SpecializationInfo, ...]:
+        """What has been compiled so far."""
+        return tuple(
+            SpecializationInfo(
+                key.target,
+                key.arch,
+                format_signature(key.kinds),
+                key.mode.forall_ndim,
+                key.block_dim,
+                seconds,
+            )
+            for key, seconds in tuple(self.compile_s.items())
+        )
