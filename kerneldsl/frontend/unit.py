@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kerneldsl.errors import SourceLocation
@@ -158,6 +158,14 @@ class FunctionUnit:
                 seen.add(id(unit))
                 yield unit
                 pending.extend(unit.callees.values())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
+        """A unit is never changed, so copying a tree that mentions it copies no unit."""
+        return self
+
+    def with_tree(self, tree: ast.FunctionDef) -> FunctionUnit:
+        """The same unit around another tree."""
+        return replace(self, tree=tree)
 
     def source(self) -> str:
         """The normal form as Python text."""
