@@ -65,7 +65,11 @@ def compile_kernel(
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba.core.compiler_lock import global_compiler_lock
 
-    with global_compiler_lock:
+    from numba.core.target_extension import target_override
+
+    from targets.cuda.numba_glue.target import TARGET_NAME
+
+    with global_compiler_lock, target_override(TARGET_NAME):
         return _compile(specialization, architecture, version)
 
 
@@ -81,15 +85,7 @@ def _compile(
     started = time.perf_counter()
     name = ptx.entry_identifier(unit.name)
     try:
-        module = entry.build_entry(
-            lowered.context,
-            lowered.fndesc,
-            name,
-            specialization.kinds,
-            specialization.mode,
-            specialization.traits,
-            debug=options.debug,
-        )
+        module = entry.build_entry(lowered.context, lowered.fndesc, name, specialization)
         linked = ptx.link(str(module), lowered.library.texts(), name, options)
         linked_at = time.perf_counter()
         timings["link"] = linked_at - started

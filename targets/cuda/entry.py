@@ -19,9 +19,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.target import Specialization
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.numba_glue.arrays import array_value
 
@@ -33,14 +33,7 @@ _GLOBAL_SPACE = 1
 
 
 def build_entry(
-    context: Any,
-    fndesc: Any,
-    name: str,
-    kinds: tuple[Kind, ...],
-    mode: LaunchMode,
-    traits: KernelTraits,
-    *,
-    debug: bool,
+    context: Any, fndesc: Any, name: str, specialization: Specialization
 ) -> ir.Module:
     """Write the module with a kernel's entry.
 
@@ -52,45 +45,61 @@ def build_entry(
         The body.
     name : str
         Name of the entry.
-    kinds : tuple of Kind
-        Kinds of the kernel's parameters.
-    mode : LaunchMode
-        Explicit or ``forall``.
-    traits : KernelTraits
-        Decides the mapping of axes and the guard.
-    debug : bool
-        Whether a pointer to the fault record comes last.
+    specialization : Specialization
+        Kinds of the parameters, kind of launch, options; its traits decide the mapping of axes
+        and the guard.
 
     Returns
     -------
     ir.Module
     """
+    kinds, options = specialization.kinds, specialization.options
     module = context.create_module(name)
     flat = [t for kind in kinds for t in _parameter_types(context, kind)]
-    extents = mode.forall_ndim or 0
-    hidden = [_i64] * extents + ([_i8.as_pointer(_GLOBAL_SPACE)] if debug else [])
-    entry_type = ir.FunctionType(ir.VoidType(), [*flat, *hidden])
-    entry = ir.Function(module, entry_type, name)
+    extents = specialization.mode.forall_ndim or 0
+    hidden = [_i64] * extents
+    if options.debug:
+        hidden.append(_i8.as_pointer(_GLOBAL_SPACE))
+    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [*flat, *hidden]), name)
     entry.calling_convention = "ptx_kernel"
-    body = context.declare_function(module, fndesc)
-
+    for argument, parameter in zip(entry.args, specialization.layout.parameters, strict=True):
+        argument.name = parameter.name
+        if isinstance(argument.type, ir.PointerType):
+            argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    parameters = iter(entry.args)
-    values = [
-        _value(context, builder, kind, numba_type, parameters)
-        for kind, numba_type in zip(kinds, fndesc.argtypes, strict=True)
-    ]
-    extent = [next(parameters) for _ in range(extents)]
-    fault = ir.Constant(_i8.as_pointer(), None)
-    if debug:
-        fault = builder.addrspacecast(next(parameters), _i8.as_pointer())
-
-    with _place(builder, extent, traits) as (index, size):
-        context.call_conv.call_with(
-            builder, body, types.void, fndesc.argtypes, values, [fault, *index, *size]
-        )
-    builder.ret_void()
+    with _line_information(context, builder, fndesc, specialization):
+        parameters = iter(entry.args)
+        values = [
+            _value(context, builder, kind, numba_type, parameters)
+            for kind, numba_type in zip(kinds, fndesc.argtypes, strict=True)
+        ]
+        extent = [next(parameters) for _ in range(extents)]
+        fault = ir.Constant(_i8.as_pointer(), None)
+        if options.debug:
+            fault = builder.addrspacecast(next(parameters), _i8.as_pointer())
+        body = context.declare_function(module, fndesc)
+        with _place(builder, extent, specialization.traits) as (index, size):
+            context.call_conv.call_with(
+                builder, body, types.void, fndesc.argtypes, values, [fault, *index, *size]
+            )
+        builder.ret_void()
     return module
+
+
+@contextmanager
+def _line_information(
+    context: Any, builder: ir.IRBuilder, fndesc: Any, specialization: Specialization
+) -> Iterator[None]:
+    """Place the entry at the kernel's ``def``; lines of what is inlined hang on it."""
+    if not specialization.options.lineinfo:
+        yield
+        return
+    unit = specialization.unit
+    lines = context.DIBuilder(builder.module, unit.filename, context, directives_only=True)
+    lines.mark_subprogram(builder.function, unit.qualname, (), (), unit.first_line)
+    lines.mark_location(builder, unit.first_line)
+    yield
+    lines.finalize()
 
 
 # ------------------------------------------------------------------ arguments
@@ -168,10 +177,8 @@ def _place(
         if traits.uses_grid_only:
             for position, axis in enumerate(axes):
                 if axis != "x":
-                    step = _grid_size(builder, axis)
-                    index[position] = loops.enter_context(
-                        _walk(builder, index[position], extent[position], step)
-                    )
+                    walk = _walk(builder, index[position], extent[position], axis)
+                    index[position] = loops.enter_context(walk)
         yield index + [zero] * (3 - count), extent + [one] * (3 - count)
 
 
@@ -198,9 +205,13 @@ def _return_unless(builder: ir.IRBuilder, conditions: list[ir.Value]) -> None:
 
 @contextmanager
 def _walk(
-    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value
+    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, axis: str
 ) -> Iterator[ir.Value]:
-    """Repeat the body for start, start + step …; `start` is known to be below `stop`."""
+    """Repeat the body for `start` and every grid's size after it; `start` is below `stop`.
+
+    Nearly always once. So that nothing is computed ahead for further rounds, LLVM is not told what
+    the size of the grid is: it is read at the end of each round, where it cannot be moved from.
+    """
     before = builder.block
     loop = builder.append_basic_block("walk")
     after = builder.append_basic_block("walked")
@@ -208,8 +219,22 @@ def _walk(
     builder.position_at_end(loop)
     index = builder.phi(_i64, "index")
     index.add_incoming(start, before)
+    _assume(builder, builder.icmp_signed(">=", index, _i64(0)))
     yield index
-    following = builder.add(index, step, flags=["nuw", "nsw"])
+    read = ir.FunctionType(ir.IntType(32), [])
+    blocks = builder.asm(read, f"mov.u32 $0, %nctaid.{axis};", "=r", [], side_effect=True)
+    width = read_register(builder, f"ntid.{axis}")
+    flags = ["nuw", "nsw"]
+    step = builder.mul(builder.zext(blocks, _i64), width, flags=flags)
+    following = builder.add(index, step, flags=flags)
     index.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, stop), loop, after)
     builder.position_at_end(after)
+
+
+def _assume(builder: ir.IRBuilder, condition: ir.Value) -> None:
+    assume = builder.module.declare_intrinsic("llvm.assume", fnty=_ASSUME)
+    builder.call(assume, [condition])
+
+
+_ASSUME = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])

@@ -10,7 +10,6 @@ from typing import Any
 from numba.core import types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.errors import NumbaError
-from numba.core.target_extension import target_override
 
 from kerneldsl.errors import CompileError, KernelError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -23,7 +22,7 @@ from targets.cuda.intrinsics.table import bind
 from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
 from targets.cuda.numba_glue.library import ModuleLibrary
 from targets.cuda.numba_glue.pipeline import KernelCompiler
-from targets.cuda.numba_glue.target import TARGET_NAME, KernelTargetContext, descriptor
+from targets.cuda.numba_glue.target import KernelTargetContext, descriptor
 
 __all__ = ["Lowered", "lower_unit"]
 
@@ -51,7 +50,8 @@ class Lowered:
 
 
 def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
-    """Lower a kernel and what it calls. The caller holds Numba's compiler lock.
+    """Lower a kernel and what it calls. The caller holds Numba's compiler lock,
+    and has made ours the current target.
 
     Parameters
     ----------
@@ -78,20 +78,19 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     flags.dbg_directives_only = flags.debuginfo = specialization.options.lineinfo
     prepared = time.perf_counter()
     timings["prepare"] = prepared - started
-    with target_override(TARGET_NAME):
-        try:
-            result = compile_extra(
-                contexts.typing_context,
-                contexts.target_context,
-                function,
-                numba_types(specialization.kinds),
-                types.void,
-                flags,
-                {},
-                pipeline_class=KernelCompiler,
-            )
-        except NumbaError as error:
-            raise _translated(error, specialization) from error
+    try:
+        result = compile_extra(
+            contexts.typing_context,
+            contexts.target_context,
+            function,
+            numba_types(specialization.kinds),
+            types.void,
+            flags,
+            {},
+            pipeline_class=KernelCompiler,
+        )
+    except NumbaError as error:
+        raise _translated(error, specialization) from error
     timings["numba"] = time.perf_counter() - prepared
     return Lowered(
         contexts.target_context, result.fndesc, result.library, builder.fault_table

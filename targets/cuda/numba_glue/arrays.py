@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
-__all__ = ["array_value", "constant_array"]
+__all__ = ["array_value", "constant_array", "constant_string"]
 
 _i64 = ir.IntType(64)
 
@@ -73,20 +73,30 @@ def _contiguous_strides(
 
 def constant_array(context: Any, builder: ir.IRBuilder, kind: Any, values: Any) -> ir.Value:
     """Reify a read-only NumPy array as constant global memory of the module."""
-    flat = bytearray(values.tobytes(order="F" if kind.layout == "F" else "C"))
-    content = cgutils.create_constant_array(ir.IntType(8), flat)
-    module = builder.module
-    name = module.get_unique_name("constant_array")
-    memory = cgutils.add_global_variable(module, content.type, name, addrspace=1)
+    order = "F" if kind.layout == "F" else "C"
+    content = cgutils.make_bytearray(values.tobytes(order=order))
+    data = _constant(builder.module, "constant_array", content)
+    shape = [ir.Constant(_i64, extent) for extent in values.shape]
+    itemsize = ir.Constant(_i64, values.itemsize)
+    strides = _contiguous_strides(builder, shape, itemsize, order)
+    return array_value(context, builder, kind, data, shape, strides)
+
+
+def constant_string(module: ir.Module, text: str) -> ir.Value:
+    """Put a text into a module, with a zero at its end; returns its generic address."""
+    return _constant(module, "text", cgutils.make_bytearray(text.encode() + b"\0"))
+
+
+def _constant(module: ir.Module, name: str, content: ir.Constant) -> ir.Value:
+    """Constant global memory, aligned for every dtype; returns its generic address."""
+    memory = cgutils.add_global_variable(
+        module, content.type, module.get_unique_name(name), addrspace=1
+    )
     memory.linkage = "internal"
     memory.global_constant = True
     memory.initializer = content
     memory.align = 16
-    generic = builder.addrspacecast(memory, content.type.as_pointer())
-    shape = [ir.Constant(_i64, extent) for extent in values.shape]
-    if kind.layout == "A":  # tobytes has made it contiguous
-        shape_strides = _contiguous_strides(
-            builder, shape, ir.Constant(_i64, values.itemsize), "C"
-        )
-        return array_value(context, builder, kind, generic, shape, shape_strides)
-    return array_value(context, builder, types.Array(kind.dtype, kind.ndim, kind.layout), generic, shape)
+    memory.unnamed_addr = True  # equal constants may become one
+    generic = ir.IntType(8).as_pointer()
+    cast = f"addrspacecast ({memory.type} {memory.get_reference()} to {generic})"
+    return ir.FormattedConstant(generic, cast)

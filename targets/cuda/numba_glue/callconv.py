@@ -47,6 +47,7 @@ class KernelCallConv(MinimalCallConv):  # type: ignore[misc]
         packer = self._get_arg_packer(fe_argtypes)
         packer.assign_names(self.get_arguments(fn), ["arg." + a for a in args])
         fn.args[0].name = ".ret"
+        fn.attributes.add("convergent")  # it may hold a barrier; LLVM drops it where none is
         for argument, name in zip(fn.args[1:], _HIDDEN_NAMES, strict=False):
             argument.name = "." + name
 

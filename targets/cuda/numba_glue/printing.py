@@ -54,12 +54,13 @@ def _format(
     if isinstance(kind, types.Literal):
         kind, value = types.unliteral(kind), context.cast(builder, value, kind, types.unliteral(kind))
     if isinstance(kind, types.Boolean):
-        return "%d", [builder.zext(value, ir.IntType(32))]
+        words = [context.insert_const_string(builder.module, word) for word in ("True", "False")]
+        return "%s", [builder.select(value, *words)]
     if isinstance(kind, types.Integer):
         wide = types.int64 if kind.signed else types.uint64
         return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
     if isinstance(kind, types.Float):
-        return "%.9g" if kind == types.float32 else "%.17g", [
+        return "%.7g" if kind == types.float32 else "%.15g", [
             context.cast(builder, value, kind, types.float64)
         ]
     if isinstance(kind, types.Complex):

@@ -141,6 +141,12 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
     def declare_env_global(self, module: Any, envname: str) -> None:
         """Numba's Python environment does not exist on a device."""
 
+    def insert_const_string(self, mod: Any, string: str) -> Any:
+        """A constant string of the module, under a readable name."""
+        from targets.cuda.numba_glue.arrays import constant_string
+
+        return constant_string(mod, string)
+
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
         """A captured array becomes constant global memory, read through ``ld.global.nc``."""
         from targets.cuda.numba_glue.arrays import constant_array
