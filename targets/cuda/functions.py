@@ -140,7 +140,7 @@ def _log_text(buffer: bytearray) -> str:
 
 def _resources(driver: Driver, function: Any, info: str) -> Resources:
     local_bytes = _attribute(driver, function, "LOCAL_SIZE_BYTES")
-    spills = re.findall(r"(\d+) bytes spill stores", info)
+    spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", info)
     return Resources(
         registers=_attribute(driver, function, "NUM_REGS"),
         # The log alone knows spills, and it is empty when the driver had the code in its cache.

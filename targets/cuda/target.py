@@ -152,5 +152,5 @@ class CudaTarget(Target):
     def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
         """Let what is put into `stream` from now on wait for what is in `earlier` now."""
         later, sooner = stream_handle(stream), stream_handle(earlier)
-        if later != sooner:
+        if (later or 1) != (sooner or 1):  # 0 and 1 both name the legacy default stream
             wait_stream(get_driver(), device.index, later, sooner)

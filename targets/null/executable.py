@@ -9,7 +9,6 @@ from typing import Any
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.target import Device, Executable, LaunchConfig, Resources
-from targets.cuda.architectures import parse_arch
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle
@@ -19,9 +18,6 @@ from targets.null.memory import AddressSpace
 __all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
 
 _log = logging.getLogger("kerneldsl.null")
-
-#: The oldest architecture that CUDA 13's ptxas assembles for.
-_OLDEST_ASSEMBLED = 75
 
 
 @dataclass(frozen=True)
@@ -105,11 +101,10 @@ class NullExecutable(Executable):
         self.resources = self._find_resources(artifact)
 
     def _find_resources(self, artifact: CudaArtifact) -> Resources:
-        if parse_arch(self.device.arch).number >= _OLDEST_ASSEMBLED:
-            try:
-                return artifact.resources()
-            except ToolMissingError as error:
-                _log.debug("resources of %s are estimated: %s", artifact.entry_name, error)
+        try:
+            return artifact.resources()
+        except ToolMissingError as error:
+            _log.debug("resources of %s are estimated: %s", artifact.entry_name, error)
         return estimate_resources(artifact, self.device)
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:

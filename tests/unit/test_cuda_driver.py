@@ -246,7 +246,7 @@ def test_copies_wait_where_the_contract_says(driver: Driver, api: FakeBindings) 
 
 def test_a_loaded_function_knows_its_resources(driver: Driver) -> None:
     found = functions.load(driver, 0, ".version 7.0", "axpy").resources
-    assert (found.registers, found.spill_bytes, found.local_bytes) == (40, 12, 0)
+    assert (found.registers, found.spill_bytes, found.local_bytes) == (40, 16, 0)
     assert (found.static_shared_bytes, found.max_block_threads) == (1024, 512)
 
 

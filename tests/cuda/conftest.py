@@ -1,0 +1,55 @@
+"""Every test here needs a CUDA device, and runs with it as the place of kernels."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.support.targets import REQUIRE_GPU, require
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture(autouse=True)
+def on_cuda() -> Iterator[None]:
+    require("cuda")
+    with kd.use("cuda:0"):
+        yield
+        kd.synchronize("cuda:0")
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if os.environ.get(REQUIRE_GPU) == "1":
+            pytest.fail(f"{REQUIRE_GPU}=1, but {name} is not installed: {error}")
+        pytest.skip(f"{name} is not installed")
+
+
+@pytest.fixture
+def torch() -> Any:
+    return _library("torch")
+
+
+@pytest.fixture
+def cupy() -> Any:
+    return _library("cupy")
+
+
+@pytest.fixture
+def vector(rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal(1001).astype(np.float32)

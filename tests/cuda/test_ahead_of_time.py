@@ -1,0 +1,121 @@
+"""A file written by ``kerneldsl compile`` is launched with cuda.core alone.
+
+The launch uses nothing of kerneldsl: the entry's name and the parameters are read from what was
+written beside the PTX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.support.arrays import assert_same_bits
+
+_ROOT = Path(__file__).parents[2]
+_SOURCE = """
+import kerneldsl as kd
+
+
+@kd.kernel(contract=False)
+def scale_rows(flag, a, x, offset, out):
+    row, column = kd.blockIdx.x, kd.threadIdx.x
+    if column < x.shape[1]:
+        value = a * x[row, column] + offset[column]
+        out[row, column] = value if flag else -value
+"""
+
+
+def _compile(tmp_path: Path) -> tuple[Path, list[tuple[int, str, str]], str]:
+    """Compile through the command line; return the PTX, the parameters and the entry's name."""
+    source, ptx = tmp_path / "kernels.py", tmp_path / "scale_rows.ptx"
+    source.write_text(_SOURCE)
+    command = [
+        *(sys.executable, "-m", "kerneldsl", "compile", f"{source}:scale_rows"),
+        *("--signature", "bool, float32, float32[:, ::1], float32[:], float32[:, :]"),
+        *("--arch", kd.devices("cuda")[0].arch, "-o", str(ptx)),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    beside = [p for p in tmp_path.iterdir() if p not in (source, ptx) and p.is_file()]
+    assert len(beside) == 1, beside
+    return ptx, *_read_layout(beside[0].read_text())
+
+
+def _read_layout(text: str) -> tuple[list[tuple[int, str, str]], str]:
+    """Read the table of `ParameterLayout.describe`, and the entry's name above it."""
+    rows, entry = [], ""
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[0].isdigit() and words[1].isdigit():
+            rows.append((int(words[1]), words[2], words[3]))
+        elif len(words) == 2 and words[0].rstrip(":").lower() == "entry":
+            entry = words[1]
+    assert rows, text
+    assert entry, text
+    return rows, entry
+
+
+_TYPES: dict[str, Any] = {
+    "uint8": np.uint8,
+    "bool": np.uint8,
+    "float32": np.float32,
+    "int64": np.int64,
+}
+
+
+def test_a_compiled_file_needs_no_kerneldsl(
+    tmp_path: Path, rng: np.random.Generator, cupy: Any
+) -> None:
+    core = pytest.importorskip("cuda.core")
+    if not hasattr(core, "Device"):
+        core = importlib.import_module("cuda.core.experimental")
+    ptx, rows, entry = _compile(tmp_path)
+
+    x = rng.standard_normal((6, 100)).astype(np.float32)
+    offsets = rng.standard_normal(200).astype(np.float32)
+    device_x, device_offsets = cupy.asarray(x), cupy.asarray(offsets)
+    out = cupy.full((6, 128), np.nan, np.float32)
+    offset_view, out_view = device_offsets[::2], out[:, 5:105]
+    values = {
+        "flag": True,
+        "a": 1.5,
+        **_parameters("x", device_x, strided=False),
+        **_parameters("offset", offset_view, strided=True),
+        **_parameters("out", out_view, strided=True),
+    }
+    assert [name for _, _, name in rows] == list(values)
+    arguments = [
+        values[name] if dtype == "pointer" else _TYPES[dtype](values[name])
+        for _, dtype, name in rows
+    ]
+
+    device = core.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    cupy.cuda.get_current_stream().synchronize()
+    kernel = core.ObjectCode.from_ptx(ptx.read_bytes()).get_kernel(entry)
+    core.launch(stream, core.LaunchConfig(grid=6, block=128), kernel, *arguments)
+    stream.sync()
+
+    expected = np.full((6, 128), np.nan, np.float32)
+    expected[:, 5:105] = np.float32(1.5) * x + offsets[::2]
+    assert_same_bits(cupy.asnumpy(out), expected, "launched with cuda.core")
+
+
+def _parameters(name: str, array: Any, *, strided: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {f"{name}.data": int(array.data.ptr)}
+    values |= {f"{name}.shape[{axis}]": n for axis, n in enumerate(array.shape)}
+    if strided:
+        values |= {f"{name}.strides[{axis}]": n for axis, n in enumerate(array.strides)}
+    return values
