@@ -203,10 +203,10 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
         found = result.copy_to_host() if host and isinstance(result, kd.DeviceArray) else result
         return found[()] if host and found.ndim == 0 else found
     if result is not out:
-        if isinstance(out, np.ndarray):
-            out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
-        else:
+        if isinstance(result, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
             copy_elements(result, out)
+        else:
+            out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
     return out
 
 

@@ -12,13 +12,18 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels import imaging
+from stdlib_kernels.imaging import blur, colour, edges, levels
 
 __all__ = ["SIGMA", "STAGES", "Outcome", "Stage", "run_stage"]
 
 _Arrays: TypeAlias = dict[str, Any]
+_Shape: TypeAlias = tuple[int, int]
+_Kernel: TypeAlias = kd.Kernel[..., Any]
 
 #: Standard deviation of the blur, in pixels.
 SIGMA = 2.0
+#: dtype of the blur and of the edges.
+FLOAT32 = np.dtype(np.float32)
 #: Calls that are timed once everything is compiled.
 REPEATS = 7
 
@@ -31,17 +36,17 @@ class Stage:
     ----------
     name : str
         Key of its result.
-    kernels : tuple of str
-        What it launches, in order.
     run : callable
         From the results so far to its own.
+    kernels : callable
+        From the shape of the image to the kernels that `run` launches, in order.
     tolerance : float
         Largest difference from the reference that passes, in grey levels; 0 means exact.
     """
 
     name: str
-    kernels: tuple[str, ...]
     run: Callable[[_Arrays], Any]
+    kernels: Callable[[_Shape], tuple[_Kernel, ...]]
     tolerance: float
 
 
@@ -49,19 +54,29 @@ class Stage:
 #: 2 passes · 18 · 2⁻²⁴ · 255 = 5.5e-4 grey levels; Sobel's weights add up to 8 in absolute value
 #: along each of two axes.
 STAGES = (
-    Stage("grey", ("luma",), lambda a: imaging.grey(a["input"]), 0.0),
+    Stage("grey", lambda a: imaging.grey(a["input"]), lambda _: (colour.luma,), 0.0),
     Stage(
         "blur",
-        ("blur_rows", "blur_columns"),
         lambda a: imaging.gaussian_blur(a["grey"], SIGMA),
+        lambda shape: blur.blur_kernels(FLOAT32, blur.filter_radius(SIGMA), shape),
         6e-4,
     ),
-    Stage("edges", ("gradient_magnitude",), lambda a: imaging.sobel(a["blur"]), 8e-3),
-    Stage("histogram", ("count_levels",), lambda a: imaging.histogram(a["grey"]), 0.0),
+    Stage(
+        "edges",
+        lambda a: imaging.sobel(a["blur"]),
+        lambda _: (edges.gradient_magnitude(FLOAT32),),
+        8e-3,
+    ),
+    Stage(
+        "histogram",
+        lambda a: imaging.histogram(a["grey"]),
+        lambda _: (levels.count_levels,),
+        0.0,
+    ),
     Stage(
         "equalize",
-        ("count_levels", "equalizing_table", "look_up"),
         lambda a: imaging.equalize(a["grey"]),
+        lambda _: (levels.count_levels, levels.equalizing_table, levels.look_up),
         0.0,
     ),
 )
@@ -75,6 +90,10 @@ class Outcome:
     ----------
     stage : Stage
         Which one.
+    launched : tuple of str
+        Names of the kernels that it launches, in order.
+    compile_s : dict
+        Seconds it took to compile each kernel that was new.
     first_call_s : float
         Seconds of its first call, compiling included.
     call_s : float
@@ -84,6 +103,8 @@ class Outcome:
     """
 
     stage: Stage
+    launched: tuple[str, ...]
+    compile_s: dict[str, float]
     first_call_s: float
     call_s: float
     error: float
@@ -97,8 +118,8 @@ class Outcome:
         """The outcome for ``--json``."""
         return {
             "stage": self.stage.name,
-            "kernels": list(self.stage.kernels),
-            "launches": len(self.stage.kernels),
+            "launched": list(self.launched),
+            "compile_s": self.compile_s,
             "first_call_s": self.first_call_s,
             "call_s": self.call_s,
             "max_error": self.error,
@@ -109,12 +130,26 @@ class Outcome:
 
 def run_stage(stage: Stage, arrays: _Arrays, expected: np.ndarray[Any, Any]) -> Outcome:
     """Run a stage, store its result among the arrays, and compare it with what is expected."""
+    kernels = stage.kernels(arrays["input"].shape[:2])
+    known = {id(kernel): set(kernel.specializations) for kernel in kernels}
     first, result = _timed(stage, arrays)
+    compiled = {
+        kernel.__name__: sum(
+            s.compile_s for s in kernel.specializations if s not in known[id(kernel)]
+        )
+        for kernel in kernels
+        if set(kernel.specializations) - known[id(kernel)]
+    }
     later = [_timed(stage, arrays)[0] for _ in range(REPEATS)]
     arrays[stage.name] = result
     host = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
     error = float(np.max(np.abs(host.astype(np.float64) - expected.astype(np.float64))))
-    return Outcome(stage, first, statistics.median(later), error)
+    names = tuple(_name(kernel) for kernel in kernels)
+    return Outcome(stage, names, compiled, first, statistics.median(later), error)
+
+
+def _name(kernel: _Kernel) -> str:
+    return kernel.__qualname__.rpartition(".")[2]
 
 
 def _timed(stage: Stage, arrays: _Arrays) -> tuple[float, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stdlib_kernels.imaging.blur import gaussian_blur
+from stdlib_kernels.imaging.colour import grey
 from stdlib_kernels.imaging.edges import sobel
-from stdlib_kernels.imaging.grey import grey
-from stdlib_kernels.imaging.histogram import equalize, histogram
+from stdlib_kernels.imaging.levels import equalize, histogram
 
 __all__ = ["equalize", "gaussian_blur", "grey", "histogram", "sobel"]

@@ -51,27 +51,28 @@ def mirrored(i, size, folds):
 
 
 @cache
-def blur_rows(dtype: type[np.generic], radius: int, folds: int) -> Any:
+def blur_rows(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
     """Make the kernel that filters along rows: ``(image[h, w], weights[2 radius + 1], out[h, w])``.
 
     `folds` is how often the halo must be mirrored: once, where the image is not smaller than it.
     """
+    number = dtype.type
     taps = 2 * radius + 1
     loaded = BLOCK_X + 2 * radius
 
     @kd.kernel
     def blur_rows(image, weights, out):
-        tile = kd.shared.array((BLOCK_Y, loaded), dtype)
+        tile = kd.shared.array((BLOCK_Y, loaded), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
         row = kd.blockIdx.y * BLOCK_Y + ty
         left = kd.blockIdx.x * BLOCK_X
         for k in range(tx, loaded, BLOCK_X):
             column = mirrored(left + k - radius, image.shape[1], folds)
-            if row < image.shape[0] and column >= 0:
+            if row < image.shape[0] and column >= 0:  # it is; now the compiler knows as well
                 tile[ty, k] = image[row, column]
         kd.syncthreads()
-        total = dtype(0)
+        total = number(0)
         for k in range(taps):
             total += weights[k] * tile[ty, tx + k]
         if row < out.shape[0] and left + tx < out.shape[1]:
@@ -81,14 +82,15 @@ def blur_rows(dtype: type[np.generic], radius: int, folds: int) -> Any:
 
 
 @cache
-def blur_columns(dtype: type[np.generic], radius: int, folds: int) -> Any:
+def blur_columns(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
     """Make the kernel that filters along columns; its parameters are those of `blur_rows`."""
+    number = dtype.type
     taps = 2 * radius + 1
     loaded = BLOCK_Y + 2 * radius
 
     @kd.kernel
     def blur_columns(image, weights, out):
-        tile = kd.shared.array((loaded, BLOCK_X), dtype)
+        tile = kd.shared.array((loaded, BLOCK_X), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
         column = kd.blockIdx.x * BLOCK_X + tx
@@ -98,13 +100,24 @@ def blur_columns(dtype: type[np.generic], radius: int, folds: int) -> Any:
             if row >= 0 and column < image.shape[1]:
                 tile[k, tx] = image[row, column]
         kd.syncthreads()
-        total = dtype(0)
+        total = number(0)
         for k in range(taps):
             total += weights[k] * tile[ty + k, tx]
         if top + ty < out.shape[0] and column < out.shape[1]:
             out[top + ty, column] = total
 
     return blur_columns
+
+
+def blur_kernels(
+    dtype: np.dtype[Any], radius: int, shape: tuple[int, int]
+) -> tuple[kd.Kernel[..., Any], kd.Kernel[..., Any]]:
+    """Return the kernels that filter the rows and the columns of an image of a shape."""
+    height, width = shape
+    return (
+        blur_rows(dtype, radius, _folds(width, radius, BLOCK_X)),
+        blur_columns(dtype, radius, _folds(height, radius, BLOCK_Y)),
+    )
 
 
 def gaussian_weights(sigma: float, radius: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -156,7 +169,7 @@ def gaussian_blur(
     0.6188
     """
     check_array("image", image, dtypes=("uint8", "float32", "float64"), ndim=2)
-    radius = _radius(sigma, truncate)
+    radius = filter_radius(sigma, truncate)
     dtype = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
     height, width = image.shape
     check_out(out, like=image, shape=(height, width), dtype=dtype)
@@ -167,14 +180,20 @@ def gaussian_blur(
         between = allocate(source, (height, width), dtype)
         grid = (-(-width // BLOCK_X), -(-height // BLOCK_Y))
         block = (BLOCK_X, BLOCK_Y)
-        rows = blur_rows(dtype.type, radius, _folds(width, radius, BLOCK_X))
-        columns = blur_columns(dtype.type, radius, _folds(height, radius, BLOCK_Y))
+        rows, columns = blur_kernels(dtype, radius, (height, width))
         rows[grid, block](source, weights, between)
         columns[grid, block](between, weights, result)
     return finish(result, like=image, out=out)
 
 
-def _radius(sigma: float, truncate: float) -> int:
+def filter_radius(sigma: float, truncate: float = 4.0) -> int:
+    """Return how many pixels the filter reaches to each side.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where sigma or truncate is not a positive number, or that is more than `MAX_RADIUS`.
+    """
     if not (math.isfinite(sigma) and sigma > 0 and math.isfinite(truncate) and truncate > 0):
         raise ArgumentValueError(
             f"gaussian_blur: sigma {sigma} with truncate {truncate}",

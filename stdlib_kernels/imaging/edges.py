@@ -21,8 +21,9 @@ __all__ = ["sobel"]
 
 
 @cache
-def gradient_magnitude(dtype: type[np.generic]) -> Any:
+def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
     """Make the kernel that computes in one dtype: ``(image[h, w], out[h, w])``."""
+    number = dtype.type
 
     @kd.kernel
     def gradient_magnitude(image, out):
@@ -32,14 +33,14 @@ def gradient_magnitude(dtype: type[np.generic]) -> Any:
             below = min(i + 1, image.shape[0] - 1)
             left = max(j - 1, 0)
             right = min(j + 1, image.shape[1] - 1)
-            north_west = dtype(image[above, left])
-            north = dtype(image[above, j])
-            north_east = dtype(image[above, right])
-            west = dtype(image[i, left])
-            east = dtype(image[i, right])
-            south_west = dtype(image[below, left])
-            south = dtype(image[below, j])
-            south_east = dtype(image[below, right])
+            north_west = number(image[above, left])
+            north = number(image[above, j])
+            north_east = number(image[above, right])
+            west = number(image[i, left])
+            east = number(image[i, right])
+            south_west = number(image[below, left])
+            south = number(image[below, j])
+            south_east = number(image[below, right])
             down = (south_west - north_west) + (south_east - north_east)
             down += (south - north) + (south - north)
             across = (north_east - north_west) + (south_east - south_west)
@@ -88,5 +89,5 @@ def sobel(image: Array, *, out: Array | None = None) -> Any:
     check_out(out, like=image, shape=(height, width), dtype=dtype)
     source = on_device(image)
     result = destination(source, (height, width), dtype, out)
-    gradient_magnitude(dtype.type).forall(height, width)(source, result)
+    gradient_magnitude(dtype).forall(height, width)(source, result)
     return finish(result, like=image, out=out)

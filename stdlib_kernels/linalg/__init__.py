@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.linalg.matmul import matmul
-from stdlib_kernels.linalg.transpose import transpose
+from stdlib_kernels.linalg.product import matmul
+from stdlib_kernels.linalg.transposition import transpose
 
 __all__ = ["matmul", "transpose"]

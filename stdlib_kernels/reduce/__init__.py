@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.reduce.sum import sum
+from stdlib_kernels.reduce.summation import sum
 
 __all__ = ["sum"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.scan.cumsum import cumsum
+from stdlib_kernels.scan.prefix_sum import cumsum
 
 __all__ = ["cumsum"]

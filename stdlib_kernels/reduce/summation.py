@@ -41,16 +41,17 @@ MAX_BLOCKS = 1024
 
 
 @cache
-def block_sums(dtype: type[np.generic]) -> Any:
+def block_sums(dtype: np.dtype[Any]) -> Any:
     """Make the kernel that adds in one dtype: ``(x[n], partial[blocks])``."""
+    number = dtype.type
 
     @kd.kernel
     def block_sums(x, partial):
-        tile = kd.shared.array(BLOCK, dtype)
+        tile = kd.shared.array(BLOCK, number)
         t = kd.threadIdx.x
-        total = dtype(0)
+        total = number(0)
         for i in range(kd.grid(1), x.size, kd.gridsize(1)):
-            total += dtype(x[i])
+            total += number(x[i])
         tile[t] = total
         kd.syncthreads()
         width = BLOCK // 2
@@ -104,7 +105,7 @@ def sum(x: Array, *, out: Array | None = None) -> Any:
     source = on_device(contiguous_1d(x))
     blocks = min(MAX_BLOCKS, max(1, -(-source.size // (BLOCK * ITEMS))))
     partial = allocate(source, (blocks,), dtype)
-    kernel = block_sums(dtype.type)
+    kernel = block_sums(dtype)
     kernel[blocks, BLOCK](source, partial)
     if blocks > 1:
         total = allocate(source, (1,), dtype)

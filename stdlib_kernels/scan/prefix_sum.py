@@ -48,18 +48,25 @@ TILE = BLOCK * ITEMS
 MAX_CHUNKS = TILE
 
 
+def _neutral(dtype: np.dtype[Any]) -> Any:
+    """Return what leaves every number as it is: -0 for floats, since 0 + -0 would lose the sign."""
+    return dtype.type(-0.0 if dtype.kind == "f" else 0)
+
+
 @cache
-def chunk_sums(dtype: type[np.generic], neutral: np.generic) -> Any:
+def chunk_sums(dtype: np.dtype[Any]) -> Any:
     """Make the kernel that adds up each chunk: ``(x[n], sums[chunks], chunk)``."""
+    number = dtype.type
+    neutral = _neutral(dtype)
 
     @kd.kernel
     def chunk_sums(x, sums, chunk):
-        tile = kd.shared.array(BLOCK, dtype)
+        tile = kd.shared.array(BLOCK, number)
         t = kd.threadIdx.x
         first = kd.blockIdx.x * chunk
         total = neutral
         for i in range(first + t, min(first + chunk, x.size), BLOCK):
-            total += dtype(x[i])
+            total += number(x[i])
         tile[t] = total
         kd.syncthreads()
         width = BLOCK // 2
@@ -75,16 +82,18 @@ def chunk_sums(dtype: type[np.generic], neutral: np.generic) -> Any:
 
 
 @cache
-def scan_chunks(dtype: type[np.generic], neutral: np.generic) -> Any:
+def scan_chunks(dtype: np.dtype[Any]) -> Any:
     """Make the kernel that scans each chunk: ``(x[n], sums[chunks], out[n], chunk)``.
 
     Block b starts with ``sums[b - 1]``, the inclusive scan of the chunks before it.
     """
+    number = dtype.type
+    neutral = _neutral(dtype)
 
     @kd.kernel
     def scan_chunks(x, sums, out, chunk):
-        tile = kd.shared.array(TILE, dtype)
-        totals = kd.shared.array(BLOCK, dtype)
+        tile = kd.shared.array(TILE, number)
+        totals = kd.shared.array(BLOCK, number)
         t = kd.threadIdx.x
         first = kd.blockIdx.x * chunk
         last = min(first + chunk, x.size)
@@ -97,7 +106,7 @@ def scan_chunks(dtype: type[np.generic], neutral: np.generic) -> Any:
                 i = start + k * BLOCK + t
                 value = neutral
                 if i < last:
-                    value = dtype(x[i])
+                    value = number(x[i])
                 tile[k * BLOCK + t] = value
             kd.syncthreads()
             total = neutral
@@ -171,16 +180,14 @@ def cumsum(x: Array, *, out: Array | None = None) -> Any:
     source = on_device(contiguous_1d(x))
     result = destination(source, (source.size,), dtype, out)
     if source.size > 0:
-        # -0 is what leaves every floating number as it is: 0 + -0 would lose the sign.
-        neutral = dtype.type(-0.0 if dtype.kind == "f" else 0)
-        scan = scan_chunks(dtype.type, neutral)
+        scan = scan_chunks(dtype)
         tiles = -(-source.size // TILE)
         tiles_per_chunk = -(-tiles // MAX_CHUNKS)
         chunk = tiles_per_chunk * TILE
         chunks = -(-tiles // tiles_per_chunk)
         sums = allocate(source, (chunks,), dtype)
         if chunks > 1:
-            chunk_sums(dtype.type, neutral)[chunks, BLOCK](source, sums, chunk)
+            chunk_sums(dtype)[chunks, BLOCK](source, sums, chunk)
             scanned = allocate(source, (chunks,), dtype)
             scan[1, BLOCK](sums, sums, scanned, MAX_CHUNKS)
             sums = scanned

@@ -28,15 +28,16 @@ ROWS = 8
 
 
 @cache
-def transpose_tiles(dtype: type[np.generic]) -> Any:
+def transpose_tiles(dtype: np.dtype[Any]) -> Any:
     """Make the kernel for one dtype: ``(source[m, n], out[n, m], tiles_across)``.
 
     The grid has one dimension, because the other two are limited to 65535 blocks.
     """
+    number = dtype.type
 
     @kd.kernel
     def transpose_tiles(source, out, tiles_across):
-        tile = kd.shared.array((TILE, TILE + 1), dtype)
+        tile = kd.shared.array((TILE, TILE + 1), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
         row = kd.blockIdx.x // tiles_across * TILE
@@ -91,5 +92,5 @@ def transpose(a: Array, *, out: Array | None = None) -> Any:
     if rows and columns:
         across = -(-columns // TILE)
         grid = across * -(-rows // TILE)
-        transpose_tiles(a.dtype.type)[grid, (TILE, ROWS)](source, result, across)
+        transpose_tiles(a.dtype)[grid, (TILE, ROWS)](source, result, across)
     return finish(result, like=a, out=out)

@@ -35,31 +35,32 @@ TILE = 16
 
 
 @cache
-def matmul_tiles(dtype: type[np.generic]) -> Any:
+def matmul_tiles(dtype: np.dtype[Any]) -> Any:
     """Make the kernel for one dtype: ``(a[m, k], b[k, n], out[m, n], tiles_across)``.
 
     The grid has one dimension, because the other two are limited to 65535 blocks.
     """
+    number = dtype.type
 
     @kd.kernel
     def matmul_tiles(a, b, out, tiles_across):
-        tile_a = kd.shared.array((TILE, TILE), dtype)
-        tile_b = kd.shared.array((TILE, TILE), dtype)
+        tile_a = kd.shared.array((TILE, TILE), number)
+        tile_b = kd.shared.array((TILE, TILE), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
         row = kd.blockIdx.x // tiles_across * TILE + ty
         column = kd.blockIdx.x % tiles_across * TILE + tx
         inner = a.shape[1]
-        total = dtype(0)
+        total = number(0)
         for start in range(0, inner, TILE):
             # The factors are converted as they are loaded; past the edge they are 0, which adds
             # nothing: those threads' infinities and NaN never meet an element of the product.
-            tile_a[ty, tx] = dtype(0)
-            tile_b[ty, tx] = dtype(0)
+            tile_a[ty, tx] = number(0)
+            tile_b[ty, tx] = number(0)
             if row < a.shape[0] and start + tx < inner:
-                tile_a[ty, tx] = dtype(a[row, start + tx])
+                tile_a[ty, tx] = number(a[row, start + tx])
             if start + ty < inner and column < b.shape[1]:
-                tile_b[ty, tx] = dtype(b[start + ty, column])
+                tile_b[ty, tx] = number(b[start + ty, column])
             kd.syncthreads()
             for k in range(TILE):
                 total += tile_a[ty, k] * tile_b[k, tx]
@@ -124,5 +125,5 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     if rows and columns:
         across = -(-columns // TILE)
         grid = across * -(-rows // TILE)
-        matmul_tiles(dtype.type)[grid, (TILE, TILE)](left, right, result, across)
+        matmul_tiles(dtype)[grid, (TILE, TILE)](left, right, result, across)
     return finish(result, like=a, out=out)
