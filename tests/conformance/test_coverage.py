@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.frontend import build_unit
+from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
 from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, ScalarKind
 from tests.conformance.kernels import CASES
@@ -13,7 +13,7 @@ from tests.support.simt import python_function
 def _used(case: Case) -> set[tuple[str, str]]:
     """(intrinsic, dtype) of everything the case's kernel calls; dtype is "" where there is none."""
     found: set[tuple[str, str]] = set()
-    for unit in build_unit(python_function(case.kernel)).reachable():
+    for unit in make_unit(python_function(case.kernel)).reachable():
         for use in unit.uses.values():
             intrinsic = use.intrinsic
             if intrinsic.typing is Typing.ARRAY:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-import kerneldsl as kd
+from kerneldsl.registry import get_target
 
 __all__ = ["REQUIRE_GPU", "TARGETS_VARIABLE", "require", "target_names"]
 
@@ -27,7 +27,7 @@ def require(name: str) -> None:
 
     ``KERNELDSL_REQUIRE_GPU=1`` turns the skip into a failure.
     """
-    reason = kd.get_target(name).unavailable_reason()
+    reason = get_target(name).unavailable_reason()
     if reason is None:
         return
     if os.environ.get(REQUIRE_GPU) == "1":

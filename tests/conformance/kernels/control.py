@@ -151,18 +151,6 @@ def loop_variable_after_loop(x, out):
 
 @_case
 @kd.kernel
-def for_else(x, out):
-    i = kd.grid(1)
-    for k in range(2, 12):
-        if x[i] % k == 0:
-            out[i] = k
-            break
-    else:
-        out[i] = -1
-
-
-@_case
-@kd.kernel
 def augmented_assignments(x, out):
     i = kd.grid(1)
     v = x[i]

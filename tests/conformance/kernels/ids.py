@@ -199,10 +199,10 @@ _list.add(
 )
 
 
-@kd.kernel
+@kd.kernel(block=128)
 def forall_block_kernel(x, out):
     # forall on a block kernel rounds the grid up; the kernel guards.
-    s = kd.shared.array(1024, np.int64)
+    s = kd.shared.array(128, np.int64)
     t = kd.threadIdx.x
     i = kd.grid(1)
     s[t] = x[i] if i < x.size else 0

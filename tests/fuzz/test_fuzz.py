@@ -1,0 +1,104 @@
+"""Generated kernels on every target that computes, bit for bit against the oracle.
+
+``KERNELDSL_FUZZ_EXAMPLES`` sets how many programs are generated (200 by default); what they held is
+printed at the end of the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+
+import kerneldsl as kd
+from kerneldsl.registry import get_target
+from tests.fuzz import oracle
+from tests.fuzz.programs import Program, programs
+from tests.support.arrays import assert_same_bits, poisoned, random_array
+from tests.support.source import exec_source
+
+EXAMPLES = int(os.environ.get("KERNELDSL_FUZZ_EXAMPLES", "200"))
+#: At least this part of the programs holds each of these.
+SHARE = 0.2
+REQUIRED = ("barrier", "shared array", "device function")
+
+counts: Counter[str] = Counter()
+
+
+def make_arguments(program: Program) -> tuple[Any, ...]:
+    """Return inputs, poisoned outputs, accumulators and the trip count."""
+    rng = np.random.default_rng(program.seed)
+    inputs = []
+    for dtype in program.inputs:
+        values = random_array(rng, program.size, dtype)
+        if dtype.startswith(("int", "uint")) and rng.integers(2):
+            values = (values % 100).astype(dtype)
+        elif dtype.startswith("float"):
+            values *= np.array(10.0).astype(dtype) ** rng.integers(-2, 6)
+        inputs.append(values)
+    outputs = [poisoned(program.size, d) for d in program.outputs]
+    accumulators = [random_array(rng, 4, d) for d in program.accumulators]
+    return (*inputs, *outputs, *accumulators, program.steps)
+
+
+def computing_targets() -> list[str]:
+    """The targets whose results are compared."""
+    return [n for n in ("cpu", "cuda") if get_target(n).unavailable_reason() is None]
+
+
+def check(program: Program, target: str) -> None:
+    """Run a program on a target and compare every array with the oracle's."""
+    expected = make_arguments(program)
+    oracle.run(
+        program.text, program.grid, program.block, (*expected[:-1], np.int64(expected[-1]))
+    )
+    got = make_arguments(program)
+    kernel = exec_source(program.text, "generated")["kernel"]
+    with kd.use(target):
+        kernel[program.grid, program.block](*got)
+        kd.synchronize()
+    for position, (a, b) in enumerate(zip(got, expected, strict=True)):
+        if isinstance(a, np.ndarray):
+            assert_same_bits(a, b, f"argument {position} on {target}")
+
+
+def describe(program: Program) -> str:
+    """Source, launch and a script that runs the program again."""
+    return (
+        f"{program.text}\n# kernel[{program.grid}, {program.block}], "
+        f"{program.size} elements, steps={program.steps}\n# to run it again:\n"
+        f"# from tests.fuzz.test_fuzz import Program, check\n# check({program!r}, 'cpu')"
+    )
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.shrink),
+    database=None,
+    print_blob=True,
+)
+@given(program=programs())
+def test_generated_kernels(program: Program) -> None:
+    counts["programs"] += 1
+    counts.update(program.features())
+    try:
+        for target in computing_targets():
+            check(program, target)
+    except BaseException:
+        note(describe(program))
+        raise
+
+
+@pytest.mark.parametrize("feature", REQUIRED)
+def test_share_of_features(feature: str) -> None:
+    """Runs after the programs; an empty count means that they were deselected."""
+    if not counts["programs"]:
+        pytest.skip("no program was generated in this run")
+    assert counts["programs"] >= EXAMPLES
+    assert counts[feature] >= SHARE * counts["programs"]
