@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["rename_math", "user_name"]
+__all__ = ["is_unselectable", "rename_math", "user_name"]
 
 # Single precision has an "f" at the end, in C's library and in libdevice.
 _C_TO_LIBDEVICE = (
@@ -52,7 +52,11 @@ _FAST = _EXACT | {
     if function.startswith("__nv_") and function[5:-1] in _APPROXIMATE and function.endswith("f")
 }
 _QUOTED = re.compile(r'@"([\w.]+)"')
-_DECLARED = re.compile(r'^declare [^@]*@"([\w.]+)"', re.MULTILINE)
+_DECLARED = re.compile(r'^declare (?:[a-z]+ )*?(\S+) @"([\w.]+)"\(', re.MULTILINE)
+_SUFFIXES = {"float": ".f32", "double": ".f64"}
+_UNSELECTABLE = frozenset(_LLVM_TO_LIBDEVICE) | frozenset(
+    "atan2 frexp ldexp modf powi sincos sinpi cospi sincospi".split()
+)
 _REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+)")
 
 
@@ -75,19 +79,36 @@ def rename_math(text: str, *, fastmath: bool) -> str:
     table = _FAST if fastmath else _EXACT
     if "= frem " in text:
         text = _lower_remainders(text)
-    if not any(name in table for name in _DECLARED.findall(text)):
+    renamed = _renamings(text, table)
+    if not renamed:
         return text
     lines: list[str] = []
     declared: set[str] = set()
     for line in text.splitlines():
-        renamed = _QUOTED.sub(lambda m: f'@"{table.get(m[1], m[1])}"', line) if "@" in line else line
-        match = _DECLARED.match(renamed)
-        if match:
-            if match[1] in declared:
-                continue
-            declared.add(match[1])
-        lines.append(renamed)
+        if "@" in line:
+            line = _QUOTED.sub(lambda m: f'@"{renamed.get(m[1], m[1])}"', line)
+            match = _DECLARED.match(line)
+            if match:
+                if match[2] in declared:
+                    continue
+                declared.add(match[2])
+        lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _renamings(text: str, table: dict[str, str]) -> dict[str, str]:
+    """New names of the functions that a module declares; LLVM's may lack the type's suffix."""
+    found: dict[str, str] = {}
+    for result, name in _DECLARED.findall(text):
+        new = table.get(name) or table.get(name + _SUFFIXES.get(result, ""))
+        if new is not None:
+            found[name] = new
+    return found
+
+
+def is_unselectable(name: str) -> bool:
+    """Whether NVPTX would end the process over an LLVM intrinsic, having no instruction for it."""
+    return name.startswith("llvm.") and name.split(".")[1] in _UNSELECTABLE
 
 
 def _lower_remainders(text: str) -> str:

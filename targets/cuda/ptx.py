@@ -19,7 +19,7 @@ from kerneldsl.errors import CompileError
 from kerneldsl.target import CompileOptions
 from targets.cuda import libdevice
 from targets.cuda.architectures import Architecture, PtxVersion
-from targets.cuda.math_symbols import rename_math, user_name
+from targets.cuda.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.numba_glue.library import TRIPLE, initialize_nvptx
 
 __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
@@ -145,7 +145,9 @@ def _libdevice_functions(module: Any) -> tuple[str, ...]:
     names = []
     for function in module.functions:
         name = function.name
-        if not function.is_declaration or name.startswith("llvm.") or name in _SYSTEM_CALLS:
+        if not function.is_declaration or name in _SYSTEM_CALLS:
+            continue
+        if name.startswith("llvm.") and not is_unselectable(name):
             continue
         if not name.startswith("__nv_"):
             raise MissingFunction(name)
