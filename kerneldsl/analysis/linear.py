@@ -1,0 +1,158 @@
+"""Linear forms over the quantities of a kernel, and what is known of them.
+
+A :class:`Linear` is a sum of atoms with integer factors and a constant. An atom is a variable, or
+any other expression that keeps its value as long as its variables do (``x.shape[0]``, ``i // 2``),
+named by its text. A :class:`Fact` says that a form is at least some constant; from facts
+:func:`lower_bound` derives a bound for another form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Fact", "Linear", "lower_bound"]
+
+_MAX_STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of atoms, each with a factor, and a constant.
+
+    Parameters
+    ----------
+    terms : tuple of (str, int)
+        Atoms and their factors, which are not 0, sorted by atom.
+    constant : int
+        Added to them.
+    """
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def of(terms: Mapping[str, int], constant: int = 0) -> Linear:
+        """Make a form of a mapping from atoms to factors."""
+        return Linear(tuple(sorted((a, k) for a, k in terms.items() if k)), constant)
+
+    def __add__(self, other: Linear) -> Linear:
+        terms = dict(self.terms)
+        for atom, factor in other.terms:
+            terms[atom] = terms.get(atom, 0) + factor
+        return Linear.of(terms, self.constant + other.constant)
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other.scale(-1)
+
+    def scale(self, factor: int) -> Linear:
+        """Multiply by an integer."""
+        return Linear.of({a: k * factor for a, k in self.terms}, self.constant * factor)
+
+    def factor(self, atom: str) -> int:
+        """The factor of an atom; 0 where it does not occur."""
+        return next((k for a, k in self.terms if a == atom), 0)
+
+    def substitute(self, atom: str, value: Linear) -> Linear:
+        """Put another form in place of an atom."""
+        factor = self.factor(atom)
+        if factor == 0:
+            return self
+        rest = Linear(tuple(t for t in self.terms if t[0] != atom), self.constant)
+        return rest + value.scale(factor)
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms, sorted."""
+        return tuple(a for a, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """``form >= 0``, or ``form > 0``.
+
+    Parameters
+    ----------
+    form : Linear
+        What is bounded.
+    is_strict : bool
+        Whether it is greater than 0; of integers, that is at least 1.
+    needs_integers : bool
+        Whether the fact was concluded from a comparison that failed or an inequality, and so does
+        not hold where one of the atoms is a NaN.
+    """
+
+    form: Linear
+    is_strict: bool = False
+    needs_integers: bool = False
+
+
+def lower_bound(
+    form: Linear,
+    facts: Collection[Fact],
+    is_integer: Callable[[str], bool],
+    bound_of_atom: Callable[[str], int | None],
+    may_go_on: Callable[[], bool],
+) -> int | None:
+    """Find a constant that a form is never below.
+
+    Atoms are eliminated one after the other, each by subtracting a multiple of a fact in which it
+    has a factor of the same sign.
+
+    Parameters
+    ----------
+    form : Linear
+        What is asked about.
+    facts : collection of Fact
+        What is known.
+    is_integer : callable
+        Whether an atom is known to be an integer.
+    bound_of_atom : callable
+        A constant that an atom is never below for reasons of its own, or ``None``.
+    may_go_on : callable
+        Asked at each step; the search gives up where it says no.
+
+    Returns
+    -------
+    int or None
+        The best bound found; ``None`` where there is none.
+    """
+    usable: list[tuple[Linear, int]] = []
+    for fact in facts:
+        all_integers = all(is_integer(a) for a in fact.form.atoms)
+        if not all_integers and fact.needs_integers:
+            continue
+        usable.append((fact.form, 1 if fact.is_strict and all_integers else 0))
+    bounds: dict[str, int | None] = {}
+
+    def own_bound(atom: str) -> int | None:
+        if atom not in bounds:
+            bounds[atom] = bound_of_atom(atom)
+        return bounds[atom]
+
+    def search(remainder: Linear, gained: int, steps: int) -> int | None:
+        if not remainder.terms:
+            return remainder.constant + gained
+        if steps == 0 or not may_go_on():
+            return None
+        # An atom that is to be bounded from above has fewer facts; start with those.
+        atom, factor = min(remainder.terms, key=lambda t: (t[1] > 0, t[0]))
+        found: list[int | None] = []
+        if factor > 0:
+            own = own_bound(atom)
+            if own is not None:
+                rest = Linear(tuple(t for t in remainder.terms if t[0] != atom), remainder.constant)
+                found.append(search(rest, gained + factor * own, steps - 1))
+        for known, gain in usable:
+            own_factor = known.factor(atom)
+            if own_factor == 0 or factor % own_factor or factor // own_factor < 1:
+                continue
+            times = factor // own_factor
+            found.append(search(remainder - known.scale(times), gained + times * gain, steps - 1))
+        return _best(found)
+
+    return search(form, 0, _MAX_STEPS)
+
+
+def _best(bounds: Iterable[int | None]) -> int | None:
+    return max((b for b in bounds if b is not None), default=None)
