@@ -134,7 +134,7 @@ def run_stage(stage: Stage, arrays: _Arrays, expected: np.ndarray[Any, Any]) -> 
     known = {id(kernel): set(kernel.specializations) for kernel in kernels}
     first, result = _timed(stage, arrays)
     compiled = {
-        kernel.__name__: sum(
+        _name(kernel): sum(
             s.compile_s for s in kernel.specializations if s not in known[id(kernel)]
         )
         for kernel in kernels

@@ -1,0 +1,1 @@
+"""Library kernels against NumPy and SciPy, on every target that is there."""

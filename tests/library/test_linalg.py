@@ -1,0 +1,114 @@
+"""transpose and matmul against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.language.kinds import DTYPE_NAMES
+from stdlib_kernels.linalg import matmul, transpose
+from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+
+NUMBERS = [name for name in DTYPE_NAMES if name != "bool"]
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_transpose(call, rng, dtype):
+    for shape in [(1, 1), (1, 70), (31, 33), (32, 32), (101, 67), (0, 5), (5, 0)]:
+        a = random_array(rng, shape, dtype)
+        assert_same_bits(call(transpose, a), a.T, f"{shape} {dtype}")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.integers(0, 90), columns=st.integers(0, 90), step=st.sampled_from([1, 2, -3]))
+def test_transpose_of_any_layout(call, rng, rows, columns, step):
+    a = strided(random_array(rng, (rows, columns), "float32"), (step, -step))
+    assert_same_bits(call(transpose, a), a.T, f"{a.shape}")
+    assert_same_bits(call(transpose, a.T), a, f"{a.T.shape}")
+
+
+def test_transpose_into_out_and_itself(target, rng):
+    a = random_array(rng, (40, 40), "int32")
+    expected = a.T.copy()
+    out = poisoned((40, 40), np.int32)
+    assert transpose(a, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    transpose(a, out=a)
+    np.testing.assert_array_equal(a, expected)
+
+
+def assert_close_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """The error of each sum of k products is at most (k + 1) units of its largest partial sum."""
+    dtype = np.result_type(a, b)
+    assert got.dtype == dtype
+    wide = np.clongdouble if dtype.kind == "c" else np.longdouble
+    expected = a.astype(wide) @ b.astype(wide)
+    scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    bound = (a.shape[1] + 4) * np.finfo(dtype).eps * scale
+    assert np.all(np.abs(got - expected) <= bound + np.finfo(dtype).tiny)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_matmul(call, rng, dtype):
+    for m, k, n in [(1, 1, 1), (16, 16, 16), (17, 5, 33), (50, 47, 31), (3, 0, 4), (0, 3, 2)]:
+        a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
+        got = call(matmul, a, b)
+        if a.dtype.kind in "iu":
+            np.testing.assert_array_equal(got, a @ b, err_msg=f"{m} {k} {n} {dtype}")
+            assert got.dtype == dtype
+        else:
+            assert_close_product(got, a, b)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(m=st.integers(1, 40), k=st.integers(0, 40), n=st.integers(1, 40), order=st.booleans())
+def test_matmul_of_any_size_and_layout(call, rng, m, k, n, order):
+    a, b = random_array(rng, (m, k), "float64"), random_array(rng, (k, n), "float64")
+    a = np.asfortranarray(a) if order else strided(a, (2, -1))
+    assert_close_product(call(matmul, a, b), a, b)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("int32", "float32"), ("float32", "float64"), ("uint8", "int8")]
+)
+def test_matmul_of_two_dtypes(call, rng, left, right):
+    a = rng.integers(0, 50, (20, 30)).astype(left)
+    b = rng.integers(0, 50, (30, 10)).astype(right)
+    expected = a @ b
+    got = call(matmul, a, b)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_matmul_keeps_infinities_apart(call):
+    a = np.ones((5, 5), np.float32)
+    a[2, 3] = np.inf
+    b = np.ones((5, 5), np.float32)
+    b[4, 1] = np.nan
+    np.testing.assert_array_equal(call(matmul, a, b), a @ b)
+
+
+def test_matmul_into_out(target, rng):
+    a = random_array(rng, (20, 20), "float64")
+    expected = a @ a
+    device = kd.to_device(a)
+    out = kd.to_device(poisoned((20, 20), np.float64))
+    assert matmul(device, device, out) is out
+    np.testing.assert_allclose(out.copy_to_host(), expected, rtol=1e-10, atol=1e-12)
+    matmul(a, a, a)
+    np.testing.assert_allclose(a, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_refusals(target):
+    with pytest.raises(ArgumentTypeError, match="a has 1 dimensions"):
+        transpose(np.ones(3))
+    with pytest.raises(ArgumentTypeError, match="a has the dtype bool"):
+        matmul(np.ones((2, 2), bool), np.ones((2, 2), bool))
+    with pytest.raises(ArgumentValueError, match=r"\(2, 3\) and b of shape \(2, 3\) do not fit"):
+        matmul(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(ArgumentTypeError, match="a is a ndarray, and b a DeviceArray"):
+        matmul(np.ones((2, 2)), kd.to_device(np.ones((2, 2))))

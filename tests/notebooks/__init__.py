@@ -1,0 +1,1 @@
+"""Notebooks and examples are executed."""

@@ -1,0 +1,1 @@
+"""The distribution: wheel, imports, command lines, documentation."""
