@@ -11,7 +11,8 @@ from numba.core import types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.errors import NumbaError
 
-from kerneldsl.errors import CompileError, KernelError
+from kerneldsl.errors import KernelError
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions

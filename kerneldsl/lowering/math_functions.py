@@ -1,0 +1,66 @@
+"""Functions of :mod:`math` that Numba does not have, for every target.
+
+Importing this module registers them with Numba; each is written with functions that Numba has, so
+each target compiles them for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+__all__: list[str] = []
+
+
+def _float_type(*kinds: Any) -> Any:
+    """What a function of real numbers computes in: float32 for float32 alone, else float64."""
+    plain = [types.unliteral(kind) for kind in kinds]
+    if not all(isinstance(kind, types.Float | types.Integer | types.Boolean) for kind in plain):
+        return None
+    return types.float32 if all(kind == types.float32 for kind in plain) else types.float64
+
+
+@overload(math.fmod)  # type: ignore[misc]
+def _fmod(x: Any, y: Any) -> Any:
+    """The remainder of x / y with the sign of x, exactly."""
+    kind = _float_type(x, y)
+    if kind is None:
+        return None
+
+    def fmod(x: Any, y: Any) -> Any:
+        return np.fmod(kind(x), kind(y))
+
+    return fmod
+
+
+@overload(math.modf)  # type: ignore[misc]
+def _modf(x: Any) -> Any:
+    """The fractional and the whole part, both with the sign of x."""
+    kind = _float_type(x)
+    if kind is None:
+        return None
+
+    def modf(x: Any) -> Any:
+        value = kind(x)
+        whole = np.trunc(value)
+        fraction = kind(0) if math.isinf(value) else value - whole
+        return math.copysign(fraction, value), whole
+
+    return modf
+
+
+@overload(math.cbrt)  # type: ignore[misc]
+def _cbrt(x: Any) -> Any:
+    """The cube root."""
+    kind = _float_type(x)
+    if kind is None:
+        return None
+
+    def cbrt(x: Any) -> Any:
+        return np.cbrt(kind(x))
+
+    return cbrt
