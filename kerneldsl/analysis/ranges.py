@@ -34,6 +34,8 @@ def nonnegative_indices(
     tree_or_unit: ast.FunctionDef | FunctionUnit,
     nonnegative_calls: Callable[[ast.Call], bool] | None = None,
     constants: Mapping[str, Any] | None = None,
+    *,
+    opaque: Collection[str] = (),
 ) -> set[ast.expr]:
     """Find the index expressions that cannot be negative.
 
@@ -47,6 +49,9 @@ def nonnegative_indices(
         default the indices and sizes among a unit's intrinsics.
     constants : mapping, optional
         Values of outside names; by default those of the unit.
+    opaque : collection of str
+        Functions that are not what their name says, such as a device function called ``min``; a
+        unit adds its callees.
 
     Returns
     -------
@@ -54,9 +59,8 @@ def nonnegative_indices(
         Nodes of the tree: an index, or one element of a tuple of indices, inside the brackets of
         an ``ast.Subscript`` of an array. Slices are never among them.
     """
-    opaque: Collection[str] = ()
     if isinstance(tree_or_unit, FunctionUnit):
-        opaque = tree_or_unit.callees
+        opaque = {*opaque, *tree_or_unit.callees}
         unit = tree_or_unit
         tree = unit.tree
         if nonnegative_calls is None:

@@ -125,7 +125,8 @@ class Programs:
             )  # fmt: skip
         x, y = self.expression(depth - 1), self.expression(depth - 1)
         return self.pick(
-            f"({x} + {y})", f"({x} - {y})", f"({x} - 1)", f"({x} * {y})", f"({x} // {self.pick(2, 3)})",
+            f"({x} + {y})", f"({x} - {y})", f"({x} - 1)", f"({x} * {y})",
+            f"({x} // {self.pick(2, 3)})",
             f"({x} % {self.pick(2, 3)})", f"min({x}, {y})", f"max({x}, {y})", f"abs({x})",
             f"({x} if {self.condition(0)} else {y})", f"int({x})", "a[0]", f"-{x}",
         )  # fmt: skip

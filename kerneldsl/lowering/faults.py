@@ -1,0 +1,155 @@
+"""What a kernel reports in debug mode, and the exception that the host makes of it.
+
+The first thread that fails claims the record of its launch by exchanging `state` from 0 to 1,
+fills it, and ends. The host reads the record when the kernel has finished; the place and the text
+of the fault are in the table that the compiler kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kerneldsl.errors import SourceLocation, fault_class
+
+__all__ = [
+    "FAULT_FIELDS",
+    "FAULT_RECORD_BYTES",
+    "FaultRecord",
+    "FaultSite",
+    "FaultTable",
+    "raise_fault",
+]
+
+#: Fields of the record in order: name, :mod:`struct` format and offset in bytes.
+FAULT_FIELDS: tuple[tuple[str, str, int], ...] = (
+    ("state", "i", 0),
+    ("site", "i", 4),
+    ("axis", "i", 8),
+    ("padding", "i", 12),
+    ("index", "q", 16),
+    ("bound", "q", 24),
+    ("thread_x", "i", 32),
+    ("thread_y", "i", 36),
+    ("thread_z", "i", 40),
+    ("block_x", "i", 44),
+    ("block_y", "i", 48),
+    ("block_z", "i", 52),
+)
+_STRUCT = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
+#: Size of the record in bytes; all zeros means that nothing failed.
+FAULT_RECORD_BYTES = _STRUCT.size
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSite:
+    """A place in a kernel that can fail.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the exception: ``IndexError``, ``AssertionError``, or what ``raise`` names.
+    message : str
+        Text of the exception; empty for an index, whose text is made of the record.
+    location : SourceLocation
+        The place in the user's file.
+    array : str or None
+        How the array of an index is written.
+    """
+
+    kind: type[BaseException]
+    message: str
+    location: SourceLocation
+    array: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultTable:
+    """The places of a compiled kernel, by their number.
+
+    Parameters
+    ----------
+    sites : tuple of FaultSite
+        ``sites[n]`` is what the kernel records as site *n*.
+    """
+
+    sites: tuple[FaultSite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRecord:
+    """What a failed thread wrote.
+
+    Parameters
+    ----------
+    state : int
+        0 where nothing failed.
+    site : int
+        Which place.
+    axis : int
+        Which axis of the array, from 0.
+    index, bound : int
+        The index, and the extent of that axis.
+    thread_idx, block_idx : tuple of int
+        Coordinates of the thread.
+    """
+
+    state: int
+    site: int
+    axis: int
+    index: int
+    bound: int
+    thread_idx: tuple[int, int, int]
+    block_idx: tuple[int, int, int]
+
+    @classmethod
+    def from_bytes(cls, record: bytes) -> FaultRecord:
+        """Read a record of `FAULT_RECORD_BYTES` bytes, in native byte order."""
+        state, site, axis, _, index, bound, *where = _STRUCT.unpack(record[:FAULT_RECORD_BYTES])
+        return cls(
+            state,
+            site,
+            axis,
+            index,
+            bound,
+            (where[0], where[1], where[2]),
+            (where[3], where[4], where[5]),
+        )
+
+
+def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
+    """Raise the exception that a kernel recorded.
+
+    Parameters
+    ----------
+    record_bytes : bytes
+        The fault record after the launch, `FAULT_RECORD_BYTES` bytes.
+    table : FaultTable
+        The places of that kernel.
+
+    Raises
+    ------
+    KernelFault
+        Where the record is filled: an exception that is also of the class that the kernel raised.
+    """
+    record = FaultRecord.from_bytes(record_bytes)
+    if record.state == 0:
+        return
+    site = table.sites[record.site]
+    place = f"thread {record.thread_idx} of block {record.block_idx}"
+    if site.array is not None:
+        what = (
+            f"Index {record.index} is out of range for axis {record.axis} of {site.array}, "
+            f"whose extent is {record.bound}, in {place}"
+        )
+    else:
+        what = f"{site.kind.__name__} in {place}" + (f": {site.message}" if site.message else "")
+    raise fault_class(site.kind)(
+        what,
+        thread_idx=record.thread_idx,
+        block_idx=record.block_idx,
+        where=site.location,
+        value=record.index if site.array is not None else site.message,
+        limit=f"Valid are indices below {record.bound}" if site.array is not None else None,
+        remedy="Guard the access, or correct the index" if site.array is not None else None,
+    )

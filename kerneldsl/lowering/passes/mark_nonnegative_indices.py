@@ -1,0 +1,95 @@
+"""Tell the compiler which indices are never negative."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerneldsl.analysis.ranges import nonnegative_indices
+from kerneldsl.lowering.trees import copy_tree
+
+__all__ = ["UNSIGNED", "MarkNonnegativeIndices"]
+
+#: What a marked index is passed through.
+UNSIGNED = "kd_unsigned"
+
+
+@dataclass(frozen=True)
+class MarkNonnegativeIndices:
+    """Wrap proven indices: ``a[i]`` becomes ``a[kd_unsigned(i)]``.
+
+    A target gives ``kd_unsigned`` the meaning of a cast of an integer to an unsigned index, which
+    costs nothing and spares the test for a negative index; any other value it returns unchanged.
+    Constants are left alone.
+
+    Parameters
+    ----------
+    wraparound : bool
+        False where the user promises that no index is negative: then every index is wrapped that
+        may be an integer.
+    nonnegative_calls : callable, optional
+        As in :func:`kerneldsl.analysis.ranges.nonnegative_indices`.
+    constants : mapping
+        Values of outside names.
+    opaque : frozenset of str
+        Functions that are not what their name says, such as a device function called ``min``.
+    """
+
+    wraparound: bool = True
+    nonnegative_calls: Callable[[ast.Call], bool] | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    opaque: frozenset[str] = frozenset()
+
+    def __call__(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """Return the function with its indices marked."""
+        result = copy_tree(tree)
+        proven = nonnegative_indices(
+            result, self.nonnegative_calls, self.constants, opaque=self.opaque
+        )
+        _Marker(proven, self.wraparound).visit(result)
+        return result
+
+
+class _Marker(ast.NodeTransformer):
+    def __init__(self, proven: set[ast.expr], wraparound: bool) -> None:
+        self._proven = proven
+        self._wraparound = wraparound
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        is_shape = isinstance(node.value, ast.Attribute) and node.value.attr in (
+            "shape",
+            "strides",
+        )
+        if isinstance(node.value, ast.Tuple) or is_shape:
+            self.generic_visit(node)
+            return node
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        marked = [self._mark(part) for part in parts]
+        if isinstance(node.slice, ast.Tuple):
+            node.slice.elts = marked
+        else:
+            node.slice = marked[0]
+        node.value = self.visit(node.value)
+        return node
+
+    def _mark(self, index: ast.expr) -> ast.expr:
+        is_marked = index in self._proven if self._wraparound else may_be_integer(index)
+        inner: ast.expr = self.visit(index)
+        if not is_marked or isinstance(index, ast.Constant):
+            return inner
+        call = ast.Call(ast.Name(UNSIGNED, ast.Load()), [inner], [])
+        return ast.fix_missing_locations(ast.copy_location(call, index))
+
+
+def may_be_integer(node: ast.expr) -> bool:
+    """Whether an index can be an integer by its form; slices, tuples and constants are not."""
+    match node:
+        case ast.Slice() | ast.Tuple() | ast.Constant() | ast.Compare() | ast.Starred():
+            return False
+        case ast.UnaryOp():
+            return not isinstance(node.op, ast.Not) and not isinstance(node.operand, ast.Constant)
+        case ast.BinOp():
+            return not isinstance(node.op, ast.Div)
+    return True
