@@ -1,0 +1,97 @@
+"""Two processes of eight threads each, and a forked child, under every threading layer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stress.worker import LAYER_MODULES
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Environment variable that names the threading layer of the CPU target.
+LAYER_VARIABLE = "KERNELDSL_THREADING_LAYER"
+_OMP, _TBB = LAYER_MODULES["omp"], LAYER_MODULES["tbb"]
+#: Layer asked for, and modules that cannot be imported. "" lets the target choose.
+CONFIGURATIONS = [
+    pytest.param("tbb", (), id="tbb"),
+    pytest.param("omp", (), id="omp"),
+    pytest.param("workqueue", (), id="workqueue"),
+    pytest.param("serial", (), id="serial"),
+    pytest.param("", (_OMP,), id="without-libgomp"),
+    pytest.param("", (_OMP, _TBB), id="without-libgomp-and-tbb"),
+]
+
+
+def _layer_is_missing(layer: str) -> str | None:
+    """Say why a layer cannot be had here, by importing it in a process of its own."""
+    module = LAYER_MODULES.get(layer)
+    if module is None:
+        return None
+    preload = "import kerneldsl as kd; kd.use('cpu'); kd.current_target(); "
+    if layer == "tbb":
+        preload = (
+            "import ctypes, glob, sys; "
+            "[ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in glob.glob(sys.prefix + '/lib/libtbb.so*')"
+            "[:1]]; "
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", preload + f"import {module}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return None if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def _run(layer: str, hidden: tuple[str, ...], kernels: int, launches: int, seconds: int) -> None:
+    reason = _layer_is_missing(layer)
+    if reason is not None:
+        pytest.skip(f"threading layer {layer!r}: {reason}")
+    environment = {k: v for k, v in os.environ.items() if k != LAYER_VARIABLE}
+    if layer:
+        environment[LAYER_VARIABLE] = layer
+    command = [
+        *(sys.executable, "-m", "tests.stress.worker"),
+        *(str(kernels), str(launches), "8", *hidden),
+    ]
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for process in running:
+            output, _ = process.communicate(timeout=seconds)
+            assert process.returncode == 0, f"status {process.returncode}\n{output}"
+            assert output.rstrip().endswith("right"), output
+    finally:
+        for process in running:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+@pytest.mark.parametrize(("layer", "hidden"), CONFIGURATIONS)
+def test_a_few(layer: str, hidden: tuple[str, ...]) -> None:
+    """Four kernels and 200 launches in each process."""
+    _run(layer, hidden, 4, 200, 240)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("layer", "hidden"), CONFIGURATIONS)
+def test_many(layer: str, hidden: tuple[str, ...]) -> None:
+    """Twenty kernels and 1000 launches in each process."""
+    _run(layer, hidden, 20, 1000, 1100)
