@@ -329,7 +329,7 @@ def measure_fresh_processes(report: Report, count: int) -> None:
     samples: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(count):
         for side, words in sides.items():
-            file = directory / f"{side}.py"
+            file = directory / f"first_call_of_{side}.py"
             file.write_text(program.format(**words))
             done = subprocess.run(
                 [sys.executable, "-W", "ignore", str(file)],

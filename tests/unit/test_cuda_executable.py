@@ -1,0 +1,104 @@
+"""A kernel in debug mode: the fault record is passed, read back and raised."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kerneldsl.abi import EXPLICIT, ParameterLayout
+from kerneldsl.errors import KernelFault, ResourceLimitError, SourceLocation
+from kerneldsl.language.kinds import parse_signature
+from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultSite, FaultTable
+from kerneldsl.target import CompileOptions, LaunchConfig
+from targets.cuda.artifact import CudaArtifact
+from targets.cuda.driver import Driver
+from targets.cuda.executable import CudaExecutable
+from tests.unit.test_cuda_driver import FakeBindings
+
+_SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
+
+
+class MemoryBindings(FakeBindings):
+    """Bindings whose device memory is host memory, and whose kernels write a given fault record."""
+
+    def __init__(self, record: bytes) -> None:
+        super().__init__()
+        self.record = record
+        self.held: dict[int, Any] = {}
+
+    def do_cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
+        block = ctypes.create_string_buffer(b"\xff" * nbytes, nbytes)
+        self.held[ctypes.addressof(block)] = block
+        return (ctypes.addressof(block),)
+
+    def do_cuMemsetD8Async(self, to: int, value: int, nbytes: int, stream: int) -> tuple[Any, ...]:
+        ctypes.memset(to, value, nbytes)
+        return ()
+
+    def do_cuMemcpyDtoH(self, to: int, source: int, nbytes: int) -> tuple[Any, ...]:
+        ctypes.memmove(to, source, nbytes)
+        return ()
+
+    def do_cuLaunchKernel(self, *args: Any) -> tuple[Any, ...]:
+        super().do_cuLaunchKernel(*args)
+        (pointer,) = struct.unpack("=Q", self.launched[-8:])
+        assert bytes(self.held[pointer]) == bytes(FAULT_RECORD_BYTES)  # it was cleared
+        ctypes.memmove(pointer, self.record, len(self.record))
+        return ()
+
+
+def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
+    kinds = parse_signature("float32[::1], int8")
+    specialization = SimpleNamespace(
+        options=CompileOptions(debug=debug),
+        layout=ParameterLayout(("out", "flag"), kinds, EXPLICIT, debug),
+    )
+    artifact = SimpleNamespace(
+        ptx=".version 7.0",
+        entry_name="k",
+        specialization=specialization,
+        fault_table=FaultTable((_SITE,)),
+    )
+    driver = Driver(api)
+    return CudaExecutable(driver, cast(CudaArtifact, artifact), driver.devices()[0])
+
+
+_PACKED = struct.pack("=QqB", 0, 0, 1)
+_CONFIG = LaunchConfig((1, 1, 1), (32, 1, 1))
+
+
+def test_a_recorded_fault_is_raised() -> None:
+    record = struct.pack("=iiiiqqiiiiii", 1, 0, 0, 0, 100, 64, 4, 0, 0, 3, 0, 0)
+    api = MemoryBindings(record)
+    with pytest.raises(IndexError, match="Index 100 is out of range for axis 0 of out") as caught:
+        _executable(api, debug=True).launch(_CONFIG, _PACKED)
+    fault = caught.value
+    assert isinstance(fault, KernelFault)
+    assert (fault.thread_idx, fault.block_idx) == ((4, 0, 0), (3, 0, 0))
+    assert len(api.launched) == 32  # the pointer is aligned to 8 bytes
+    names = api.names()
+    assert names.index("cuLaunchKernel") < names.index("cuStreamSynchronize")
+
+
+def test_an_empty_record_raises_nothing_and_is_freed() -> None:
+    api = MemoryBindings(bytes(FAULT_RECORD_BYTES))
+    _executable(api, debug=True).launch(_CONFIG, _PACKED)
+    assert "cuMemFree" in api.names()
+
+
+def test_without_debug_mode_nothing_waits() -> None:
+    api = FakeBindings()
+    _executable(api, debug=False).launch(_CONFIG, _PACKED)
+    assert api.launched == _PACKED
+    assert "cuStreamSynchronize" not in api.names()
+
+
+def test_a_block_the_kernel_cannot_have_never_reaches_the_driver() -> None:
+    api = FakeBindings()  # whose functions allow 512 threads
+    with pytest.raises(ResourceLimitError, match="1024 threads"):
+        _executable(api, debug=False).launch(LaunchConfig((1, 1, 1), (1024, 1, 1)), _PACKED)
+    assert "cuLaunchKernel" not in api.names()
