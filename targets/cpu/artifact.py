@@ -1,0 +1,130 @@
+"""Compiled CPU code, and launching it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
+from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
+from targets.cpu.compiler import HEADER_BYTES, Compiled
+from targets.cpu.faults import raise_recorded
+from targets.cpu.threads import threading_layer
+
+__all__ = ["CpuArtifact", "CpuExecutable"]
+
+#: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
+_SERIAL_THREADS = 16 * 1024
+#: Shares of the work a pool's thread gets, so that a slow thread does not hold up a launch.
+_STEPS_PER_THREAD = 4
+#: Shortest piece of a row that is worth a step of its own.
+_MIN_SEGMENT = 2048
+_HEADER = struct.Struct("=12q")
+
+
+@dataclass(frozen=True)
+class CpuArtifact(Artifact):
+    """One compiled kernel.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What was compiled.
+    entry_name : str
+        Symbol of the entry.
+    timings : mapping
+        Seconds for each step.
+    source : str
+        The generated Python.
+    compiled : Compiled
+        Its machine code.
+    is_element_space : bool
+        Whether units of work are row segments; else they are blocks.
+    fault_table : FaultTable or None
+        Sites of faults in debug mode.
+    """
+
+    specialization: Specialization
+    entry_name: str
+    timings: Mapping[str, float]
+    source: str = field(repr=False)
+    compiled: Compiled = field(repr=False)
+    is_element_space: bool = False
+    fault_table: FaultTable | None = field(default=None, repr=False)
+
+    def text(self, form: str) -> str:
+        """``"source"`` is the generated Python, ``"llvm"`` and ``"asm"`` what became of it."""
+        if form == "source":
+            return self.source
+        if form == "llvm":
+            return str(self.compiled.library.get_llvm_str())
+        if form == "asm":
+            return str(self.compiled.library.get_asm_str())
+        raise ValueError(f"the cpu target has no {form!r}; it has 'source', 'llvm' and 'asm'")
+
+    def resources(self) -> Resources:
+        """What a block takes; registers and spills are the compiler's own affair on a CPU."""
+        traits = self.specialization.traits
+        return Resources(None, None, None, traits.static_shared_bytes, 1024)
+
+
+@dataclass(frozen=True)
+class CpuExecutable(Executable):
+    """A compiled kernel on this machine."""
+
+    artifact: CpuArtifact
+    device: Device
+
+    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        """Run the kernel and wait for it; the GIL is released meanwhile."""
+        layer = threading_layer()
+        if self.artifact.is_element_space:
+            units, space, threads = self._segments(config, layer.thread_count)
+        else:
+            units, space, threads = self._blocks(config)
+        if units == 0:
+            return
+        parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
+        steps = min(units, layer.thread_count * _STEPS_PER_THREAD) if parallel else 1
+        step = -(-units // steps)
+        record = None
+        fault = 0
+        if self.artifact.fault_table is not None:
+            record = ctypes.create_string_buffer(FAULT_RECORD_BYTES)
+            fault = ctypes.addressof(record)
+        header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, fault, 0)
+        buffer = ctypes.create_string_buffer(header + parameters, HEADER_BYTES + len(parameters))
+        layer.run(
+            self.artifact.compiled.address,
+            ctypes.addressof(buffer),
+            -(-units // step),
+            parallel=parallel,
+        )
+        if record is not None:
+            raise_recorded(record.raw, self.artifact, config)
+
+    def _segments(
+        self, config: LaunchConfig, thread_count: int
+    ) -> tuple[int, tuple[int, ...], int]:
+        if config.extent is not None:
+            nx, ny, nz = (*reversed(config.extent), 1, 1)[:3]
+        else:
+            nx, ny, nz = (
+                g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True)
+            )
+        rows = ny * nz
+        wanted = thread_count * _STEPS_PER_THREAD
+        pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
+        # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
+        segment = max(-(-nx // pieces), _MIN_SEGMENT)
+        segment = min(-(-segment // 64) * 64, max(nx, 1))
+        units = rows * -(-nx // segment) if nx else 0
+        return units, (segment, nx, ny, nz, 0, 0), nx * rows
+
+    def _blocks(self, config: LaunchConfig) -> tuple[int, tuple[int, ...], int]:
+        blocks = math.prod(config.grid_dim)
+        extent = (*(config.extent or ()), 1, 1, 1)[:3]
+        return blocks, (*config.grid_dim, *extent), blocks * math.prod(config.block_dim)

@@ -1,0 +1,346 @@
+"""Compile generated Python with Numba, and give it the entry that the driver calls.
+
+The entry has the signature of a Numba generalized ufunc's inner loop, so that every threading
+layer of Numba can run it over ranges: ``void(char **range, int64 *count, int64 *steps, char
+*launch)``. `launch` points to a header of int64 words, then to the kernel's parameter buffer:
+
+====  ==========================================================
+word  meaning
+====  ==========================================================
+0     units of work a step of the range has
+1     units of work of the launch
+2–7   the space: segment and extents, or grid and extent
+8     bytes of dynamic shared memory
+9     set to 1 by a body that ended with a fault
+10    address of the fault record, in debug mode
+====  ==========================================================
+"""
+
+from __future__ import annotations
+
+import types as python_types
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, cpu, types
+from numba.core import compiler as numba_compiler
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _EarlyPipelineCompletion
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
+from numba.core.registry import cpu_target
+from numba.core.typed_passes import NopythonTypeInference
+from numba.np.arrayobj import make_array, populate_array
+
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.lowering.types import numba_type
+
+__all__ = ["HEADER_BYTES", "Compiled", "compile_body", "infer_types", "size_of"]
+
+_WORDS = 11
+#: Bytes of the header; the parameter buffer follows.
+HEADER_BYTES = 8 * 12
+_SPACE_WORDS = 6
+_I64 = ir.IntType(64)
+_I32 = ir.IntType(32)
+_BYTE = ir.IntType(8)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of one body.
+
+    Parameters
+    ----------
+    library : object
+        Numba's code library; it owns the code.
+    address : int
+        Of the entry.
+    entry_name : str
+        Symbol of the entry.
+    """
+
+    library: Any
+    address: int
+    entry_name: str
+
+
+def _flags(fastmath: frozenset[str] | bool) -> Any:
+    flags = Flags()
+    flags.nrt = True
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.no_compile = True
+    flags.error_model = "numpy"
+    if fastmath:
+        chosen = True if fastmath is True else set(fastmath)  # type: ignore[arg-type]
+        flags.fastmath = cpu.FastMathOptions(chosen)
+    return flags
+
+
+def size_of(element: Any) -> int:
+    """Bytes of a value of a Numba type in memory."""
+    context = cpu_target.target_context
+    return int(context.get_abi_sizeof(context.get_data_type(element)))
+
+
+# -- types alone --------------------------------------------------------------------------------
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _Stop(AnalysisPass):
+    """Ends a pipeline after inference."""
+
+    _name = "kerneldsl_stop"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.cr = state.typemap  # what the pipeline is run for
+        raise _EarlyPipelineCompletion(state.cr)
+
+
+class _InferenceOnly(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        manager = PassManager("kerneldsl_inference")
+        untyped = DefaultPassBuilder.define_untyped_pipeline(self.state)
+        manager.passes.extend(untyped.passes)
+        manager.add_pass(NopythonTypeInference, "types alone")
+        manager.add_pass(_Stop, "stop")
+        manager.finalize()
+        return [manager]
+
+
+@global_compiler_lock
+def infer_types(
+    function: python_types.FunctionType, words: int, kinds: tuple[Kind, ...], debug: bool
+) -> dict[str, Any]:
+    """Numba's types of a function's variables.
+
+    Parameters
+    ----------
+    function : function
+        Takes `words` int64, then arguments of `kinds`, and in debug mode one more int64.
+    words : int
+        Leading parameters.
+    kinds : tuple of Kind
+        The kernel's own parameters.
+    debug : bool
+        Whether the address of a fault record follows.
+
+    Returns
+    -------
+    dict
+        Name to Numba type; a variable of several versions has the type of one of them, so ask only
+        for names that are assigned once.
+    """
+    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
+    typing_context.refresh()
+    target_context.refresh()
+    arguments = _argument_types(words, kinds, debug)
+    pipeline = _InferenceOnly(
+        typing_context, target_context, None, arguments, None, _flags(False), {}
+    )
+    pipeline.compile_extra(function)
+    typemap: dict[str, Any] = pipeline.state.typemap
+    return {name.split(".")[0]: found for name, found in typemap.items()}
+
+
+def _argument_types(words: int, kinds: tuple[Kind, ...], debug: bool) -> tuple[Any, ...]:
+    return (
+        *([types.int64] * words),
+        *(numba_type(kind) for kind in kinds),
+        *([types.int64] if debug else []),
+    )
+
+
+# -- machine code -------------------------------------------------------------------------------
+
+
+@global_compiler_lock
+def compile_body(
+    function: python_types.FunctionType,
+    layout: ParameterLayout,
+    *,
+    fastmath: frozenset[str] | bool,
+    scratch_bytes: int,
+    uses_scratch: bool,
+) -> Compiled:
+    """Compile a generated function and its entry.
+
+    Parameters
+    ----------
+    function : function
+        From :mod:`targets.cpu.generate`.
+    layout : ParameterLayout
+        Of the kernel's parameter buffer.
+    fastmath : frozenset of str or bool
+        LLVM's floating-point flags.
+    scratch_bytes : int
+        Scratch memory of one call, before dynamic shared memory.
+    uses_scratch : bool
+        Whether the entry allocates any.
+
+    Raises
+    ------
+    numba.core.errors.NumbaError
+        As Numba raises it.
+    """
+    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
+    typing_context.refresh()
+    target_context.refresh()
+    words = 2 + _SPACE_WORDS + 2
+    arguments = _argument_types(words, layout.kinds, layout.debug)
+    result = numba_compiler.compile_extra(
+        typing_context, target_context, function, arguments, None, _flags(fastmath), {}
+    )
+    library = result.library
+    entry_name = f"{result.fndesc.llvm_func_name}.entry"
+    module = library.create_ir_module(f"{function.__name__}.entry")
+    _Entry(target_context, module, result, layout, scratch_bytes, uses_scratch).build(entry_name)
+    library.add_ir_module(module)
+    library.finalize()
+    return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
+
+
+class _Entry:
+    """Builds the function that unpacks a launch and calls the body."""
+
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        result: Any,
+        layout: ParameterLayout,
+        scratch_bytes: int,
+        uses_scratch: bool,
+    ) -> None:
+        self.context = context
+        self.module = module
+        self.result = result
+        self.layout = layout
+        self.scratch_bytes = scratch_bytes
+        self.uses_scratch = uses_scratch
+        self.builder: Any = None
+        self.launch: Any = None
+
+    def build(self, name: str) -> None:
+        pointer = _BYTE.as_pointer()
+        words = _I64.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer.as_pointer(), words, words, pointer])
+        entry = ir.Function(self.module, kind, name)
+        ranges, counts, _, self.launch = entry.args
+        self.builder = builder = ir.IRBuilder(entry.append_basic_block("entry"))
+        start = builder.ptrtoint(builder.load(ranges), _I64)
+        count = builder.load(counts)
+        step, total = self.word(0), self.word(1)
+        first = builder.mul(start, step)
+        last = self.smaller(builder.mul(builder.add(start, count), step), total)
+        dynamic = self.word(2 + _SPACE_WORDS)
+        scratch: Any = _I64(0)
+        if self.uses_scratch:
+            scratch = builder.ptrtoint(self.allocate(dynamic), _I64)
+        values = [first, last]
+        values += [self.word(2 + i) for i in range(_SPACE_WORDS)]
+        values += [self._aligned(scratch), dynamic, *self.arguments()]
+        argument_types = self.result.signature.args
+        body = ir.Function(
+            self.module,
+            self.context.call_conv.get_function_type(
+                self.result.signature.return_type, argument_types
+            ),
+            self.result.fndesc.llvm_func_name,
+        )
+        status, _ = self.context.call_conv.call_function(
+            builder, body, self.result.signature.return_type, argument_types, values
+        )
+        if self.uses_scratch:
+            free = cgutils.get_or_insert_function(
+                self.module, ir.FunctionType(ir.VoidType(), [pointer]), "free"
+            )
+            builder.call(free, [builder.inttoptr(scratch, pointer)])
+        with builder.if_then(status.is_error, likely=False):
+            flag = builder.gep(builder.bitcast(self.launch, words), [_I32(3 + _SPACE_WORDS)])
+            builder.store(_I64(1), flag)
+        builder.ret_void()
+
+    def word(self, number: int) -> Any:
+        words = self.builder.bitcast(self.launch, _I64.as_pointer())
+        return self.builder.load(self.builder.gep(words, [_I32(number)]))
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
+
+    def allocate(self, dynamic: Any) -> Any:
+        """Scratch memory of this call; an alignment's worth more than asked for."""
+        pointer = _BYTE.as_pointer()
+        malloc = cgutils.get_or_insert_function(
+            self.module, ir.FunctionType(pointer, [_I64]), "malloc"
+        )
+        size = self.builder.add(dynamic, _I64(self.scratch_bytes + 128))
+        return self.builder.call(malloc, [size])
+
+    def _aligned(self, address: Any) -> Any:
+        up = self.builder.add(address, _I64(63))
+        return self.builder.and_(up, _I64(-64))
+
+    # -- arguments -------------------------------------------------------------------------------
+
+    def arguments(self) -> list[Any]:
+        """The kernel's arguments as Numba's values."""
+        places = {p.name: p for p in self.layout.parameters}
+        values = [
+            self.value(name, kind, places)
+            for name, kind in zip(self.layout.names, self.layout.kinds, strict=True)
+        ]
+        if self.layout.debug:
+            values.append(self.word(4 + _SPACE_WORDS))
+        return values
+
+    def field(self, place: Any, kind: Any) -> Any:
+        offset = HEADER_BYTES + place.offset
+        pointer = self.builder.gep(self.launch, [_I32(offset)])
+        return self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
+
+    def value(self, name: str, kind: Kind, places: dict[str, Any]) -> Any:
+        context, builder = self.context, self.builder
+        found = numba_type(kind)
+        if isinstance(kind, ScalarKind):
+            if kind.dtype.startswith("complex"):
+                part = context.get_data_type(found.underlying_float)
+                number = context.make_complex(builder, found)
+                number.real = self.field(places[f"{name}.real"], part)
+                number.imag = self.field(places[f"{name}.imag"], part)
+                return number._getvalue()
+            stored = self.field(places[name], context.get_data_type(found))
+            return context.data_model_manager[found].from_data(builder, stored)
+        if isinstance(kind, ArrayKind):
+            return self.array(name, kind, found, places)
+        parts = [self.value(f"{name}[{i}]", e, places) for i, e in enumerate(kind.elements)]
+        return context.make_tuple(builder, found, parts)
+
+    def array(self, name: str, kind: ArrayKind, found: Any, places: dict[str, Any]) -> Any:
+        context, builder = self.context, self.builder
+        array = make_array(found)(context, builder)
+        item = context.get_abi_sizeof(context.get_data_type(found.dtype))
+        shape = [self.field(places[f"{name}.shape[{i}]"], _I64) for i in range(kind.ndim)]
+        if kind.layout == "A":
+            strides = [self.field(places[f"{name}.strides[{i}]"], _I64) for i in range(kind.ndim)]
+        else:
+            strides = [_I64(0)] * kind.ndim
+            order = range(kind.ndim) if kind.layout == "F" else reversed(range(kind.ndim))
+            stride: Any = _I64(item)
+            for axis in order:
+                strides[axis] = stride
+                stride = builder.mul(stride, shape[axis])
+        populate_array(
+            array,
+            data=self.field(places[f"{name}.data"], array.data.type),
+            shape=cgutils.pack_array(builder, shape, ty=_I64),
+            strides=cgutils.pack_array(builder, strides, ty=_I64),
+            itemsize=context.get_constant(types.intp, item),
+            meminfo=None,
+        )
+        return array._getvalue()

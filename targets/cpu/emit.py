@@ -1,0 +1,376 @@
+"""From items to the Python statements of one block.
+
+A :class:`~targets.cpu.items.Threads` item becomes a loop over the threads of the block: private
+variables that earlier items left are fetched from their slots, pure ones are computed anew, the
+body runs, and what later items need is stored.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerneldsl.analysis.expressions import loaded_names
+from targets.cpu.ids import BlockSpace, ElementSpace, Space
+from targets.cpu.interchange import peel
+from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
+from targets.cpu.liveness import Liveness
+from targets.cpu.narrowing import Bounds, narrow
+from targets.cpu.purity import PureValues
+
+__all__ = ["STRIP", "Emitter", "Slot", "render_for_typing"]
+
+#: Threads of an element kernel that run one step of an interchanged loop together.
+STRIP = 64
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a private variable is kept, for each type it has at the items that fetch it.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Variables of the generated code, one for each type.
+    types : tuple
+        The Numba types.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+
+
+@dataclass
+class Emitter:
+    """Writes the statements of one block.
+
+    Parameters
+    ----------
+    space : ElementSpace or BlockSpace
+        Which loops run over threads.
+    pure : PureValues
+        Variables that are computed anew.
+    liveness : Liveness
+        Of the items, those along rows included.
+    slots : mapping
+        Variable to slot.
+    fetched : mapping
+        For each item, the type index of each variable it fetches.
+    """
+
+    space: Space
+    pure: PureValues
+    liveness: Liveness
+    slots: Mapping[str, Slot]
+    fetched: Mapping[Item, Mapping[str, int]]
+    _rows: bool = field(default=False, init=False)
+    _row_limits: tuple[ast.expr, ast.expr] = field(
+        default_factory=lambda: (ast.Constant(0), ast.Constant(0)), init=False
+    )
+    _width: ast.expr = field(default_factory=lambda: ast.Constant(STRIP), init=False)
+
+    # -- items -----------------------------------------------------------------------------------
+
+    def items(self, items: Sequence[Item]) -> list[ast.stmt]:
+        """The statements of a list of items; never empty."""
+        out: list[ast.stmt] = []
+        for item in items:
+            match item:
+                case Threads():
+                    out += self.threads(item)
+                case Vote():
+                    out += self.vote(item)
+                case Once():
+                    needed = self.pure.needed(loaded_names(item.statement))
+                    out += [*self.definitions(needed), item.statement]
+                case Branch():
+                    needed = self.pure.needed(loaded_names(item.test))
+                    orelse = self.items(item.orelse) if item.orelse else []
+                    out += self.definitions(needed)
+                    out.append(ast.If(item.test, self.items(item.body), orelse))
+                case ForLoop():
+                    needed = self.pure.needed(loaded_names(item.iterable))
+                    out += self.definitions(needed)
+                    out.append(ast.For(item.target, item.iterable, self.items(item.body), []))
+                case WhileLoop():
+                    test = self.pure.expanded(item.test)
+                    out.append(ast.While(test, self.items(item.body), []))
+                case Leave():
+                    out.append(item.statement)
+        return out or [ast.Pass()]
+
+    def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
+        """Compute pure variables anew."""
+        return [
+            ast.Assign([ast.Name(n, ast.Store())], copy.deepcopy(self.pure.definitions[n]))
+            for n in names
+        ]
+
+    # -- loops over threads ----------------------------------------------------------------------
+
+    def threads(self, item: Threads) -> list[ast.stmt]:
+        conditions, body = peel(item)
+        if not body or all(isinstance(node, ast.Pass) for node in body):
+            return []
+        bounds = narrow(conditions, self.loop_names(), self.pure)
+        if item.rows is not None:
+            return self.interchanged(item.rows, bounds)
+        saves = self.saves(item)
+        inner = [*body, *saves]
+        return self.loops(self.under(bounds, [*self.fetches(item)], inner), bounds)
+
+    def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
+        """The loops over z and y, with the items of one row inside."""
+        rest, bounds.rest = [self.pure.expanded(c) for c in bounds.rest], []
+        if isinstance(self.space, ElementSpace):
+            return self.guarded(rest, self.strips(rows, bounds))
+        low, high = self.limits("kd_tx", bounds)
+        setup: list[ast.stmt] = []
+        if not isinstance(low, ast.Constant) or not isinstance(high, ast.Constant):
+            setup = [_assign("kd_low", low), _assign("kd_high", high)]
+            low, high = _load("kd_low"), _load("kd_high")
+        self._rows, self._row_limits = True, (low, high)
+        inner = self.items(rows)
+        self._rows = False
+        return self.loops(self.guarded(rest, [*setup, *inner]), bounds, skip={"kd_tx"})
+
+    def strips(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
+        """An element kernel's row, :data:`STRIP` threads at a time; full strips are their own code.
+
+        A constant number of threads lets LLVM keep their values in registers.
+        """
+        low, high = self.limits("kd_x", bounds)
+        self._rows = True
+        self._width = ast.Constant(STRIP)
+        full = self.items(rows)
+        self._width = _load("kd_width")
+        part = self.items(rows)
+        self._rows = False
+        width = _call("min", ast.Constant(STRIP), _sub(_load("kd_high"), _load("kd_strip")))
+        is_full = ast.Compare(_load("kd_width"), [ast.Eq()], [ast.Constant(STRIP)])
+        body = [_assign("kd_width", width), ast.If(is_full, full, copy.deepcopy(part))]
+        loop = ast.For(
+            _store("kd_strip"),
+            _call("range", _load("kd_low"), _load("kd_high"), ast.Constant(STRIP)),
+            body,
+            [],
+        )
+        return [_assign("kd_low", low), _assign("kd_high", high), loop]
+
+    def loop_names(self) -> tuple[str, ...]:
+        """Variables that loops over threads run over, innermost first; none within a row."""
+        return () if self._rows else self.space.loop_names
+
+    def limits(self, name: str, bounds: Bounds) -> tuple[ast.expr, ast.expr]:
+        """Start and end of the loop over one variable."""
+        if isinstance(self.space, BlockSpace):
+            position = self.space.thread_names.index(name)
+            low: ast.expr = ast.Constant(0)
+            high: ast.expr = ast.Constant(self.space.block_dim[position])
+        else:
+            low, high = _load("kd_first_x"), _load("kd_last_x")
+        for limit in bounds.low.get(name, ()):
+            low = _extreme("max", low, limit)
+        for limit in bounds.high.get(name, ()):
+            high = _extreme("min", high, limit)
+        return low, high
+
+    def loops(
+        self, body: list[ast.stmt], bounds: Bounds, skip: frozenset[str] | set[str] = frozenset()
+    ) -> list[ast.stmt]:
+        """Wrap a thread's statements into the loops over threads."""
+        if self._rows:
+            return [self.row_loop(body)]
+        for name in self.loop_names():
+            if name not in skip:
+                low, high = self.limits(name, bounds)
+                start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
+                body = [ast.For(_store(name), _call("range", *start, high), body, [])]
+        outside, bounds.rest = bounds.rest, []
+        return self.guarded(outside, body)
+
+    def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
+        """The loop along x of one item of an interchanged row."""
+        if isinstance(self.space, BlockSpace):
+            low, high = self._row_limits
+            start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
+            return ast.For(_store("kd_tx"), _call("range", *start, high), body, [])
+        place = _assign("kd_x", ast.BinOp(_load("kd_strip"), ast.Add(), _load("kd_lane")))
+        return ast.For(_store("kd_lane"), _call("range", self._width), [place, *body], [])
+
+    def under(
+        self, bounds: Bounds, fetches: list[ast.stmt], inner: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        """Put the conditions that stay around a thread's statements, inside or outside the loops.
+
+        A pure condition that no loop variable enters is tested once, outside; `bounds.rest` is left
+        with those.
+        """
+        names = set(self.loop_names())
+        inside: list[ast.expr] = []
+        outside: list[ast.expr] = []
+        for condition in bounds.rest:
+            depends = loaded_names(self.pure.expanded(condition)) & names
+            is_outside = self.pure.is_steady(condition) and not depends and not self._rows
+            (outside if is_outside else inside).append(self.pure.expanded(condition))
+        bounds.rest = outside
+        return [*fetches, *self.guarded(inside, inner)]
+
+    def guarded(self, conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
+        """Wrap statements into one ``if``."""
+        if not conditions:
+            return body
+        test = conditions[0] if len(conditions) == 1 else ast.BoolOp(ast.And(), conditions)
+        return [ast.If(test, body, [])]
+
+    def vote(self, item: Vote) -> list[ast.stmt]:
+        """Count threads over the block, and make the vote's result of the count."""
+        bounds = narrow(list(item.guards), self.loop_names(), self.pure)
+        predicate = item.predicate
+        if item.form == "and":
+            predicate = ast.UnaryOp(ast.Not(), predicate)
+        one_or_none = ast.IfExp(predicate, ast.Constant(1), ast.Constant(0))
+        if isinstance(predicate, ast.Constant) and predicate.value is True:
+            one_or_none = ast.Constant(1)  # type: ignore[assignment]
+        count = ast.AugAssign(_store("kd_count"), ast.Add(), one_or_none)
+        body = self.under(bounds, self.fetches(item), [count])
+        out: list[ast.stmt] = [_assign("kd_count", ast.Constant(0)), *self.loops(body, bounds)]
+        result: ast.expr = _load("kd_count")
+        if item.form != "count":
+            operator: ast.cmpop = ast.Eq() if item.form == "and" else ast.NotEq()
+            is_met = ast.Compare(result, [operator], [ast.Constant(0)])
+            result = ast.IfExp(is_met, ast.Constant(1), ast.Constant(0))
+        if item.target != "kd_active":
+            result = _call("kd_int32", result)
+        out.append(_assign(item.target, result))
+        return out
+
+    # -- variables -------------------------------------------------------------------------------
+
+    def fetches(self, item: Threads | Vote) -> list[ast.stmt]:
+        """What a thread does before an item's body: compute pure variables, fetch the others."""
+        body = [*item.body] if isinstance(item, Threads) else [ast.Expr(item.predicate)]
+        names = loaded_names(body) | loaded_names(item.guards)
+        out: list[ast.stmt] = []
+        for name in sorted(self.liveness.loads(item)):
+            slot = self.slots.get(name)
+            if slot is not None:
+                which = slot.names[self.fetched[item][name]]
+                out.append(_assign(name, _call("kd_load", _load(which), self.slot_index())))
+        return [*self.definitions(self.pure.needed(names)), *out]
+
+    def saves(self, item: Threads) -> list[ast.stmt]:
+        """Store what later items fetch."""
+        return [
+            ast.Expr(_call("kd_store", _load(which), self.slot_index(), _load(name)))
+            for name in sorted(self.liveness.saves(item))
+            if name in self.slots
+            for which in self.slots[name].names
+        ]
+
+    def slot_index(self) -> ast.expr:
+        """This thread's place in a slot."""
+        if isinstance(self.space, BlockSpace):
+            names = [n for n in reversed(self.space.thread_names)]
+            return ast.Tuple([_load(n) for n in names], ast.Load())
+        return ast.Tuple([_load("kd_lane")], ast.Load())
+
+
+def render_for_typing(
+    items: Sequence[Item], pure: PureValues, liveness: Liveness, probes: dict[Item, list[str]]
+) -> list[ast.stmt]:
+    """The items as one thread runs them, with probes for the types of what is fetched.
+
+    Each probe is ``kd_types_<n> = (x, y, …)`` at the place where an item begins; Numba's type of
+    that variable tells the types at that place. `probes` is filled with the names in order; an
+    item's number is its position there.
+    """
+    out: list[ast.stmt] = []
+    for item in items:
+        match item:
+            case Threads(rows=list() as rows):
+                conditions, _ = peel(item)
+                needed = pure.needed(set().union(*map(loaded_names, conditions), set()))
+                inner = render_for_typing(rows, pure, liveness, probes)
+                for condition in reversed(conditions):
+                    inner = [ast.If(condition, inner, [])]
+                out += [_definition(pure, n) for n in needed] + inner
+            case Threads() | Vote():
+                names = sorted(liveness.loads(item))
+                if names:
+                    values = ast.Tuple([_load(n) for n in names], ast.Load())
+                    out.append(_assign(f"kd_types_{len(probes)}", values))
+                    probes[item] = names
+                body: list[ast.stmt] = (
+                    item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
+                )
+                out += [
+                    _definition(pure, n)
+                    for n in pure.needed(loaded_names(body) | loaded_names(item.guards))
+                ]
+                for guard in reversed(item.guards):
+                    body = [ast.If(guard, body, [])]
+                out += body
+                if isinstance(item, Vote):
+                    value: ast.expr = ast.Constant(1)
+                    if item.target != "kd_active":
+                        value = _call("kd_int32", value)
+                    out.append(_assign(item.target, value))
+            case Once():
+                needed = pure.needed(loaded_names(item.statement))
+                out += [*(_definition(pure, n) for n in needed), item.statement]
+            case Branch():
+                body = render_for_typing(item.body, pure, liveness, probes)
+                orelse = render_for_typing(item.orelse, pure, liveness, probes)
+                test = pure.expanded(item.test)
+                out.append(ast.If(test, body or [ast.Pass()], orelse))
+            case ForLoop():
+                body = render_for_typing(item.body, pure, liveness, probes)
+                iterable = pure.expanded(item.iterable)
+                out.append(ast.For(item.target, iterable, body or [ast.Pass()], []))
+            case WhileLoop():
+                body = render_for_typing(item.body, pure, liveness, probes)
+                test = pure.expanded(item.test)
+                out.append(ast.While(test, body or [ast.Pass()], []))
+            case Leave():
+                out.append(item.statement)
+    return out
+
+
+def _definition(pure: PureValues, name: str) -> ast.stmt:
+    return _assign(name, copy.deepcopy(pure.definitions[name]))
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _store(name: str) -> ast.Name:
+    return ast.Name(name, ast.Store())
+
+
+def _assign(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([_store(name)], value)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(_load(name), list(arguments), [])
+
+
+def _extreme(name: str, a: ast.expr, b: ast.expr) -> ast.expr:
+    """``min`` or ``max`` of two, of constants at once."""
+    if (
+        isinstance(a, ast.Constant)
+        and isinstance(b, ast.Constant)
+        and isinstance(a.value, int)
+        and isinstance(b.value, int)
+    ):
+        return ast.Constant(min(a.value, b.value) if name == "min" else max(a.value, b.value))
+    return _call(name, a, b)
+
+
+def _sub(left: ast.expr, right: ast.expr) -> ast.BinOp:
+    return ast.BinOp(left, ast.Sub(), right)

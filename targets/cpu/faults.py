@@ -1,0 +1,37 @@
+"""From a fault record to the exception, on the CPU."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
+from kerneldsl.target import LaunchConfig
+
+if TYPE_CHECKING:
+    from targets.cpu.artifact import CpuArtifact
+
+__all__ = ["raise_recorded"]
+
+_RECORD = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
+_THREAD = [name for name, _, _ in FAULT_FIELDS].index("thread_x")
+
+
+def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -> None:
+    """Raise the fault that a launch recorded, if any.
+
+    An element kernel records a thread's index in the whole grid, since its blocks were merged; the
+    block is computed from that here.
+    """
+    assert artifact.fault_table is not None
+    if artifact.is_element_space and config.extent is None:
+        record = _in_blocks(record, config)
+    raise_fault(record, artifact.fault_table)
+
+
+def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:
+    """The record with the thread's index in the grid told as block and thread."""
+    values = list(_RECORD.unpack(record[: _RECORD.size]))
+    for axis, extent in enumerate(config.block_dim):
+        values[_THREAD + 3 + axis], values[_THREAD + axis] = divmod(values[_THREAD + axis], extent)
+    return _RECORD.pack(*values)

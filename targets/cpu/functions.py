@@ -1,0 +1,195 @@
+"""Bind every outside name of generated code: operations, constants, device functions.
+
+A device function is compiled by Numba as a function of its own and inlined by LLVM. If it asks for
+a coordinate, or can fault, it takes those as leading parameters; its callers pass theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+from kerneldsl.lowering.build import build_function
+from kerneldsl.target import Specialization
+from targets.cpu.ids import Space, replace_ids
+from targets.cpu.prepare import FAULT, prepare_function
+
+__all__ = ["bind_functions", "numba_flags"]
+
+
+def bind_functions(
+    namespace: dict[str, Any],
+    tree: ast.FunctionDef,
+    unit: FunctionUnit,
+    spec: Specialization,
+    space: Space,
+    arrays: set[str],
+) -> None:
+    """Fill `namespace`, and rewrite calls in `tree` to pass coordinates on.
+
+    Parameters
+    ----------
+    namespace : dict
+        Globals of the generated function.
+    tree : ast.FunctionDef
+        The kernel with ids replaced; changed in place.
+    unit : FunctionUnit
+        Whose names the tree uses.
+    spec : Specialization
+        Options of the compilation.
+    space : ElementSpace or BlockSpace
+        Where ids point to.
+    arrays : set of str
+        Variables that hold a shared or local array.
+    """
+    private = shared_names(tree) | arrays
+    _Binder(spec, space).bind(namespace, tree, unit, private)
+
+
+def numba_flags(spec: Specialization) -> frozenset[str] | bool:
+    """Numba's ``fastmath`` value for the options."""
+    if spec.options.fastmath:
+        return True
+    return frozenset({"contract"}) if spec.options.contract else False
+
+
+def shared_names(tree: ast.FunctionDef) -> set[str]:
+    """Variables that always hold a shared or a local array of this block."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value
+            is_storage = isinstance(value, ast.Name) and value.id.startswith("kd_storage_")
+            is_view = (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Name)
+                and value.func.id == "kd_view"
+            )
+            if is_storage or is_view:
+                found.add(node.targets[0].id)
+    counts: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            counts[node.id] = counts.get(node.id, 0) + 1
+    return {name for name in found if counts[name] == 1}
+
+
+class _Binder:
+    def __init__(self, spec: Specialization, space: Space) -> None:
+        self.spec = spec
+        self.space = space
+        self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
+
+    def bind(
+        self,
+        namespace: dict[str, Any],
+        tree: ast.FunctionDef,
+        unit: FunctionUnit,
+        private_arrays: set[str],
+    ) -> None:
+        from targets.cpu import numba_ops
+
+        namespace.update(unit.namespace)
+        namespace.update({name: captured.value for name, captured in unit.constants.items()})
+        namespace.update(
+            kd_unsigned=numba_ops.unsigned,
+            kd_load=numba_ops.load_slot,
+            kd_store=numba_ops.store_slot,
+            kd_view=numba_ops.array_view,
+            kd_int32=np.int32,
+            kd_checker=numba_ops.checker,
+            kd_faulter=numba_ops.faulter,
+        )
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            use = unit.use_of(node)
+            if use is not None:
+                if use.intrinsic.effect & Effect.ATOMIC:
+                    array = node.args[0]
+                    private = isinstance(array, ast.Name) and array.id in private_arrays
+                    name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
+                    namespace[name] = _atomic(use.intrinsic.name, private)
+                    node.func = place_at(ast.Name(name, ast.Load()), node)
+                elif use.intrinsic.effect & Effect.FENCE:
+                    namespace[node.func.id] = numba_ops.fence
+                elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):
+                    shape, dtype = use.static["shape"], use.static["dtype"]
+                    namespace[node.func.id] = _local_array(dtype, shape)
+                    zero: list[ast.expr] = [ast.Constant(0), ast.Constant(0)]
+                    node.args = [place_at(z, node) for z in zero]
+                continue
+            callee = unit.callee_of(node)
+            if callee is not None:
+                function, passed = self.function(callee)
+                namespace[node.func.id] = function
+                extra = [place_at(ast.Name(p, ast.Load()), node) for p in passed]
+                node.args = [*extra, *node.args]
+
+    def function(self, unit: FunctionUnit) -> tuple[Any, tuple[str, ...]]:
+        """A device function for Numba, and the names it takes before its own parameters."""
+        known = self.compiled.get(id(unit))
+        if known is not None:
+            return known
+        from numba import njit
+
+        tree = prepare_function(unit, self.spec)
+        tree = replace_ids(tree, unit, self.space)
+        namespace: dict[str, Any] = {}
+        self.bind(namespace, tree, unit, shared_names(tree))
+        passed = tuple(sorted(free_coordinates(tree)))
+        arguments = [ast.arg(n) for n in (*passed, *unit.parameters)]
+        tree.args = ast.arguments([], arguments, None, [], [], None, [])
+        function = build_function(tree, unit.name, namespace, unit.filename)
+        jit = njit(
+            error_model="numpy",
+            fastmath=_as_numba(numba_flags(self.spec)),
+            forceinline=not self.spec.options.debug,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+        )
+        result = (jit(function), passed)
+        self.compiled[id(unit)] = result
+        return result
+
+
+def _as_numba(flags: frozenset[str] | bool) -> set[str] | bool:
+    return flags if isinstance(flags, bool) else set(flags)
+
+
+def free_coordinates(tree: ast.FunctionDef) -> set[str]:
+    """Coordinates and other names of the generated code that a function reads but never sets."""
+    stored = assigned_names(tree)
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name)
+        and node.id not in stored
+        and (node.id in _COORDINATES or node.id == FAULT)
+    }
+
+
+_COORDINATES = frozenset(
+    f"kd_{prefix}{axis}" for prefix in ("t", "b", "g", "n", "") for axis in "xyz"
+) | frozenset(f"kd_extent_{i}" for i in range(3))
+
+
+@functools.cache
+def _atomic(name: str, private: bool) -> Any:
+    from targets.cpu.numba_ops import atomic
+
+    return atomic(name, private=private)
+
+
+@functools.cache
+def _local_array(dtype: str, shape: tuple[int, ...]) -> Any:
+    from targets.cpu.numba_ops import array_maker
+
+    return array_maker(dtype, shape)

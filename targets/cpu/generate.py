@@ -1,0 +1,395 @@
+"""From a specialization to the Python function that runs a range of its blocks.
+
+This is the CPU target's pipeline: inline, drop or record exceptions, mark indices, isolate
+barriers, replace ids, cut at barriers, interchange loops, place storage, write Python. The result
+is an ordinary function of numbers and arrays that Numba compiles; it can be printed and read.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.target import Specialization
+from targets.cpu.emit import STRIP, Emitter, Slot, render_for_typing
+from targets.cpu.functions import bind_functions
+from targets.cpu.ids import BlockSpace, ElementSpace, Space, replace_ids
+from targets.cpu.interchange import Interchange
+from targets.cpu.items import Item
+from targets.cpu.liveness import Liveness
+from targets.cpu.prepare import FAULT, prepare_tree
+from targets.cpu.purity import PureValues
+from targets.cpu.storage import Storage
+from targets.cpu.structure import Structure
+from targets.cpu.votes import isolate_barriers
+
+__all__ = ["HEADER_WORDS", "Generated", "generate"]
+
+#: Leading int64 parameters of a body: the range of its units of work, then the space.
+_RANGE = ("kd_first", "kd_last")
+_ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
+_BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
+#: Words of the space.
+HEADER_WORDS = 6
+_MEMORY = ("kd_scratch", "kd_dynamic")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The function that Numba compiles for one specialization.
+
+    Parameters
+    ----------
+    function : function
+        ``f(first, last, six words of the space, scratch, dynamic bytes, *arguments[, fault])``.
+    source : str
+        The same as text.
+    is_element_space : bool
+        Whether its units of work are row segments; else they are blocks.
+    scratch_bytes : int
+        Scratch memory one call needs, without the dynamic shared memory that follows it.
+    uses_scratch : bool
+        Whether it needs any.
+    fault_table : FaultTable or None
+        Sites of faults in debug mode.
+    """
+
+    function: types.FunctionType
+    source: str
+    is_element_space: bool
+    scratch_bytes: int
+    uses_scratch: bool
+    fault_table: FaultTable | None
+
+
+def generate(
+    spec: Specialization, infer: Callable[[types.FunctionType, int], dict[str, Any]]
+) -> Generated:
+    """Write the function for one specialization.
+
+    Parameters
+    ----------
+    spec : Specialization
+        With a block, unless the kernel uses ``grid`` alone.
+    infer : callable
+        Given a function and the number of int64 parameters before the kernel's own, returns
+        Numba's types of its variables.
+    """
+    return _Generator(spec, infer).run()
+
+
+class _Generator:
+    def __init__(
+        self, spec: Specialization, infer: Callable[[types.FunctionType, int], dict[str, Any]]
+    ) -> None:
+        self.spec = spec
+        self.infer = infer
+        self.unit = inline_block_functions(spec.unit)
+        self.storage = Storage()
+        self.namespace: dict[str, Any] = {}
+        self.space: Space
+        if spec.traits.uses_grid_only:
+            self.space = ElementSpace(spec.mode)
+        else:
+            assert spec.block_dim is not None
+            self.space = BlockSpace(spec.block_dim, spec.mode)
+
+    @property
+    def block_dim(self) -> tuple[int, int, int]:
+        return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
+
+    def run(self) -> Generated:
+        prepared = prepare_tree(self.unit, self.spec, self.space)
+        tree = isolate_barriers(prepared.tree, self.unit)
+        arrays = self.place_arrays(tree)
+        tree = replace_ids(tree, self.unit, self.space)
+        space_names = frozenset((*self.space_names(), *arrays))
+        uniformity = analyze_uniformity(
+            self.unit.with_tree(tree), varying_names=self.space.thread_names
+        )
+        pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        unit = self.unit
+        structure = Structure(unit, tree, uniformity, pure, math.prod(self.block_dim))
+        items = structure.items
+        pure.set_invariant(frozenset(structure.block_names | structure.loop_names), tree)
+        interchange = Interchange(
+            unit, uniformity, pure, self.space.loop_names, structure.evaluable
+        )
+        if not self.spec.options.debug:
+            interchange.apply(items)
+        known = structure.block_names | structure.loop_names | space_names | interchange.counters
+        liveness = Liveness(lambda name: self.is_private(name, known, pure))
+        liveness.run(items)
+        bind_functions(self.namespace, tree, unit, self.spec, self.space, set(arrays))
+        slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters, arrays)
+        emitter = Emitter(self.space, pure, liveness, slots, fetched)
+        body = [
+            *self.storage_statements(arrays),
+            *self.slot_statements(slots),
+            *self.axes_of_one(),
+            self.units_loop(emitter.items(items)),
+        ]
+        function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
+        place = self.unit.tree
+        for node in ast.walk(function_tree):
+            place_at(node, place)
+        name = function_tree.name
+        function = build_function(function_tree, name, self.namespace, self.unit.filename)
+        return Generated(
+            function,
+            ast.unparse(ast.fix_missing_locations(function_tree)),
+            isinstance(self.space, ElementSpace),
+            self.storage.scratch_bytes,
+            self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
+            prepared.fault_table,
+        )
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def space_words(self) -> tuple[str, ...]:
+        return _ELEMENT_SPACE if isinstance(self.space, ElementSpace) else _BLOCK_SPACE
+
+    def space_names(self) -> tuple[str, ...]:
+        """Coordinates and extents that the kernel's expressions may use."""
+        blocks = ("kd_bx", "kd_by", "kd_bz")
+        return (*self.space.thread_names, *blocks, *self.space_words())
+
+    def is_private(self, name: str, known: frozenset[str] | set[str], pure: PureValues) -> bool:
+        """Whether each thread has its own value of a variable, which must be kept for it."""
+        return (
+            pure.assignments[name] > 0
+            and name not in known
+            and name not in pure.definitions
+            and not name.startswith(("kd_types_", "kd_vote_", "kd_active", "kd_count"))
+        ) or name in ("kd_left",) or name.startswith("kd_mask_")
+
+    # -- storage ---------------------------------------------------------------------------------
+
+    def place_arrays(self, tree: ast.FunctionDef) -> dict[str, str]:
+        """Decide where shared and local arrays live; rewrite their calls in place.
+
+        Returns
+        -------
+        dict
+            Variable of the generated code to the maker that gives its value.
+        """
+        cuts = any(
+            use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER)
+            for use in self.unit.uses.values()
+        )
+        makers: dict[str, str] = {}
+        replaced: dict[str, ast.expr] = {}
+        for name, use in self.unit.uses.items():
+            effect = use.intrinsic.effect
+            if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
+                continue
+            shape, dtype = use.static["shape"], use.static["dtype"]
+            is_local = bool(effect & Effect.ALLOCATE_LOCAL)
+            copies = math.prod(self.block_dim) if is_local and cuts else 1
+            nbytes = math.prod(shape) * np.dtype(dtype).itemsize * copies
+            is_dynamic = shape == (0,)
+            offset = self.storage.place(nbytes) if not is_dynamic else -1
+            variable = _only_variable(tree, name) if not (is_local and cuts) else None
+            storage = variable or f"kd_storage_{name.removeprefix('kd_')}"
+            makers[storage] = f"kd_make_{name.removeprefix('kd_')}"
+            self.namespace[makers[storage]] = (dtype, shape, copies, offset)
+            if is_local and cuts:
+                assert isinstance(self.space, BlockSpace)
+                index = self.space.linear_thread()
+                view = ast.Call(
+                    ast.Name("kd_view", ast.Load()), [ast.Name(storage, ast.Load()), index], []
+                )
+                replaced[name] = view
+            elif variable is None:
+                replaced[name] = ast.Name(storage, ast.Load())
+        _CallReplacement(replaced).visit(tree)
+        return makers
+
+    def storage_statements(self, arrays: dict[str, str]) -> list[ast.stmt]:
+        from targets.cpu.numba_ops import array_maker
+
+        statements: list[ast.stmt] = []
+        for storage, maker in arrays.items():
+            found = self.namespace[maker]
+            if isinstance(found, tuple):
+                dtype, shape, copies, offset = found
+                where = self.storage.scratch_bytes if offset == -1 else offset
+                self.namespace[maker] = array_maker(dtype, shape, copies, where)
+            call = _call(maker, "kd_scratch", "kd_dynamic")
+            statements.append(ast.Assign([ast.Name(storage, ast.Store())], call))
+        return statements
+
+    def place_slots(
+        self,
+        items: list[Item],
+        pure: PureValues,
+        liveness: Liveness,
+        parameters: tuple[str, ...],
+        arrays: dict[str, str],
+    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
+        """Give each private variable that outlives an item a slot for each type it then has."""
+        probes: dict[Item, list[str]] = {}
+        rendered = render_for_typing(items, pure, liveness, probes)
+        if not probes:
+            return {}, {}
+        words = (*_RANGE, *self.space_names())
+        body = [*self.storage_statements(arrays), *rendered]
+        tree = self.definition(body, words, parameters)
+        for node in ast.walk(tree):
+            place_at(node, self.unit.tree)
+        function = build_function(tree, tree.name, self.namespace, self.unit.filename)
+        found = self.infer(function, len(words) + len(_MEMORY))
+        return self.slots_of(probes, found)
+
+    def slots_of(
+        self, probes: dict[Item, list[str]], found: dict[str, Any]
+    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
+        from numba.core import types as numba_types
+
+        from targets.cpu.numba_ops import slot_maker
+
+        kinds: dict[str, list[Any]] = {}
+        fetched: dict[Item, dict[str, int]] = {}
+        for number, (item, names) in enumerate(probes.items()):
+            elements = found[f"kd_types_{number}"]
+            fetched[item] = {}
+            for name, element in zip(names, elements, strict=True):
+                plain = numba_types.unliteral(element)
+                known = kinds.setdefault(name, [])
+                if plain not in known:
+                    known.append(plain)
+                fetched[item][name] = known.index(plain)
+        slots: dict[str, Slot] = {}
+        dims = self.slot_dims()
+        for name, elements in kinds.items():
+            slot_names = []
+            for number, element in enumerate(elements):
+                variable = f"kd_slot_{name}" + (f"_{number}" if number else "")
+                size = _numba_bytes(element) * math.prod(dims)
+                offset = self.storage.place(size)
+                self.namespace[f"kd_make_{variable}"] = slot_maker(element, dims, offset)
+                slot_names.append(variable)
+            slots[name] = Slot(tuple(slot_names), tuple(elements))
+        return slots, fetched
+
+    def slot_dims(self) -> tuple[int, ...]:
+        if isinstance(self.space, BlockSpace):
+            return tuple(reversed(self.space.block_dim))
+        return (STRIP,)
+
+    def slot_statements(self, slots: dict[str, Slot]) -> list[ast.stmt]:
+        return [
+            ast.Assign([ast.Name(name, ast.Store())], _call(f"kd_make_{name}", "kd_scratch"))
+            for slot in slots.values()
+            for name in slot.names
+        ]
+
+    # -- the function ----------------------------------------------------------------------------
+
+    def axes_of_one(self) -> list[ast.stmt]:
+        """Coordinates along axes where a block has one thread."""
+        if isinstance(self.space, ElementSpace):
+            return []
+        idle = [n for n in self.space.thread_names if n not in self.space.loop_names]
+        return [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(0)) for n in idle]
+
+    def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
+        """The loop over this call's units of work: row segments or blocks."""
+        text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
+        loop = ast.parse(text).body[0]
+        assert isinstance(loop, ast.For)
+        for node in ast.walk(loop):
+            for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+                node.__dict__.pop(attribute, None)
+        loop.body += body
+        return loop
+
+    def definition(
+        self, body: list[ast.stmt], words: tuple[str, ...], parameters: tuple[str, ...]
+    ) -> ast.FunctionDef:
+        names = [*words, *_MEMORY, *parameters]
+        if self.spec.options.debug:
+            names.append(FAULT)
+        arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
+        tree = ast.FunctionDef(self.unit.name, arguments, body, [], None, None)
+        if hasattr(self.unit.tree, "type_params"):
+            tree.type_params = []
+        return ast.copy_location(tree, self.unit.tree)
+
+
+_ELEMENT_UNITS = """
+for kd_unit in range(kd_first, kd_last):
+    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
+    kd_row = kd_unit // kd_segments
+    kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
+    kd_last_x = min(kd_first_x + kd_segment, kd_nx)
+    kd_z = kd_row // kd_ny
+    kd_y = kd_row - kd_z * kd_ny
+"""
+_BLOCK_UNITS = """
+for kd_block in range(kd_first, kd_last):
+    kd_bz = kd_block // (kd_gx * kd_gy)
+    kd_by = kd_block // kd_gx - kd_bz * kd_gy
+    kd_bx = kd_block - (kd_bz * kd_gy + kd_by) * kd_gx
+"""
+
+
+def _only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
+    """Take ``sm = kd.shared.array(…)`` out of the tree if it is all that ``sm`` ever is.
+
+    The variable is then set once, before any block runs.
+    """
+    for owner in ast.walk(tree):
+        body = getattr(owner, "body", None)
+        for node in body if isinstance(body, list) else ():
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=found))
+                ) if found == maker:
+                    stores = [
+                        n
+                        for n in ast.walk(tree)
+                        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+                    ]
+                    if len(stores) == 1:
+                        body.remove(node)
+                        body += [] if body else [place_at(ast.Pass(), node)]
+                        return name
+    return None
+
+
+class _CallReplacement(ast.NodeTransformer):
+    def __init__(self, replaced: dict[str, ast.expr]) -> None:
+        self.replaced = replaced
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in self.replaced:
+            return place_at(copy_tree(self.replaced[node.func.id]), node)
+        return node
+
+
+def _call(name: str, *arguments: str) -> ast.Call:
+    loads: list[ast.expr] = [ast.Name(a, ast.Load()) for a in arguments]
+    return ast.Call(ast.Name(name, ast.Load()), loads, [])
+
+
+def _numba_bytes(element: Any) -> int:
+    from targets.cpu.compiler import size_of
+
+    return size_of(element)

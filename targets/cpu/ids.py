@@ -1,0 +1,225 @@
+"""Replace a kernel's thread and block coordinates by the loop variables of the generated code.
+
+Two spaces are known. An *element space* has one coordinate an axis, ``kd_x kd_y kd_z``, with
+extents ``kd_nx kd_ny kd_nz``: blocks have been merged away. A *block space* has the thread's
+``kd_tx kd_ty kd_tz``, the block's ``kd_bx kd_by kd_bz``, the grid's ``kd_gx kd_gy kd_gz``, and a
+block shape that is constant.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from kerneldsl.abi import LaunchMode
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.target import Dim3
+
+__all__ = ["WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
+
+#: Threads of a warp, on every machine.
+WARP_SIZE = 32
+_AXES = "xyz"
+
+
+def load(name: str) -> ast.Name:
+    """An expression that reads a variable."""
+    return ast.Name(name, ast.Load())
+
+
+@dataclass(frozen=True)
+class ElementSpace:
+    """Indices without blocks.
+
+    Parameters
+    ----------
+    mode : LaunchMode
+        Under ``forall`` the last axis of the extent is x; else x is the first axis of the grid.
+    """
+
+    mode: LaunchMode
+
+    @property
+    def thread_names(self) -> tuple[str, ...]:
+        """Loop variables that differ between threads, innermost first."""
+        return ("kd_x", "kd_y", "kd_z")
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """Variables of the loops over threads: x alone, rows are units of work."""
+        return ("kd_x",)
+
+    def axes(self, ndim: int) -> list[str]:
+        """Axis letters in the order in which ``grid`` gives them."""
+        rank = self.mode.forall_ndim
+        if rank is None:
+            return list(_AXES[:ndim])
+        return list(reversed(_AXES[:rank]))[:ndim]
+
+    def expression(self, use: IntrinsicUse) -> ast.expr | None:
+        """What stands for an id, or ``None`` for anything else."""
+        name = use.intrinsic.name
+        if name in ("grid", "gridsize"):
+            prefix = "kd_" if name == "grid" else "kd_n"
+            axes = self.axes(use.static["ndim"])
+            return _one_or_tuple([load(prefix + axis) for axis in axes])
+        if name == "warpsize":
+            return ast.Constant(WARP_SIZE)
+        return None
+
+
+@dataclass(frozen=True)
+class BlockSpace:
+    """Threads of blocks.
+
+    Parameters
+    ----------
+    block_dim : tuple of int
+        Threads along x, y and z.
+    mode : LaunchMode
+        Under ``forall`` the first axis of the extent is x.
+    """
+
+    block_dim: Dim3
+    mode: LaunchMode
+
+    @property
+    def thread_names(self) -> tuple[str, ...]:
+        """Loop variables that differ between threads, innermost first."""
+        return ("kd_tx", "kd_ty", "kd_tz")
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """Variables of the loops over threads, innermost first; axes of one thread have none."""
+        names = zip(self.thread_names, self.block_dim, strict=True)
+        return tuple(name for name, extent in names if extent > 1 or name == "kd_tx")
+
+    def expression(self, use: IntrinsicUse) -> ast.expr | None:
+        """What stands for an id, or ``None`` for anything else."""
+        name = use.intrinsic.name
+        group, _, axis = name.partition(".")
+        if group == "threadIdx":
+            return self.thread(axis)
+        if group == "blockIdx":
+            return load(f"kd_b{axis}")
+        if group == "blockDim":
+            return ast.Constant(self.block_dim[_AXES.index(axis)])
+        if group == "gridDim":
+            return load(f"kd_g{axis}")
+        if name == "grid":
+            return _one_or_tuple([self.index(a) for a in _AXES[: use.static["ndim"]]])
+        if name == "gridsize":
+            return _one_or_tuple([self.size(a) for a in _AXES[: use.static["ndim"]]])
+        if name == "laneid":
+            return self.lane()
+        if name == "warpsize":
+            return ast.Constant(WARP_SIZE)
+        return None
+
+    def thread(self, axis: str) -> ast.expr:
+        """This thread's index in its block."""
+        return load(f"kd_t{axis}")
+
+    def index(self, axis: str) -> ast.expr:
+        """This thread's index in the grid."""
+        extent = ast.Constant(self.block_dim[_AXES.index(axis)])
+        start = ast.BinOp(load(f"kd_b{axis}"), ast.Mult(), extent)
+        return ast.BinOp(start, ast.Add(), self.thread(axis))
+
+    def size(self, axis: str) -> ast.expr:
+        """Number of indices: the extent under ``forall``, else threads of the grid."""
+        position = _AXES.index(axis)
+        if self.mode.forall_ndim is not None:
+            return load(f"kd_extent_{position}")
+        return ast.BinOp(load(f"kd_g{axis}"), ast.Mult(), ast.Constant(self.block_dim[position]))
+
+    def linear_thread(self) -> ast.expr:
+        """This thread's index in its block, counted through x, then y, then z."""
+        width, height, depth = self.block_dim
+        linear: ast.expr = self.thread("x")
+        if depth > 1 or height > 1:
+            row: ast.expr = self.thread("y")
+            if depth > 1:
+                plane = ast.BinOp(self.thread("z"), ast.Mult(), ast.Constant(height))
+                row = ast.BinOp(plane, ast.Add(), row)
+            linear = ast.BinOp(
+                ast.BinOp(row, ast.Mult(), ast.Constant(width)), ast.Add(), linear
+            )
+        return linear
+
+    def lane(self) -> ast.expr:
+        """This thread's index in its warp."""
+        return ast.BinOp(self.linear_thread(), ast.Mod(), ast.Constant(WARP_SIZE))
+
+
+Space = ElementSpace | BlockSpace
+
+
+def _one_or_tuple(values: list[ast.expr]) -> ast.expr:
+    return values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
+
+
+def replace_ids(tree: ast.FunctionDef, unit: FunctionUnit, space: Space) -> ast.FunctionDef:
+    """Replace ids in place; split ``x, y = kd.grid(2)`` into one assignment a name.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        A copy that may be changed.
+    unit : FunctionUnit
+        Whose uses the tree calls.
+    space : ElementSpace or BlockSpace
+        Where the ids point to.
+    """
+    result = _Replacement(unit, space).visit(tree)
+    assert isinstance(result, ast.FunctionDef)
+    return result
+
+
+class _Replacement(ast.NodeTransformer):
+    def __init__(self, unit: FunctionUnit, space: Space) -> None:
+        self.unit = unit
+        self.space = space
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        use = self.unit.use_of(node)
+        new = self.space.expression(use) if use is not None else None
+        if new is None:
+            return node
+        for inner in ast.walk(new):
+            ast.copy_location(inner, node)
+        return new
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        target = node.targets[0]
+        if (
+            len(node.targets) == 1
+            and isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and all(isinstance(e, ast.Name) for e in target.elts)
+            and len(target.elts) == len(node.value.elts)
+            and not _names(target) & _names(node.value)
+        ):
+            return [
+                ast.copy_location(ast.Assign([name], value), node)
+                for name, value in zip(target.elts, node.value.elts, strict=True)
+            ]
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """``kd.grid(2)[0]`` becomes its first coordinate."""
+        self.generic_visit(node)
+        if (
+            isinstance(node.value, ast.Tuple)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, int)
+            and -len(node.value.elts) <= node.slice.value < len(node.value.elts)
+        ):
+            return node.value.elts[node.slice.value]
+        return node
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -1,0 +1,180 @@
+"""Move a loop of every thread outside the loop over threads, where that makes accesses contiguous.
+
+In a tiled matrix product each thread runs ``for k: acc += a[y, k] * b[k, x]``. With the loop over
+``x`` innermost, ``b`` is read along its rows and one instruction serves many threads, without
+changing the order in which any thread adds. Threads of one item may run in any order, so the
+interchange is always allowed; whether it pays is judged by how subscripts use the two variables.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from kerneldsl.analysis.uniformity import UniformityResult
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop
+from targets.cpu.narrowing import narrow
+from targets.cpu.purity import PureValues
+
+__all__ = ["Interchange", "peel"]
+
+
+def peel(item: Threads) -> tuple[list[ast.expr], list[ast.stmt]]:
+    """The conditions around everything an item does, and what it does under them."""
+    conditions, body = list(item.guards), item.body
+    while len(body) == 1:
+        only = body[0]
+        if not isinstance(only, ast.If):
+            break
+        if not only.orelse:
+            conditions.append(only.test)
+            body = only.body
+        elif _does_nothing(only.body):
+            conditions.append(ast.UnaryOp(ast.Not(), only.test))
+            body = only.orelse
+        else:
+            break
+    return conditions, body
+
+
+def _does_nothing(body: list[ast.stmt]) -> bool:
+    return all(isinstance(node, ast.Pass) for node in body)
+
+
+class Interchange:
+    """Finds and marks the items that profit.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        Whose uses the statements call.
+    uniformity : UniformityResult
+        Of the statements.
+    pure : PureValues
+        Of the statements.
+    loop_names : tuple of str
+        The loop variables over threads, innermost first.
+    evaluable : callable
+        Whether an expression can be evaluated outside the loop over threads.
+    """
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        uniformity: UniformityResult,
+        pure: PureValues,
+        loop_names: tuple[str, ...],
+        evaluable: Callable[[ast.expr], bool],
+    ) -> None:
+        self.unit = unit
+        self.uniformity = uniformity
+        self.pure = pure
+        self.loop_names = loop_names
+        self.thread_name = loop_names[0]
+        self.evaluable = evaluable
+        #: Counters of the loops that were moved outside.
+        self.counters: set[str] = set()
+
+    def apply(self, items: list[Item]) -> None:
+        """Fill ``rows`` of every item that profits."""
+        for item in items:
+            match item:
+                case Threads():
+                    conditions, body = peel(item)
+                    if self._bounds_rows(conditions):
+                        item.rows = self.rows(body)
+                case Branch():
+                    self.apply(item.body)
+                    self.apply(item.orelse)
+                case ForLoop() | WhileLoop():
+                    self.apply(item.body)
+
+    def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
+        """Whether the conditions around a body only bound its loops, or leave out whole rows."""
+        rest = narrow(conditions, self.loop_names, self.pure).rest
+        return all(
+            self.pure.is_steady(c) and not _mentions(self.pure.expanded(c), self.thread_name)
+            for c in rest
+        )
+
+    def rows(self, body: list[ast.stmt]) -> list[Item] | None:
+        """The body as items along x, or ``None`` where it stays as it is."""
+        chosen = [node for node in body if isinstance(node, ast.For) and self.profits(node)]
+        if not chosen or self._uses_local_arrays(body):
+            return None
+        items: list[Item] = []
+        pending: list[ast.stmt] = []
+        for node in body:
+            if node in chosen:
+                assert isinstance(node, ast.For)
+                if pending:
+                    items.append(Threads(pending))
+                    pending = []
+                assert isinstance(node.target, ast.Name)
+                self.counters.add(node.target.id)
+                inner = self.rows(node.body) or [Threads(node.body)]
+                items.append(ForLoop(node.target, node.iter, inner))
+            else:
+                pending.append(node)
+        if pending:
+            items.append(Threads(pending))
+        return items
+
+    def profits(self, loop: ast.For) -> bool:
+        """Whether the loop over threads should run inside this loop."""
+        if not isinstance(loop.target, ast.Name) or self.pure.assignments[loop.target.id] != 1:
+            return False
+        if not self.uniformity.is_uniform(loop.iter) or not self.evaluable(loop.iter):
+            return False
+        if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(loop)):
+            return False
+        contiguous = 0
+        for node in ast.walk(loop):
+            if isinstance(node, ast.While):
+                return False
+            use = self.unit.use_of(node)
+            if use is not None and use.intrinsic.effect & Effect.ATOMIC:
+                return False
+            if isinstance(node, ast.Subscript) and not isinstance(node.value, ast.Attribute):
+                verdict = self._judge(node, loop.target.id)
+                if verdict is None:
+                    return False
+                contiguous += verdict
+        return contiguous > 0 or self._accumulates(loop)
+
+    def _judge(self, node: ast.Subscript, counter: str) -> int | None:
+        """1 for an access contiguous in the thread, 0 for a neutral one, None for a bad one."""
+        indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        expanded = [self.pure.expanded(i) for i in indices]
+        by_thread = [_mentions(e, self.thread_name) for e in expanded]
+        by_counter = [_mentions(e, counter) for e in expanded]
+        if not any(by_thread):
+            return 0
+        if by_thread[-1] and not any(by_thread[:-1]):
+            form = self.pure.affine(expanded[-1], self.thread_name)
+            return 1 if form is not None and form.coefficient == 1 else None
+        # The thread steps over rows: harmless if the row stays the same while the loop runs.
+        return None if any(by_counter) else 0
+
+    def _accumulates(self, loop: ast.For) -> bool:
+        """Whether threads fold values that all of them read, each into its own variables."""
+        return any(
+            isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+            for node in loop.body
+        )
+
+    def _uses_local_arrays(self, body: list[ast.stmt]) -> bool:
+        for node in body:
+            for inner in ast.walk(node):
+                use = self.unit.use_of(inner)
+                if use is not None and use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
+                    return True
+        return False
+
+
+def _mentions(node: ast.expr, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+
+

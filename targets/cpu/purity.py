@@ -1,0 +1,323 @@
+"""Expressions that give the same value whenever a thread evaluates them.
+
+A *pure* variable has one assignment in the whole kernel, from coordinates, arguments, shapes and
+other pure variables. It needs no memory to outlive a barrier: each part of the kernel computes it
+anew. Pure integer expressions that are affine in one loop variable can become bounds of that loop.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+
+__all__ = ["Affine", "PureValues", "negate"]
+
+#: Recomputing a longer expression than this costs more than keeping its value.
+_MAX_NODES = 48
+_SIMPLE_CALLS = frozenset({"min", "max", "abs", "int", "float", "bool", "len"})
+_INTEGER_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
+_ARRAY_ATTRIBUTES = frozenset({"shape", "size", "ndim"})
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``coefficient * variable + rest``, with a coefficient of 0 or ±1."""
+
+    coefficient: int
+    rest: ast.expr
+
+
+class PureValues:
+    """The pure variables of one kernel.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        The kernel, with ids replaced.
+    unit : FunctionUnit
+        Where outside names come from.
+    kinds : tuple of Kind
+        Kinds of the arguments.
+    space_names : set of str
+        Coordinates and extents of the generated code.
+    """
+
+    def __init__(
+        self,
+        tree: ast.FunctionDef,
+        unit: FunctionUnit,
+        kinds: tuple[Kind, ...],
+        space_names: frozenset[str],
+    ) -> None:
+        self.unit = unit
+        self.space_names = space_names
+        self.kinds: dict[str, Kind] = dict(zip(unit.parameters, kinds, strict=True))
+        self.assignments = Counter(
+            n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        )
+        #: Pure variables in the order of their definitions, with their defining expressions.
+        self.definitions: dict[str, ast.expr] = {}
+        #: Variables of the block, which do not change while a loop over threads runs.
+        self.invariant: frozenset[str] = frozenset()
+        self._integers: frozenset[str] = frozenset()
+        self._collect(tree)
+
+    def _collect(self, tree: ast.FunctionDef) -> None:
+        for node in ast.walk(tree):  # breadth first: definitions of inner lists come later
+            if (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+                and self.assignments[node.targets[0].id] == 1
+                and node.targets[0].id not in self.kinds
+                and self.is_pure(node.value)
+                and sum(1 for _ in ast.walk(self.expanded(node.value))) <= _MAX_NODES
+            ):
+                self.definitions[node.targets[0].id] = node.value
+
+    def set_invariant(self, names: frozenset[str], tree: ast.FunctionDef) -> None:
+        """Tell which variables belong to the block; which of them are integers is found out."""
+        values: dict[str, list[ast.expr | None]] = {name: [] for name in names}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)]) if name in values:
+                    values[name].append(node.value)
+                case ast.AugAssign(target=ast.Name(id=name)) if name in values:
+                    left = ast.Name(name, ast.Load())
+                    values[name].append(ast.BinOp(left, node.op, node.value))
+                case ast.For(target=ast.Name(id=name)) if name in values:
+                    values[name].append(self._range_value(node.iter))
+        candidates = {name for name, found in values.items() if found}
+        while True:
+            self._integers = frozenset(candidates)
+            keep = {
+                name
+                for name in candidates
+                if all(v is not None and self.is_integer(self.expanded(v)) for v in values[name])
+            }
+            if keep == candidates:
+                break
+            candidates = keep
+        self._integers = frozenset(candidates)
+        self.invariant = names
+
+    def _range_value(self, node: ast.expr) -> ast.expr | None:
+        """An expression that is an integer if what a ``range`` gives is."""
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "range":
+            total: ast.expr = ast.Constant(0)
+            for argument in node.args:
+                total = ast.BinOp(total, ast.Add(), argument)
+            return total
+        return None
+
+    def is_steady(self, node: ast.expr) -> bool:
+        """Whether an expression keeps its value while a loop over threads runs.
+
+        That is a pure expression in which variables of the block may stand as well.
+        """
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & self.invariant
+        constants = {name: ast.Constant(0) for name in names}
+        return self.is_pure(_Expansion(constants).visit(copy.deepcopy(node)))
+
+    def is_pure(self, node: ast.expr) -> bool:
+        """Whether an expression only reads what never changes while a thread runs."""
+        match node:
+            case ast.Constant():
+                return isinstance(node.value, int | float | complex | bool)
+            case ast.Name():
+                return self._is_immutable(node.id)
+            case ast.Subscript():  # an element of a shape, never of an array
+                return (
+                    isinstance(node.value, ast.Attribute)
+                    and node.value.attr == "shape"
+                    and self.is_pure(node.value)
+                    and self.is_pure(node.slice)
+                )
+            case ast.Attribute():
+                return (
+                    node.attr in _ARRAY_ATTRIBUTES
+                    and isinstance(node.value, ast.Name)
+                    and isinstance(self.kinds.get(node.value.id), ArrayKind)
+                    and self.assignments[node.value.id] == 0
+                )
+            case ast.BinOp():
+                return self.is_pure(node.left) and self.is_pure(node.right)
+            case ast.UnaryOp():
+                return self.is_pure(node.operand)
+            case ast.Compare():
+                return self.is_pure(node.left) and all(self.is_pure(c) for c in node.comparators)
+            case ast.BoolOp():
+                return all(self.is_pure(v) for v in node.values)
+            case ast.IfExp():
+                return all(self.is_pure(n) for n in (node.test, node.body, node.orelse))
+            case ast.Call():
+                return self._is_simple_call(node) and all(self.is_pure(a) for a in node.args)
+            case _:
+                return False
+
+    def _is_immutable(self, name: str) -> bool:
+        if name in self.space_names or name in self.definitions or name in self.unit.constants:
+            return True
+        kind = self.kinds.get(name)
+        return isinstance(kind, ScalarKind) and self.assignments[name] == 0
+
+    def outside(self, node: ast.expr) -> Any:
+        """The object an outside name or attribute chain stands for, or ``None``."""
+        if isinstance(node, ast.Name):
+            if node.id in self.unit.namespace:
+                return self.unit.namespace[node.id]
+            return getattr(builtins, node.id, None)
+        if isinstance(node, ast.Attribute):
+            owner = self.outside(node.value)
+            return getattr(owner, node.attr, None) if owner is not None else None
+        return None
+
+    def _is_simple_call(self, node: ast.Call) -> bool:
+        if node.keywords:
+            return False
+        if isinstance(node.func, ast.Name) and node.func.id == "kd_unsigned":
+            return True
+        found = self.outside(node.func)
+        if isinstance(found, type) and issubclass(found, np.generic):
+            return True
+        return getattr(found, "__name__", "") in _SIMPLE_CALLS and found in vars(builtins).values()
+
+    # -- substitution ---------------------------------------------------------------------------
+
+    def expanded(self, node: ast.expr) -> ast.expr:
+        """A copy with every pure variable replaced by its expression."""
+        return _Expansion(self.definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
+    def needed(self, names: set[str]) -> list[str]:
+        """The pure variables among `names`, with those they are computed from, in order."""
+        wanted: set[str] = set()
+        pending = [n for n in names if n in self.definitions]
+        while pending:
+            name = pending.pop()
+            if name not in wanted:
+                wanted.add(name)
+                pending.extend(
+                    n.id
+                    for n in ast.walk(self.definitions[name])
+                    if isinstance(n, ast.Name) and n.id in self.definitions
+                )
+        return [name for name in self.definitions if name in wanted]
+
+    # -- integers and affine forms --------------------------------------------------------------
+
+    def is_integer(self, node: ast.expr) -> bool:
+        """Whether an expanded expression is surely a signed integer in Numba's typing."""
+        match node:
+            case ast.Constant():
+                return isinstance(node.value, int) and not isinstance(node.value, bool)
+            case ast.Name():
+                if node.id in self.space_names or node.id in self._integers:
+                    return True
+                if node.id in self.unit.constants:
+                    value = self.unit.constants[node.id].value
+                    return isinstance(value, int) and not isinstance(value, bool)
+                kind = self.kinds.get(node.id)
+                return isinstance(kind, ScalarKind) and (
+                    kind.dtype.startswith("int") or kind.dtype in ("uint8", "uint16", "uint32")
+                )
+            case ast.Attribute():
+                return node.attr in ("size", "ndim")
+            case ast.Subscript():
+                return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+            case ast.BinOp():
+                return (
+                    isinstance(node.op, _INTEGER_OPERATORS)
+                    and self.is_integer(node.left)
+                    and self.is_integer(node.right)
+                )
+            case ast.UnaryOp():
+                return isinstance(node.op, ast.USub | ast.UAdd) and self.is_integer(node.operand)
+            case ast.Call():
+                name = getattr(self.outside(node.func), "__name__", "")
+                if isinstance(node.func, ast.Name) and node.func.id == "kd_unsigned":
+                    return self.is_integer(node.args[0])
+                return name in ("min", "max", "abs", "len") and all(
+                    self.is_integer(a) or name == "len" for a in node.args
+                )
+            case _:
+                return False
+
+    def affine(self, node: ast.expr, variable: str) -> Affine | None:
+        """Write an expanded expression as ±variable + rest, or ``None`` where it is not that."""
+        if not any(isinstance(n, ast.Name) and n.id == variable for n in ast.walk(node)):
+            return Affine(0, node)
+        match node:
+            case ast.Name():
+                return Affine(1, ast.Constant(0))
+            case ast.Call(func=ast.Name(id="kd_unsigned")):
+                return self.affine(node.args[0], variable)
+            case ast.UnaryOp(op=ast.USub()):
+                inner = self.affine(node.operand, variable)
+                if inner is None:
+                    return None
+                return Affine(-inner.coefficient, ast.UnaryOp(ast.USub(), inner.rest))
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                left = self.affine(node.left, variable)
+                right = self.affine(node.right, variable)
+                if left is None or right is None:
+                    return None
+                sign = 1 if isinstance(node.op, ast.Add) else -1
+                total = left.coefficient + sign * right.coefficient
+                if abs(total) > 1:
+                    return None
+                return Affine(total, ast.BinOp(left.rest, node.op, right.rest))
+            case _:
+                return None
+
+
+class _Expansion(ast.NodeTransformer):
+    def __init__(self, definitions: Mapping[str, ast.expr]) -> None:
+        self.definitions = definitions
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        found = self.definitions.get(node.id)
+        if found is None or not isinstance(node.ctx, ast.Load):
+            return node
+        return self.visit(copy.deepcopy(found))  # type: ignore[no-any-return]
+
+
+_INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+
+
+def negate(test: ast.expr, pure: PureValues) -> ast.expr:
+    """The opposite of a test, with ``not`` driven inwards where that is exact.
+
+    Comparisons of integers are turned around; others keep ``not``, since NaN compares false both
+    ways.
+    """
+    if isinstance(test, ast.BoolOp):
+        operator = ast.And() if isinstance(test.op, ast.Or) else ast.Or()
+        return ast.BoolOp(operator, [negate(v, pure) for v in test.values])
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        inverse = _INVERSE.get(type(test.ops[0]))
+        if (
+            inverse is not None
+            and pure.is_integer(pure.expanded(test.left))
+            and pure.is_integer(pure.expanded(test.comparators[0]))
+        ):
+            return ast.Compare(test.left, [inverse()], test.comparators)
+    return ast.UnaryOp(ast.Not(), test)

@@ -1,0 +1,480 @@
+"""Cut a kernel at its barriers: statements to items.
+
+Statements without a barrier gather into :class:`~targets.cpu.items.Threads`; an ``if``, ``for`` or
+``while`` that holds a barrier becomes an item that runs once for the block; a uniform assignment
+runs once. What the control of a block needs but only threads know (a test over values that
+live in a thread) is evaluated in an item of its own.
+
+A thread that returns early leaves a mark, or, where its condition can be computed anew at any time,
+nothing at all: later items just carry the opposite condition as a guard.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable
+
+from kerneldsl.analysis.expressions import assigned_names, loaded_names
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.returns import contains_return, lower_returns
+from kerneldsl.analysis.uniformity import UniformityResult
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
+from targets.cpu.purity import PureValues, negate
+
+__all__ = ["Structure"]
+
+_BARRIERS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER
+_LEFT = "kd_left"
+_ACTIVE = "kd_active"
+_VOTES = {"syncthreads_count": "count", "syncthreads_and": "and", "syncthreads_or": "or"}
+
+
+class Structure:
+    """Turns one kernel's statements into items.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel with its block-level functions inlined.
+    tree : ast.FunctionDef
+        Its statements, with ids replaced and barriers in statements of their own.
+    uniformity : UniformityResult
+        Of that tree.
+    pure : PureValues
+        Of that tree.
+    block_threads : int
+        Threads of a block.
+    """
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        tree: ast.FunctionDef,
+        uniformity: UniformityResult,
+        pure: PureValues,
+        block_threads: int,
+    ) -> None:
+        self.unit = unit
+        self.uniformity = uniformity
+        self.pure = pure
+        self.block_threads = block_threads
+        self.numbered = 0
+        self.has_marks = False
+        self.loop_depth = 0
+        #: Variables with one value for the block, kept outside the loops over threads.
+        self.block_names: set[str] = set()
+        self._find_block_names(tree.body)
+        self.items = self.run(tree.body)
+
+    def run(self, body: list[ast.stmt]) -> list[Item]:
+        """The items of the whole kernel."""
+        items = self.block(body, (), is_whole=True)
+        if self.has_marks:
+            mark = ast.Assign([ast.Name(_LEFT, ast.Store())], ast.Constant(False))
+            items.insert(0, Threads([place_at(mark, body[0])]))
+        return items
+
+    # -- which variables belong to the block -----------------------------------------------------
+
+    def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
+        """Whether a statement has to be taken apart.
+
+        Parameters
+        ----------
+        node : ast.AST
+            A statement.
+        leaves_loop : bool
+            Whether a ``break`` in it leaves a loop that is itself taken apart.
+        """
+        for inner in ast.walk(node):
+            use = self.unit.use_of(inner)
+            if use is not None and use.intrinsic.effect & _BARRIERS:
+                return True
+        return leaves_loop and _leaves_loop(node)
+
+    def _find_block_names(self, body: list[ast.stmt]) -> None:
+        """Collect variables that are only assigned by uniform statements of the block itself."""
+        block: dict[str, list[ast.stmt]] = {}
+        private: set[str] = set()
+        loops: set[str] = set()
+        self._classify(body, block, private, loops, in_loop=False)
+        names = set(block) - private - loops
+        while True:
+            self.block_names = names
+            keep = {
+                name for name in names if all(self.evaluable(_value(s)) for s in block[name])
+            }
+            if keep == names:
+                break
+            names = keep
+        self.block_names = names
+        self.loop_names = loops - private - set(block)
+
+    def _classify(
+        self,
+        body: Iterable[ast.stmt],
+        block: dict[str, list[ast.stmt]],
+        private: set[str],
+        loops: set[str],
+        *,
+        in_loop: bool,
+    ) -> None:
+        for node in body:
+            if self.cuts(node, leaves_loop=in_loop):
+                match node:
+                    case ast.If():
+                        self._classify(node.body, block, private, loops, in_loop=in_loop)
+                        self._classify(node.orelse, block, private, loops, in_loop=in_loop)
+                    case ast.For():
+                        names = assigned_names(node.target)
+                        (private if loops & names else loops).update(names)
+                        self._classify(node.body, block, private, loops, in_loop=True)
+                    case ast.While():
+                        self._classify(node.body, block, private, loops, in_loop=True)
+                    case ast.Assign(targets=[ast.Name() as target]):
+                        block.setdefault(target.id, []).append(node)  # the result of a vote
+                    case _:
+                        private |= assigned_names(node)
+            elif self._is_uniform_assignment(node):
+                block.setdefault(next(iter(assigned_names(node))), []).append(node)
+            else:
+                private |= assigned_names(node)
+
+    def _is_uniform_assignment(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                pass
+            case _:
+                return False
+        if name in self.pure.definitions:
+            return False  # computed wherever it is needed
+        for inner in ast.walk(value):
+            if isinstance(inner, ast.Call):
+                use = self.unit.use_of(inner)
+                if self.unit.callee_of(inner) is not None or (
+                    use is not None and use.intrinsic.effect & (Effect.ATOMIC | Effect.ALLOCATE_LOCAL)
+                ):
+                    return False
+        return self.uniformity.is_uniform_place(node) and self.uniformity.is_uniform(value)
+
+    def evaluable(self, node: ast.expr) -> bool:
+        """Whether an expression can be evaluated once for the block."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
+                name = inner.id
+                if name in self.pure.definitions:
+                    if not self.evaluable(self.pure.expanded(inner)):
+                        return False
+                elif not self._is_known_to_block(name):
+                    return False
+        return True
+
+    def _is_known_to_block(self, name: str) -> bool:
+        if name in self.unit.parameters:
+            return self.pure.assignments[name] == 0 or name in self.block_names
+        return (
+            name in self.block_names
+            or name in getattr(self, "loop_names", ())
+            or name in self.unit.constants
+            or name in self.unit.namespace
+            or name in self.unit.uses
+            or self.pure.assignments[name] == 0
+        ) and name not in ("kd_tx", "kd_ty", "kd_tz", "kd_x", "kd_y", "kd_z")
+
+    # -- items -----------------------------------------------------------------------------------
+
+    def name(self, stem: str) -> str:
+        """A new variable of the generated code."""
+        self.numbered += 1
+        return f"kd_{stem}_{self.numbered}"
+
+    def block(
+        self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_whole: bool = False
+    ) -> list[Item]:
+        """The items of a list of statements; `is_whole` says that it is the kernel's own."""
+        items: list[Item] = []
+        pending: list[ast.stmt] = []
+        marked: tuple[ast.expr, ...] = guards
+
+        def flush() -> None:
+            if pending:
+                items.append(Threads(list(pending), marked))
+                pending.clear()
+
+        for index, node in enumerate(body):
+            is_last = index == len(body) - 1
+            if self.cuts(node, leaves_loop=self.loop_depth > 0):
+                flush()
+                items.extend(self.cut(node, marked))
+                if contains_return(node):
+                    marked = self._with_mark(marked)
+                    items.extend(self.leave_if_empty(marked))
+            elif self._is_pure_definition(node):
+                continue  # computed anew wherever it is needed
+            elif contains_return(node):
+                if is_last and is_whole:
+                    # Nothing comes after: the thread just ends.
+                    pending += lower_returns([node], result=None, flag=self.name("done"))
+                    continue
+                condition = self._pure_exit(node)
+                if condition is not None and is_whole:
+                    flush()
+                    marked = (*marked, condition)
+                else:
+                    flush()
+                    self.has_marks = True
+                    lowered = lower_returns([node], result=None, flag=_LEFT, always_flag=True)
+                    items.append(Threads(lowered, marked))
+                    marked = self._with_mark(marked)
+                if not is_last or self.loop_depth:
+                    items.extend(self.leave_if_empty(marked))
+            elif self._belongs_to_block(node):
+                if not self._can_go_before(node, pending):
+                    flush()
+                items.append(Once(node))
+            else:
+                pending.append(node)
+        flush()
+        return items
+
+    def _with_mark(self, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
+        if not self.has_marks or any(_is_mark(g) for g in guards):
+            return guards
+        return (ast.UnaryOp(ast.Not(), ast.Name(_LEFT, ast.Load())), *guards)
+
+    def _pure_exit(self, node: ast.stmt) -> ast.expr | None:
+        """The condition under which threads stay, if ``if …: return`` tests a pure expression."""
+        if (
+            isinstance(node, ast.If)
+            and len(node.body) == 1
+            and isinstance(node.body[0], ast.Return)
+            and not node.orelse
+            and self.pure.is_pure(node.test)
+        ):
+            return negate(copy.deepcopy(node.test), self.pure)
+        return None
+
+    def leave_if_empty(self, guards: tuple[ast.expr, ...]) -> list[Item]:
+        """Leave the block, or the loop, when no thread is left in it."""
+        statement: ast.Break | ast.Continue = ast.Break() if self.loop_depth else ast.Continue()
+        test = ast.Compare(ast.Name(_ACTIVE, ast.Load()), [ast.Eq()], [ast.Constant(0)])
+        return [
+            Vote(_ACTIVE, "count", ast.Constant(True), guards),
+            Branch(test, [Leave(statement)]),
+        ]
+
+    def _is_pure_definition(self, node: ast.stmt) -> bool:
+        return (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in self.pure.definitions
+        )
+
+    def _belongs_to_block(self, node: ast.stmt) -> bool:
+        if not isinstance(node, ast.Assign | ast.AugAssign):
+            return False
+        names = assigned_names(node)
+        return len(names) == 1 and names <= self.block_names and self._is_uniform_assignment(node)
+
+    def _can_go_before(self, node: ast.stmt, pending: list[ast.stmt]) -> bool:
+        """Whether a uniform assignment may run before the statements gathered so far."""
+        if not pending:
+            return True
+        names = assigned_names(node)
+        if names & (loaded_names(pending) | assigned_names(pending)):
+            return False
+        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(_value(node)))
+        return not loads or not any(map(_writes_memory, pending))
+
+    def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
+        """The items of one statement that has to be taken apart."""
+        match node:
+            case ast.If():
+                return self.cut_if(node, guards)
+            case ast.For():
+                return self.cut_for(node, guards)
+            case ast.While():
+                return self.cut_while(node, guards)
+            case ast.Break() | ast.Continue():
+                return [Leave(node)]
+            case ast.Assign(targets=[ast.Name() as target], value=ast.Call() as call):
+                return self.cut_vote(target.id, call, guards)
+            case ast.Expr(value=ast.Call() as call):
+                return self.cut_vote(None, call, guards)
+            case _:
+                raise UnsupportedConstructError(
+                    "a barrier stands in a statement that the CPU target cannot take apart",
+                    where=self.unit.locate(node),
+                    remedy="Call the barrier in a statement of its own",
+                )
+
+    def cut_vote(
+        self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
+    ) -> list[Item]:
+        use = self.unit.use_of(call)
+        assert use is not None
+        form = _VOTES.get(use.intrinsic.name)
+        if form is None:
+            return []  # the end of the items before it is the barrier
+        if target is None:
+            return [Vote(self.name("vote"), form, call.args[0], guards)]
+        if target in self.block_names:
+            return [Vote(target, form, call.args[0], guards)]
+        result = self.name("vote")
+        assignment = ast.Assign([ast.Name(target, ast.Store())], ast.Name(result, ast.Load()))
+        return [
+            Vote(result, form, call.args[0], guards),
+            Threads([place_at(assignment, call)], guards),
+        ]
+
+    def cut_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
+        if not self.uniformity.is_uniform(node.test):
+            return self.cut_masked_if(node, guards)
+        before, test = self.block_value(node.test, guards, default=False)
+        return [*before, Branch(test, self.block(node.body, guards), self.block(node.orelse, guards))]
+
+    def cut_masked_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
+        """An ``if`` around a warp barrier: some threads take part, all go through its items."""
+        items: list[Item] = []
+        test: ast.expr = node.test
+        if not self.pure.is_pure(test):
+            mask = self.name("mask")
+            chosen = ast.IfExp(test, ast.Constant(True), ast.Constant(False))
+            assignment = ast.Assign([ast.Name(mask, ast.Store())], chosen)
+            start = ast.Assign([ast.Name(mask, ast.Store())], ast.Constant(False))
+            items.append(Threads([place_at(start, node)]))
+            items.append(Threads([place_at(assignment, node)], guards))
+            test = place_at(ast.Name(mask, ast.Load()), node)
+        items += self.block(node.body, (*guards, test))
+        if node.orelse:
+            opposite = negate(copy.deepcopy(test), self.pure)
+            items += self.block(node.orelse, (*guards, opposite))
+        return items
+
+    def cut_for(self, node: ast.For, guards: tuple[ast.expr, ...]) -> list[Item]:
+        self.require_uniform_loop(node.iter)
+        guards = self._in_loop(node, guards)
+        before: list[Item] = []
+        iterable = node.iter
+        if not self.evaluable(iterable):
+            if not _is_range(iterable):
+                raise UnsupportedConstructError(
+                    "a loop with a barrier runs over values that live in a thread",
+                    where=self.unit.locate(iterable),
+                    remedy="Loop over range(…)",
+                )
+            assert isinstance(iterable, ast.Call)
+            bounds: list[ast.expr] = []
+            for argument in iterable.args:
+                more, bound = self.block_value(argument, guards, default=0)
+                before += more
+                bounds.append(bound)
+            iterable = place_at(ast.Call(iterable.func, bounds, []), node.iter)
+        target: ast.expr = node.target
+        inner: list[Item] = []
+        if not assigned_names(target) <= self.loop_names:
+            # The loop variable is assigned elsewhere too: threads get a copy of their own.
+            assert isinstance(target, ast.Name)
+            counter = self.name("loop")
+            copied = ast.Assign([target], ast.Name(counter, ast.Load()))
+            inner.append(Threads([place_at(copied, node)], guards))
+            target = place_at(ast.Name(counter, ast.Store()), node)
+        self.loop_depth += 1
+        inner += self.block(node.body, guards)
+        self.loop_depth -= 1
+        return [*before, ForLoop(target, iterable, inner)]
+
+    def cut_while(self, node: ast.While, guards: tuple[ast.expr, ...]) -> list[Item]:
+        self.require_uniform_loop(node.test)
+        guards = self._in_loop(node, guards)
+        self.loop_depth += 1
+        body = self.block(node.body, guards)
+        self.loop_depth -= 1
+        before, test = self.block_value(node.test, guards, default=False)
+        if not before:
+            return [WhileLoop(test, body)]
+        leave = Branch(ast.UnaryOp(ast.Not(), test), [Leave(ast.Break())])
+        return [WhileLoop(ast.Constant(True), [*before, leave, *body])]
+
+    def _in_loop(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
+        """Guards of a loop's body; a thread that returns stays away from later iterations."""
+        self.has_marks = self.has_marks or contains_return(node)
+        return self._with_mark(guards) if contains_return(node) else guards
+
+    def require_uniform_loop(self, test: ast.expr) -> None:
+        if not self.uniformity.is_uniform(test):
+            raise UnsupportedConstructError(
+                "a warp barrier stands in a loop that threads may run a different number of times",
+                where=self.unit.locate(test),
+                remedy="Give the loop a bound that is the same in the whole block, and guard its "
+                "body with an if",
+            )
+
+    def block_value(
+        self, value: ast.expr, guards: tuple[ast.expr, ...], default: bool | int
+    ) -> tuple[list[Item], ast.expr]:
+        """An expression that the block can evaluate, and the items that make it so.
+
+        A value that all threads agree on, but that lives in them, is fetched by an item: each
+        thread writes it to the same variable.
+        """
+        # Where no thread may pass the guards, the block must not load on their behalf.
+        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(value))
+        if self.evaluable(value) and not (guards and loads):
+            return [], value
+        name = self.name("test" if default is False else "bound")
+        self.block_names.add(name)
+        chosen = value
+        if default is False:
+            chosen = ast.IfExp(value, ast.Constant(True), ast.Constant(False))
+        start = place_at(
+            ast.Assign([ast.Name(name, ast.Store())], ast.Constant(default)), value
+        )
+        fetch = place_at(ast.Assign([ast.Name(name, ast.Store())], chosen), value)
+        return [Once(start), Threads([fetch], guards)], place_at(ast.Name(name, ast.Load()), value)
+
+
+def _is_mark(guard: ast.expr) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == _LEFT for n in ast.walk(guard))
+
+
+def _value(node: ast.stmt) -> ast.expr:
+    """What an assignment computes from; an augmented one reads its target as well."""
+    if isinstance(node, ast.AugAssign):
+        assert isinstance(node.target, ast.Name)
+        return ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+    assert isinstance(node, ast.Assign)
+    return node.value
+
+
+def _leaves_loop(node: ast.AST) -> bool:
+    """Whether a ``break`` or ``continue`` below belongs to a loop around the node."""
+    if isinstance(node, ast.Break | ast.Continue):
+        return True
+    if isinstance(node, ast.For | ast.While):
+        return False
+    return any(_leaves_loop(child) for child in ast.iter_child_nodes(node))
+
+
+def _writes_memory(node: ast.stmt) -> bool:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store):
+            return True
+        if isinstance(inner, ast.Call):
+            return True  # an atomic, or a function that may write
+    return False
+
+
+def _is_range(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "range"
+        and not node.keywords
+    )

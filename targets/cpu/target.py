@@ -1,0 +1,187 @@
+"""The CPU as a target: parallel, vectorized, with real barriers."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.errors import BarrierDivergenceError, KernelError
+from kerneldsl.target import (
+    Artifact,
+    Buffer,
+    Device,
+    DeviceLimits,
+    Dim3,
+    Executable,
+    LaunchConfig,
+    Specialization,
+    Target,
+)
+
+__all__ = ["CpuTarget"]
+
+_ALIGNMENT = 256
+#: Blocks of ``forall``, chosen only so that ``blockDim`` has a value; elements are merged.
+_DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
+
+
+class CpuBuffer(Buffer):
+    """Host memory, aligned to 256 bytes."""
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self._memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        self.pointer = -(-self._memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+
+
+class CpuTarget(Target):
+    """Runs kernels on the processors of this machine."""
+
+    name = "cpu"
+    is_host = True
+
+    def unavailable_reason(self) -> str | None:
+        """Always ``None``: there is a CPU."""
+        return None
+
+    def devices(self) -> tuple[Device, ...]:
+        """The machine's processors, as one device."""
+        return (_device(),)
+
+    def compiles_for_block(self, traits: KernelTraits) -> bool:
+        """Whether loops over the block's threads are part of the code."""
+        return not traits.uses_grid_only
+
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
+    ) -> LaunchConfig:
+        """Cover the extent with blocks along its axes, the first along x."""
+        block = executable.artifact.specialization.block_dim or block_dim
+        block = block or _DEFAULT_BLOCKS[len(extent)]
+        padded = (*extent, 1, 1)[:3]
+        grid = tuple(-(-n // b) for n, b in zip(padded, block, strict=True))
+        return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
+
+    def compile(self, specialization: Specialization) -> Artifact:
+        """Generate Python, and compile it with Numba."""
+        from targets.cpu.artifact import CpuArtifact
+        from targets.cpu.compiler import compile_body, infer_types
+        from targets.cpu.functions import numba_flags
+        from targets.cpu.generate import generate
+
+        refuse_divergent_barriers(specialization)
+        traits = specialization.traits
+        if specialization.block_dim is None and not traits.uses_grid_only:
+            rank = specialization.mode.forall_ndim or max(traits.grid_ndims, default=1)
+            specialization = replace(specialization, block_dim=_DEFAULT_BLOCKS[rank])
+        start = time.perf_counter()
+        typing_seconds = 0.0
+
+        def infer(function: Any, words: int) -> dict[str, Any]:
+            nonlocal typing_seconds
+            began = time.perf_counter()
+            types = infer_types(
+                function, words, specialization.kinds, specialization.options.debug
+            )
+            typing_seconds += time.perf_counter() - began
+            return types
+
+        try:
+            generated = generate(specialization, infer)
+            written = time.perf_counter()
+            compiled = compile_body(
+                generated.function,
+                specialization.layout,
+                fastmath=numba_flags(specialization),
+                scratch_bytes=generated.scratch_bytes,
+                uses_scratch=generated.uses_scratch,
+            )
+        except KernelError:
+            raise
+        except Exception as error:
+            from kerneldsl.lowering.errors import translate
+
+            raise translate(error, specialization.unit, specialization.kinds) from error
+        done = time.perf_counter()
+        return CpuArtifact(
+            specialization,
+            compiled.entry_name,
+            {
+                "generate": written - start - typing_seconds,
+                "typing": typing_seconds,
+                "compile": done - written,
+            },
+            generated.source,
+            compiled,
+            generated.is_element_space,
+            generated.fault_table,
+        )
+
+    def load(self, artifact: Artifact, device: Device) -> Executable:
+        """Nothing to do: the code is in this process already."""
+        from targets.cpu.artifact import CpuArtifact, CpuExecutable
+
+        assert isinstance(artifact, CpuArtifact)
+        return CpuExecutable(artifact, device)
+
+    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
+        """Allocate host memory."""
+        return CpuBuffer(device, nbytes)
+
+    def copy_from_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        """Copy memory, also where the two overlap."""
+        ctypes.memmove(destination, source, nbytes)
+
+    copy_to_host = copy_from_host
+    copy_on_device = copy_from_host
+
+    def synchronize(self, device: Device) -> None:
+        """Nothing to do: a launch returns when it has finished."""
+
+
+def refuse_divergent_barriers(specialization: Specialization) -> None:
+    """Raise for the first barrier that is not proved uniform."""
+    for problem in specialization.traits.barrier_problems:
+        rule = (
+            "Every thread of a block must reach the same barrier"
+            if problem.is_provable
+            else "The CPU target runs only barriers that it can prove every thread reaches"
+        )
+        remedy = "Move the barrier out of the condition, and guard only the work around it"
+        if not problem.is_provable:
+            remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
+        raise BarrierDivergenceError(
+            f"not every thread may reach this barrier: {problem.what}",
+            where=problem.where,
+            limit=rule,
+            remedy=remedy,
+            chain=problem.chain,
+        )
+
+
+@functools.cache
+def _device() -> Device:
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        count = os.cpu_count() or 1
+    limits = DeviceLimits(
+        max_threads_per_block=1024,
+        max_block_dim=(1024, 1024, 64),
+        max_grid_dim=(2**31 - 1, 2**31 - 1, 2**31 - 1),
+        max_shared_memory_per_block=1024 * 1024,
+        warp_size=32,
+        multiprocessor_count=count,
+    )
+    return Device("cpu", 0, platform.processor() or platform.machine(), "native", limits)

@@ -1,0 +1,234 @@
+"""The threads that run a launch: Numba's pools, chosen and driven by us.
+
+Numba ships three thread pools. Each offers ``parallel_for``, which runs the inner loop of a
+generalized ufunc over ranges; our entries have that signature, so a pool runs them directly and no
+wrapper is compiled for a kernel. The order of preference:
+
+``tbb``
+    Any number of threads may launch at once, and a forked child may go on.
+``omp``
+    Any number of threads may launch at once; GNU's library ends a forked child.
+``workqueue``
+    Always there; one launch at a time, so a lock stands before it.
+``serial``
+    The calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import importlib
+import importlib.metadata
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerneldsl.errors import TargetUnavailableError
+
+__all__ = ["LAYERS", "ThreadingLayer", "threading_layer"]
+
+#: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
+LAYERS = ("tbb", "omp", "workqueue", "serial")
+_MODULES = {
+    "tbb": "numba.np.ufunc.tbbpool",
+    "omp": "numba.np.ufunc.omppool",
+    "workqueue": "numba.np.ufunc.workqueue",
+}
+_logger = logging.getLogger("kerneldsl.cpu")
+
+#: ``parallel_for(fn, args, dims, steps, data, inner_ndim, array_count, num_threads)``
+_PARALLEL_FOR = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+    ctypes.c_int,
+)
+_ENTRY = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+@dataclass(frozen=True)
+class ThreadingLayer:
+    """One thread pool.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`LAYERS`.
+    thread_count : int
+        Threads that share a launch.
+    survives_fork : bool
+        Whether a forked child may use it.
+    parallel_for : callable or None
+        The pool's function; ``None`` runs everything in the calling thread.
+    lock : context manager
+        Held during a launch.
+    """
+
+    name: str
+    thread_count: int
+    survives_fork: bool
+    parallel_for: Callable[..., None] | None = None
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+
+    def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:
+        """Run an entry over a range of steps and wait for it; the GIL is released meanwhile.
+
+        Parameters
+        ----------
+        entry : int
+            Address of ``void(char **range, int64 *count, int64 *steps, char *launch)``.
+        launch : int
+            Address of the launch's header.
+        steps : int
+            Length of the range.
+        parallel : bool
+            Whether to share the range among the threads.
+        """
+        # The pool offsets each "array" by the start of its range times the array's step: with a
+        # null base and a step of 1, the entry finds the start itself where it expects a pointer.
+        base = (ctypes.c_size_t * 1)(0)
+        counts = (ctypes.c_size_t * 1)(steps)
+        strides = (ctypes.c_size_t * 1)(1)
+        if parallel and self.parallel_for is not None and steps > 1:
+            with self.lock:
+                self.parallel_for(
+                    entry,
+                    ctypes.addressof(base),
+                    ctypes.addressof(counts),
+                    ctypes.addressof(strides),
+                    launch,
+                    0,
+                    1,
+                    self.thread_count,
+                )
+        else:
+            _ENTRY(entry)(
+                ctypes.addressof(base), ctypes.addressof(counts), ctypes.addressof(strides), launch
+            )
+
+
+_SERIAL = ThreadingLayer("serial", 1, survives_fork=True)
+_chosen: ThreadingLayer | None = None
+_choice_lock = threading.Lock()
+_forked_from_main = True
+
+
+def threading_layer() -> ThreadingLayer:
+    """The layer of this process, chosen at the first call.
+
+    ``KERNELDSL_THREADING_LAYER`` names one of :data:`LAYERS`; without it the first that loads is
+    taken. The number of threads is Numba's: ``NUMBA_NUM_THREADS``, or the processors this process
+    may use.
+
+    Raises
+    ------
+    TargetUnavailableError
+        Where the environment names a layer that is unknown or cannot be loaded.
+    """
+    global _chosen
+    found = _chosen
+    if found is None:
+        with _choice_lock:
+            if _chosen is None:
+                _chosen = _choose()
+                _logger.debug(
+                    "threading layer %s, %d threads", _chosen.name, _chosen.thread_count
+                )
+            found = _chosen
+    return found
+
+
+def _choose() -> ThreadingLayer:
+    asked = os.environ.get("KERNELDSL_THREADING_LAYER", "").strip().lower()
+    if asked and asked not in LAYERS:
+        raise TargetUnavailableError(
+            f"KERNELDSL_THREADING_LAYER is {asked!r}",
+            value=asked,
+            limit=f"Known layers are {', '.join(LAYERS)}",
+            remedy="Unset the variable, or set it to one of them",
+        )
+    reasons = []
+    for name in (asked,) if asked else LAYERS:
+        if name == "serial":
+            return _SERIAL
+        try:
+            return _load(name)
+        except (ImportError, OSError) as error:
+            reasons.append(f"{name}: {error}")
+            _logger.debug("threading layer %s cannot be loaded: %s", name, error)
+    raise TargetUnavailableError(
+        f"the threading layer {asked!r} cannot be loaded ({'; '.join(reasons)})",
+        value=asked,
+        remedy="Unset KERNELDSL_THREADING_LAYER, or install the library "
+        "(`pip install tbb` for tbb, your system's libgomp for omp)",
+    )
+
+
+def _load(name: str) -> ThreadingLayer:
+    from numba.core import config
+
+    if name == "tbb":
+        _preload_tbb()
+    pool = importlib.import_module(_MODULES[name])
+    count = int(config.NUMBA_NUM_THREADS)
+    ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.launch_threads)(count)
+    # A pool that was never told how many threads to mask refuses to run.
+    ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.set_num_threads)(count)
+    return ThreadingLayer(
+        name,
+        count,
+        survives_fork=name == "tbb",
+        parallel_for=_PARALLEL_FOR(pool.parallel_for),
+        lock=threading.Lock() if name == "workqueue" else nullcontext(),
+    )
+
+
+def _preload_tbb() -> None:
+    """Load TBB's library by its path, since a wheel puts it where the loader does not look."""
+    if sys.platform != "linux":
+        return
+    folders = [os.path.join(sys.prefix, "lib")]
+    try:
+        files = importlib.metadata.files("tbb") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    folders += [str(f.locate().parent) for f in files if f.name.startswith("libtbb.so")]
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(folder, "libtbb.so.*"))):
+            try:
+                ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            except OSError as error:
+                _logger.debug("%s cannot be loaded: %s", path, error)
+            else:
+                return
+
+
+def _before_fork() -> None:
+    global _forked_from_main
+    _forked_from_main = threading.current_thread() is threading.main_thread()
+
+
+def _after_fork_in_child() -> None:
+    """A pool that cannot live in a forked child is left alone there; so is TBB if another thread
+    forked, since its main thread is then gone."""
+    global _chosen, _choice_lock
+    _choice_lock = threading.Lock()
+    if _chosen is not None and not (_chosen.survives_fork and _forked_from_main):
+        _chosen = _SERIAL
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -1,0 +1,63 @@
+"""Give every barrier a statement of its own.
+
+``if kd.syncthreads_or(p):`` becomes ``kd_vote_1 = kd.syncthreads_or(p)`` and ``if kd_vote_1:``, so
+that the kernel can be cut there.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from kerneldsl.analysis.hoisting import CallHoister, place_at
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+
+__all__ = ["isolate_barriers"]
+
+
+def isolate_barriers(tree: ast.FunctionDef, unit: FunctionUnit) -> ast.FunctionDef:
+    """Rewrite `tree` in place.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        A copy that may be changed.
+    unit : FunctionUnit
+        Whose uses the tree calls.
+    """
+    tree.body = _Isolation(unit).block(tree.body)
+    return tree
+
+
+class _Isolation(CallHoister):
+    votes = 0
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        # Already alone: `syncthreads()`, or `x = syncthreads_count(p)` of a simple name.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            if self.wants(call):
+                before: list[ast.stmt] = []
+                self.arguments(call, before)
+                return [*before, node]
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+            and self.wants(node.value)
+        ):
+            inner: list[ast.stmt] = []
+            self.arguments(node.value, inner)
+            return [*inner, node]
+        return super().statement(node)
+
+    def wants(self, node: ast.Call) -> bool:
+        use = self.unit.use_of(node)
+        return use is not None and Effect.BLOCK_BARRIER in use.intrinsic.effect
+
+    def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        self.votes += 1
+        name = f"kd_vote_{self.votes}"
+        before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], node), node))
+        return place_at(ast.Name(name, ast.Load()), node)
