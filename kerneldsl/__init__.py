@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         uniform,
         warpsize,
     )
+    from kerneldsl.registry import get_target
     from kerneldsl.runtime.arrays import DeviceArray
     from kerneldsl.runtime.creation import (
         as_array,
@@ -125,6 +126,7 @@ _MODULES = {
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
+    "kerneldsl.registry": "get_target",
     "kerneldsl.runtime.arrays": "DeviceArray",
     "kerneldsl.runtime.creation": (
         "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
@@ -187,6 +189,7 @@ __all__ = [
     "full",
     "full_like",
     "func",
+    "get_target",
     "grid",
     "gridDim",
     "gridsize",

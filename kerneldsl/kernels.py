@@ -160,7 +160,9 @@ class Kernel(InspectionMixin, Generic[P, R]):
                 "kernel[grid, block, stream, shared_bytes]",
                 remedy="Without a block of your own, write kernel.forall(n)(…)",
             )
-        grid, block, stream, shared_bytes = (*config, None, 0)[:4] if len(config) < 4 else config
+        grid, block = config[:2]
+        stream = config[2] if len(config) > 2 else None
+        shared_bytes = config[3] if len(config) > 3 else 0
         return Launch(
             self,
             LaunchShape(

@@ -20,12 +20,17 @@ from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
 from kerneldsl.target import Target
 
-__all__ = ["command_names", "get_command", "get_target", "target_names"]
+__all__ = ["command_names", "command_summary", "get_command", "get_target", "target_names"]
 
 #: Name to the module whose ``make_target()`` makes it.
 _BUILT_IN_TARGETS = {"cpu": "targets.cpu", "cuda": "targets.cuda", "null": "targets.null"}
-#: Name to ``module:function``.
-_BUILT_IN_COMMANDS = {"demo": "stdlib_kernels.demo:command"}
+#: Name to ``module:function``, and what the list of commands says of it.
+_BUILT_IN_COMMANDS = {
+    "demo": (
+        "stdlib_kernels.demo:command",
+        "Run a photograph through a pipeline of kernels, and compare with NumPy and SciPy.",
+    )
+}
 #: Top-level packages of this distribution whose common names another module may take.
 _OWN_PACKAGES = ("targets", "stdlib_kernels")
 
@@ -92,6 +97,14 @@ def command_names() -> tuple[str, ...]:
     return (*_BUILT_IN_COMMANDS, *extra)
 
 
+def command_summary(name: str) -> str:
+    """One sentence about an extra command, without importing it."""
+    if name in _BUILT_IN_COMMANDS:
+        return _BUILT_IN_COMMANDS[name][1]
+    distribution = _entries("kerneldsl.commands")[name].dist
+    return f"Provided by {distribution.name}." if distribution is not None else ""
+
+
 def get_command(name: str) -> Callable[..., Any]:
     """Return the function of an extra command.
 
@@ -102,11 +115,10 @@ def get_command(name: str) -> Callable[..., Any]:
     ShadowedPackageError
         If a foreign module hides the package that holds it.
     """
-    place = _BUILT_IN_COMMANDS.get(name)
-    if place is None:
+    if name not in _BUILT_IN_COMMANDS:
         loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
         return loaded
-    module, _, attribute = place.partition(":")
+    module, _, attribute = _BUILT_IN_COMMANDS[name][0].partition(":")
     function: Callable[..., Any] = getattr(_import_own(module), attribute)
     return function
 

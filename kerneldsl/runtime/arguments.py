@@ -108,24 +108,24 @@ class Binding:
         Where the device arrays live.
     host : list of (int, ndarray)
         Arrays in host memory, with the index of their pointer in `values`.
-    read_only : list
+    read_only : tuple
         Arrays that must not be written.
-    streams : list of int
+    streams : tuple of int
         Handles of the streams in which other libraries' arguments were made.
-    keep : list
+    keep : tuple
         What must live until the launch has been made.
     """
 
-    __slots__ = ("codes", "host", "keep", "place", "read_only", "streams", "values")
+    # Most launches have none of these, and five empty objects would cost a sixth of a launch.
+    codes: tuple[int, ...] = ()
+    place: Place | None = None
+    read_only: tuple[Any, ...] = ()
+    streams: tuple[int, ...] = ()
+    keep: tuple[Any, ...] = ()
 
     def __init__(self) -> None:
-        self.codes: tuple[int, ...] = ()
         self.values: list[Any] = []
-        self.place: Place | None = None
         self.host: list[tuple[int, np.ndarray[Any, Any]]] = []
-        self.read_only: list[Any] = []
-        self.streams: list[int] = []
-        self.keep: list[Any] = []
 
 
 Reader: TypeAlias = Callable[[Any, Binding], int]
@@ -144,13 +144,12 @@ def bind(names: tuple[str, ...], args: tuple[Any, ...]) -> Binding:
         If they live on two devices.
     """
     binding = Binding()
-    codes = []
-    position = 0
+    codes: list[int] = []
     try:
         for value in args:
             codes.append((_readers.get(value.__class__) or _find_reader(value))(value, binding))
-            position += 1
     except Refused as refused:
+        position = len(codes)
         raise _explain(refused, names[position], position, args) from refused.__cause__
     binding.codes = tuple(codes)
     return binding
@@ -331,7 +330,7 @@ def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
     if not flags & (_C | _F):
         values += value.strides
     if not flags & _WRITEABLE:
-        binding.read_only.append(value)
+        binding.read_only += (value,)
     return code
 
 
@@ -419,7 +418,7 @@ def read_device_array(value: DeviceArray, binding: Binding) -> int:
         code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
     binding.values += value.packed
     if value.is_read_only:
-        binding.read_only.append(value)
+        binding.read_only += (value,)
     return code
 
 
@@ -449,7 +448,9 @@ def _find_reader(value: Any) -> Reader:
     from kerneldsl.runtime import foreign
 
     kind = type(value)
-    reader = _reader_of_type(kind) or foreign.find_reader(value)
+    reader = _reader_of_type(kind)
+    if reader is None and not isinstance(value, (np.ndarray, np.generic)):
+        reader = foreign.find_reader(value)
     if reader is None:
         raise _unknown(value)
     _readers[kind] = reader

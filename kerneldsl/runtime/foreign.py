@@ -88,7 +88,7 @@ def _read_torch(value: Any, binding: Binding) -> int:
     kind = value.device.type
     if kind == "cpu":
         array = host_view(value.data_ptr(), shape, strides, element, value)
-        binding.keep.append(array)
+        binding.keep += (array,)
         return read_ndarray(array, binding)
     if kind != "cuda":
         raise Refused(
@@ -98,10 +98,10 @@ def _read_torch(value: Any, binding: Binding) -> int:
         )
     index = value.device.index
     torch = sys.modules["torch"]
-    binding.streams.append(torch.cuda.current_stream(index).cuda_stream)
+    binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
     place = place_of(f"cuda:{index}")
     tensor = DeviceArray(place, value.data_ptr(), shape, strides, element, value)
-    binding.keep.append(tensor)
+    binding.keep += (tensor,)
     return read_device_array(tensor, binding)
 
 
@@ -117,12 +117,12 @@ def _read_dlpack(value: Any, binding: Binding) -> int:
         view = host_view(
             array.pointer, array.shape, array.strides, array.dtype, array, array.is_read_only
         )
-        binding.keep.append(view)
+        binding.keep += (view,)
         if array.is_read_only:
             view.flags.writeable = False
         return read_ndarray(view, binding)
-    binding.streams.append(1)  # the producer has made the memory ready for the default stream
-    binding.keep.append(array)
+    binding.streams += (1,)  # the producer has made the memory ready for the default stream
+    binding.keep += (array,)
     return read_device_array(array, binding)
 
 
@@ -138,8 +138,8 @@ def _read_cuda_array_interface(value: Any, binding: Binding) -> int:
     except ArgumentTypeError as error:
         raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
     if stream is not None:
-        binding.streams.append(stream)
-    binding.keep.append(array)
+        binding.streams += (stream,)
+    binding.keep += (array,)
     return read_device_array(array, binding)
 
 

@@ -69,6 +69,8 @@ def read_dim3(value: Any, field: str) -> Dim3:
     LaunchConfigError
         If it is no int or 1-3 ints, or one is below 1.
     """
+    if type(value) is int and value > 0:
+        return value, 1, 1
     x, y, z = (*_read_ints(value, field, 1), 1, 1)[:3]
     return x, y, z
 
@@ -81,6 +83,8 @@ def read_extent(extent: tuple[Any, ...]) -> tuple[int, ...]:
     LaunchConfigError
         If it is not that, or an extent is negative or beyond int64.
     """
+    if len(extent) == 1 and type(extent[0]) is int and 0 <= extent[0] < 2**63:
+        return extent
     value = extent[0] if len(extent) == 1 and isinstance(extent[0], (tuple, list)) else extent
     found = _read_ints(tuple(value), "extent", 0)
     if max(found) >= 2**63:

@@ -1,0 +1,179 @@
+"""``kerneldsl compile``: from a file and a kernel's name to PTX or assembly in a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kerneldsl._version import __version__
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.kernels import Kernel
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.target import Artifact
+
+__all__ = ["CompileRequest", "compile_to_file"]
+
+#: What each target's file holds, and how it is called.
+_FORMS = {"cuda": "ptx", "cpu": "asm"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """What the command line was given; see ``kerneldsl compile --help``."""
+
+    kernel: str
+    signature: str | None = None
+    arch: str | None = None
+    output: Path | None = None
+    ptx_version: str | None = None
+    forall: int | None = None
+    block: str | None = None
+    target: str = "cuda"
+    as_json: bool = False
+
+
+def compile_to_file(request: CompileRequest) -> None:
+    """Compile, write the files, and say what was made.
+
+    Raises
+    ------
+    KernelError
+        If the file, the kernel or the code is not what it has to be.
+    """
+    form = _FORMS.get(request.target)
+    if form is None:
+        raise ArgumentValueError(
+            f"--target is {request.target!r}",
+            value=request.target,
+            limit=f"Files are made for {' and '.join(_FORMS)}",
+        )
+    kernel = _find_kernel(request.kernel)
+    artifact = kernel.artifact(
+        *(() if request.signature is None else (request.signature,)),
+        forall=request.forall,
+        block=None if request.block is None else _read_block(request.block),
+        arch=request.arch,
+        target=request.target,
+        ptx_version=request.ptx_version,
+    )
+    text = artifact.text(form)
+    layout = _describe(kernel, artifact)
+    written: dict[str, str] = {}
+    if request.output is not None:
+        described = request.output.with_suffix(".params.txt")
+        try:
+            request.output.write_text(text, encoding="utf-8")
+            described.write_text(layout, encoding="utf-8")
+        except OSError as error:
+            raise ArgumentValueError(
+                f"cannot write {error.filename}: {error.strerror}", value=str(request.output)
+            ) from error
+        written = {form: str(request.output), "parameters": str(described)}
+    if request.as_json:
+        print(json.dumps(_report(artifact, written, text if not written else None), indent=2))
+    elif written:
+        print(f"{artifact.entry_name}: {written[form]}, {written['parameters']}")
+    else:
+        print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _find_kernel(place: str) -> Kernel[..., Any]:
+    filename, colon, name = place.rpartition(":")
+    if not colon or not filename or not name:
+        raise ArgumentValueError(
+            f"{place!r} names no kernel", value=place, limit="It is FILE:KERNEL, as in axpy.py:axpy"
+        )
+    module = _load_file(Path(filename))
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, Kernel):
+        return found
+    kernels = sorted(n for n, v in vars(module).items() if isinstance(v, Kernel))
+    raise ArgumentValueError(
+        f"{filename} has no kernel {name!r}",
+        value=name,
+        limit=f"It has {', '.join(kernels)}" if kernels else "It has no kernel at all",
+    )
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ArgumentValueError(f"there is no file {path}", value=str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ArgumentValueError(
+            f"{path} is no Python file", value=str(path), limit="Its name must end in .py"
+        )
+    module = importlib.util.module_from_spec(spec)
+    # As a script would, the file finds what lies beside it.
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except KernelError:
+        raise
+    except Exception as error:
+        raise ArgumentValueError(
+            f"{path} cannot be run: {type(error).__name__}: {error}", value=str(path)
+        ) from error
+    return module
+
+
+def _read_block(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ArgumentValueError(
+            f"--block is {text!r}", value=text, limit="It is 1 to 3 ints with commas, as 32,8"
+        ) from None
+
+
+def _layout(artifact: Artifact) -> ParameterLayout:
+    return artifact.specialization.layout
+
+
+def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
+    """The parameters of the entry, as text for whoever launches the file without kerneldsl."""
+    specialization = artifact.specialization
+    layout = _layout(artifact)
+    ndim = specialization.mode.forall_ndim
+    mode = "kernel[grid, block]" if ndim is None else f"kernel.forall, extent of rank {ndim}"
+    return (
+        f"entry       {artifact.entry_name}\n"
+        f"kernel      {kernel.__module__}.{kernel.__qualname__}\n"
+        f"signature   {format_signature(specialization.kinds)}\n"
+        f"launched by {mode}\n"
+        f"arch        {specialization.arch or 'default'}\n"
+        f"made by     kerneldsl {__version__}\n\n"
+        f"Parameters, {layout.nbytes} bytes in all; offsets in bytes. Pointers are device\n"
+        "addresses, shapes count elements, strides are in bytes.\n\n"
+        f"{layout.describe()}\n"
+    )
+
+
+def _report(artifact: Artifact, files: dict[str, str], text: str | None) -> dict[str, Any]:
+    specialization = artifact.specialization
+    report: dict[str, Any] = {
+        "entry": artifact.entry_name,
+        "signature": format_signature(specialization.kinds),
+        "arch": specialization.arch,
+        "forall_ndim": specialization.mode.forall_ndim,
+        "static_shared_bytes": specialization.traits.static_shared_bytes,
+        "parameters": [
+            {"name": p.name, "dtype": p.dtype, "offset": p.offset, "nbytes": p.nbytes}
+            for p in _layout(artifact).parameters
+        ],
+        "files": files,
+        "timings_s": dict(artifact.timings),
+        "kerneldsl": __version__,
+    }
+    if text is not None:
+        report["text"] = text
+    return report

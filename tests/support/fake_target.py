@@ -1,0 +1,147 @@
+"""Two tiny targets whose kernels are Python callables, to test the neutral half of a launch."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kerneldsl import registry
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.runtime import placement
+from kerneldsl.target import (
+    Artifact,
+    Buffer,
+    Device,
+    DeviceLimits,
+    Executable,
+    LaunchConfig,
+    Resources,
+    Specialization,
+    Target,
+)
+
+__all__ = ["FakeTarget", "installed"]
+
+LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
+
+
+class _Artifact(Artifact):
+    def __init__(self, specialization: Specialization) -> None:
+        self.specialization = specialization
+        self.entry_name = specialization.unit.name
+        self.timings: dict[str, float] = {}
+
+    def text(self, form: str) -> str:
+        if form != "source":
+            raise ValueError(f"no form {form!r}; forms are source")
+        return self.specialization.unit.source()
+
+    def resources(self) -> Resources:
+        return Resources(None, None, None, 0, 1024)
+
+
+class _Executable(Executable):
+    def __init__(self, target: FakeTarget, artifact: Artifact, device: Device) -> None:
+        self.target = target
+        self.artifact = artifact
+        self.device = device
+
+    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        made = self.artifact.specialization
+        layout = ParameterLayout(made.unit.parameters, made.kinds, made.mode)
+        values = layout.packer.unpack(parameters)
+        named = {p.name: v for p, v in zip(layout.parameters, values, strict=True)}
+        self.target.launches.append((self.device, config, named))
+        if self.target.body is not None:
+            self.target.body(config, named)
+
+
+class _Buffer(Buffer):
+    def __init__(self, target: FakeTarget, device: Device, nbytes: int) -> None:
+        self._memory = np.zeros(nbytes + 256, np.uint8)
+        self.pointer = -(-self._memory.ctypes.data // 256) * 256
+        self.device = device
+        self.nbytes = nbytes
+        target.buffers.append(nbytes)
+
+
+class FakeTarget(Target):
+    """Memory of its own (or the host's), kernels that are callables."""
+
+    def __init__(self, name: str = "fake", *, is_host: bool = False, devices: int = 2) -> None:
+        self.name = name
+        self.is_host = is_host
+        self.found = tuple(Device(name, i, f"fake {i}", "sm_fake", LIMITS) for i in range(devices))
+        self.body: Callable[[LaunchConfig, dict[str, Any]], None] | None = None
+        self.launches: list[tuple[Device, LaunchConfig, dict[str, Any]]] = []
+        self.compiled: list[Specialization] = []
+        self.buffers: list[int] = []
+        self.waits: list[tuple[Any, Any]] = []
+        self.compile_seconds = 0.0
+        self.block_matters = False
+        self._lock = threading.Lock()
+
+    def unavailable_reason(self) -> str | None:
+        return None if self.found else "it is a fake without devices"
+
+    def devices(self) -> tuple[Device, ...]:
+        return self.found
+
+    def compiles_for_block(self, traits: Any) -> bool:
+        return self.block_matters
+
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Any
+    ) -> LaunchConfig:
+        block = block_dim or (64, 1, 1)
+        x, y, z = (*extent, 1, 1)[:3]
+        grid = tuple(-(-n // b) for n, b in zip((x, y, z), block, strict=True))
+        return LaunchConfig(grid, block, extent)  # type: ignore[arg-type]
+
+    def compile(self, specialization: Specialization) -> Artifact:
+        time.sleep(self.compile_seconds)
+        with self._lock:
+            self.compiled.append(specialization)
+        return _Artifact(specialization)
+
+    def load(self, artifact: Artifact, device: Device) -> Executable:
+        return _Executable(self, artifact, device)
+
+    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
+        return _Buffer(self, device, nbytes)
+
+    def copy_from_host(
+        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        ctypes.memmove(destination, source, nbytes)
+
+    copy_to_host = copy_from_host
+    copy_on_device = copy_from_host
+
+    def synchronize(self, device: Device) -> None:
+        pass
+
+    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
+        self.waits.append((stream, earlier))
+
+
+@contextmanager
+def installed(target: FakeTarget) -> Iterator[FakeTarget]:
+    """A ``with`` block in which the registry knows the target."""
+    before = registry._targets.get(target.name)
+    registry._targets[target.name] = target
+    try:
+        yield target
+    finally:
+        if before is None:
+            del registry._targets[target.name]
+        else:
+            registry._targets[target.name] = before
+        for key in [k for k in placement._places if k[0] == target.name]:
+            del placement._places[key]
