@@ -24,7 +24,7 @@ def _float_type(*kinds: Any) -> Any:
     return types.float32 if all(kind == types.float32 for kind in plain) else types.float64
 
 
-@overload(math.fmod)  # type: ignore[misc]
+@overload(math.fmod)
 def _fmod(x: Any, y: Any) -> Any:
     """The remainder of x / y with the sign of x, exactly."""
     kind = _float_type(x, y)
@@ -37,7 +37,7 @@ def _fmod(x: Any, y: Any) -> Any:
     return fmod
 
 
-@overload(math.modf)  # type: ignore[misc]
+@overload(math.modf)
 def _modf(x: Any) -> Any:
     """The fractional and the whole part, both with the sign of x."""
     kind = _float_type(x)
@@ -53,7 +53,7 @@ def _modf(x: Any) -> Any:
     return modf
 
 
-@overload(math.cbrt)  # type: ignore[misc]
+@overload(math.cbrt)
 def _cbrt(x: Any) -> Any:
     """The cube root."""
     kind = _float_type(x)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from kerneldsl.abi import ParameterLayout
+from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import Artifact, Resources, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion
 
@@ -28,8 +28,8 @@ class CudaArtifact(Artifact):
         What it was compiled for.
     ptx_version : tuple of int
         Version of the PTX ISA.
-    fault_table : object or None
-        Debug mode: what the sites in a fault record mean; ``None`` otherwise.
+    fault_table : FaultTable
+        Debug mode: what the sites in a fault record mean; empty otherwise.
     timings : mapping
         Seconds spent in each step: ``prepare``, ``numba``, ``link``, ``llvm``.
     """
@@ -38,11 +38,12 @@ class CudaArtifact(Artifact):
         self,
         specialization: Specialization,
         entry_name: str,
+        *,
         ptx: str,
         llvm: str,
         arch: Architecture,
         ptx_version: PtxVersion,
-        fault_table: Any,
+        fault_table: FaultTable,
         timings: Mapping[str, float],
     ) -> None:
         self.specialization = specialization

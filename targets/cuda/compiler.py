@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import (
     ArgumentValueError,
     BarrierDivergenceError,
+    BarrierDivergenceWarning,
     CompileError,
 )
+from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import CompileOptions, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
@@ -18,7 +23,7 @@ from targets.cuda.artifact import CudaArtifact
 if TYPE_CHECKING:
     from targets.cuda.ptx import Linked
 
-__all__ = ["compile_kernel"]
+__all__ = ["LoweredKernel", "compile_kernel", "lower_kernel", "write_kernel"]
 
 _log = logging.getLogger("kerneldsl.cuda.compiler")
 
@@ -61,63 +66,142 @@ def compile_kernel(
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
     _check_options(specialization, architecture)
+    return write_kernel(lower_kernel(specialization), architecture, version)
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel in LLVM's textual form, for any architecture.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What was lowered.
+    entry_name : str
+        Name of the entry.
+    entry_text : str
+        The module with the entry.
+    body_texts : tuple of str
+        The modules that it calls into.
+    fault_table : FaultTable
+        Debug mode: what the sites of a fault record mean.
+    timings : mapping
+        Seconds spent in ``prepare`` and ``numba``.
+    """
+
+    specialization: Specialization
+    entry_name: str
+    entry_text: str
+    body_texts: tuple[str, ...]
+    fault_table: FaultTable
+    timings: Mapping[str, float]
+
+
+def lower_kernel(specialization: Specialization) -> LoweredKernel:
+    """Do what does not depend on the architecture.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel; its `arch` is not looked at.
+
+    Returns
+    -------
+    LoweredKernel
+
+    Raises
+    ------
+    BarrierDivergenceError, KernelTypingError, CompileError
+        As :func:`compile_kernel`.
+    """
     _check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba.core.compiler_lock import global_compiler_lock
-
     from numba.core.target_extension import target_override
 
-    from targets.cuda.numba_glue.target import TARGET_NAME
-
-    with global_compiler_lock, target_override(TARGET_NAME):
-        return _compile(specialization, architecture, version)
-
-
-def _compile(
-    specialization: Specialization, arch: Architecture, version: PtxVersion
-) -> CudaArtifact:
-    from targets.cuda import entry, ptx
+    from targets.cuda.entry import build_entry
     from targets.cuda.lower import lower_unit
+    from targets.cuda.numba_glue.target import TARGET_NAME
+    from targets.cuda.ptx import entry_identifier
 
-    unit, options = specialization.unit, specialization.options
     timings: dict[str, float] = {}
-    lowered = lower_unit(specialization, timings)
-    started = time.perf_counter()
-    name = ptx.entry_identifier(unit.name)
-    try:
-        module = entry.build_entry(lowered.context, lowered.fndesc, name, specialization)
-        linked = ptx.link(str(module), lowered.library.texts(), name, options)
+    name = entry_identifier(specialization.unit.name)
+    with global_compiler_lock, target_override(TARGET_NAME):
+        lowered = lower_unit(specialization, timings)
+        entry = build_entry(lowered.context, lowered.fndesc, name, specialization)
+        texts = tuple(lowered.library.texts())
+    return LoweredKernel(specialization, name, str(entry), texts, lowered.fault_table, timings)
+
+
+def write_kernel(
+    lowered: LoweredKernel, arch: Architecture, ptx_version: PtxVersion
+) -> CudaArtifact:
+    """Do what depends on the architecture.
+
+    Parameters
+    ----------
+    lowered : LoweredKernel
+        The kernel.
+    arch : Architecture
+        What to write for.
+    ptx_version : tuple of int
+        A version that knows `arch`, as :func:`~targets.cuda.architectures.choose_ptx_version`
+        gives it.
+
+    Returns
+    -------
+    CudaArtifact
+
+    Raises
+    ------
+    LibdeviceMissingError, CompileError
+        As :func:`compile_kernel`.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+
+    from targets.cuda import ptx
+
+    specialization, name = lowered.specialization, lowered.entry_name
+    unit = specialization.unit
+    timings = dict(lowered.timings)
+    with global_compiler_lock:
+        started = time.perf_counter()
+        try:
+            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, specialization.options)
+        except ptx.MissingFunction as missing:
+            raise CompileError(
+                f"{unit.qualname} calls {missing.symbol}, which exists on no device",
+                where=unit.locate(unit.tree),
+                value=missing.symbol,
+                remedy="Compute it outside the kernel, or write it with the functions of math",
+            ) from missing
+        _require_libdevice(specialization, linked)
         linked_at = time.perf_counter()
-        timings["link"] = linked_at - started
-        text, llvm = _write(specialization, linked, name, arch, version)
-    except ptx.MissingFunction as missing:
-        raise CompileError(
-            f"{unit.qualname} calls {missing.symbol}, which exists on no device",
-            where=unit.locate(unit.tree),
-            value=missing.symbol,
-            remedy="Compute it outside the kernel, or write it with the functions of math",
-        ) from missing
+        text, llvm = ptx.write_ptx(linked, name, arch, ptx_version)
+    timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at
     _log.debug(
         "compiled %s for %s, PTX ISA %d.%d: %s",
         unit.qualname,
         arch.name,
-        *version,
+        *ptx_version,
         ", ".join(f"{step} {1e3 * seconds:.1f} ms" for step, seconds in timings.items()),
     )
     return CudaArtifact(
-        specialization, name, text, llvm, arch, version, lowered.fault_table, timings
+        specialization,
+        name,
+        ptx=text,
+        llvm=llvm,
+        arch=arch,
+        ptx_version=ptx_version,
+        fault_table=lowered.fault_table,
+        timings=timings,
     )
 
 
-def _write(
-    specialization: Specialization,
-    linked: Linked,
-    name: str,
-    arch: Architecture,
-    version: PtxVersion,
-) -> tuple[str, str]:
-    from targets.cuda import libdevice, ptx
+def _require_libdevice(specialization: Specialization, linked: Linked) -> None:
+    """Where libdevice is needed and missing, say which line needs it."""
+    from targets.cuda import libdevice
     from targets.cuda.math_symbols import user_name
 
     if linked.libdevice_functions and libdevice.find_libdevice() is None:
@@ -125,7 +209,6 @@ def _write(
 
         function = user_name(linked.libdevice_functions[0])
         libdevice.require_libdevice(function, find_call(specialization.unit, function))
-    return ptx.write_ptx(linked, name, arch, version)
 
 
 def _check_options(specialization: Specialization, arch: Architecture) -> None:
@@ -158,10 +241,6 @@ def _check_options(specialization: Specialization, arch: Architecture) -> None:
 
 def _check_barriers(specialization: Specialization) -> None:
     """Refuse a barrier that provably diverges; warn, once for each place, of one that might."""
-    import warnings
-
-    from kerneldsl.errors import BarrierDivergenceWarning
-
     problems = specialization.traits.barrier_problems
     for problem in problems:
         if problem.is_provable:

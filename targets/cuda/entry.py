@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba import types
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
@@ -32,9 +32,7 @@ _i64 = ir.IntType(64)
 _GLOBAL_SPACE = 1
 
 
-def build_entry(
-    context: Any, fndesc: Any, name: str, specialization: Specialization
-) -> ir.Module:
+def build_entry(context: Any, fndesc: Any, name: str, specialization: Specialization) -> ir.Module:
     """Write the module with a kernel's entry.
 
     Parameters
@@ -80,7 +78,7 @@ def build_entry(
         body = context.declare_function(module, fndesc)
         with _place(builder, extent, specialization.traits) as (index, size):
             context.call_conv.call_with(
-                builder, body, types.void, fndesc.argtypes, values, [fault, *index, *size]
+                builder, body, types.void, fndesc.argtypes, values, hidden=[fault, *index, *size]
             )
         builder.ret_void()
     return module
@@ -142,7 +140,7 @@ def _value(
         shape = [next(parameters) for _ in range(kind.ndim)]
         strides = [next(parameters) for _ in range(kind.ndim)] if kind.layout == "A" else None
         data = builder.addrspacecast(pointer, pointer.type.pointee.as_pointer())
-        return array_value(context, builder, numba_type, data, shape, strides)
+        return array_value(context, builder, numba_type, data, shape, strides=strides)
     if isinstance(kind, ScalarKind):
         if isinstance(numba_type, types.Complex):
             number = context.make_complex(builder, numba_type)
@@ -166,14 +164,18 @@ def _place(
     """Compute what ``grid`` and ``gridsize`` give; the body goes where this yields."""
     zero, one = _i64(0), _i64(1)
     if not extent:
-        yield [_grid(builder, axis) for axis in "xyz"], [_grid_size(builder, axis) for axis in "xyz"]
+        yield (
+            [_grid(builder, axis) for axis in "xyz"],
+            [_grid_size(builder, axis) for axis in "xyz"],
+        )
         return
     count = len(extent)
     axes = "xyz"[:count][::-1] if traits.uses_grid_only else "xyz"[:count]
     index = [_grid(builder, axis) for axis in axes]
     with ExitStack() as loops:
         if not traits.uses_block:
-            _return_unless(builder, [builder.icmp_signed("<", i, e) for i, e in zip(index, extent)])
+            pairs = zip(index, extent, strict=True)
+            _return_unless(builder, [builder.icmp_signed("<", i, e) for i, e in pairs])
         if traits.uses_grid_only:
             for position, axis in enumerate(axes):
                 if axis != "x":
@@ -204,9 +206,7 @@ def _return_unless(builder: ir.IRBuilder, conditions: list[ir.Value]) -> None:
 
 
 @contextmanager
-def _walk(
-    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, axis: str
-) -> Iterator[ir.Value]:
+def _walk(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, axis: str) -> Iterator[ir.Value]:
     """Repeat the body for `start` and every grid's size after it; `start` is below `stop`.
 
     Nearly always once. So that nothing is computed ahead for further rounds, LLVM is not told what

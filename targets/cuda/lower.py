@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numba.core import types
+from numba import types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.errors import NumbaError
 
-from kerneldsl.errors import KernelError
-from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Typing
+from kerneldsl.language.kinds import TupleKind
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.errors import translate
+from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
+from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
+from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
-from targets.cuda.intrinsics.faults import HELPERS
+from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.table import bind
 from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
 from targets.cuda.numba_glue.library import ModuleLibrary
@@ -40,14 +46,14 @@ class Lowered:
         Name and types of the body.
     library : ModuleLibrary
         Its modules.
-    fault_table : object or None
+    fault_table : FaultTable
         Debug mode: what the sites mean.
     """
 
     context: KernelTargetContext
     fndesc: Any
     library: ModuleLibrary
-    fault_table: Any
+    fault_table: FaultTable
 
 
 def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
@@ -91,17 +97,9 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
             pipeline_class=KernelCompiler,
         )
     except NumbaError as error:
-        raise _translated(error, specialization) from error
+        raise translate(error, specialization.unit, specialization.kinds) from error
     timings["numba"] = time.perf_counter() - prepared
-    return Lowered(
-        contexts.target_context, result.fndesc, result.library, builder.fault_table
-    )
-
-
-def _translated(error: NumbaError, specialization: Specialization) -> KernelError:
-    from kerneldsl.lowering.errors import translate
-
-    return translate(error, specialization.unit)
+    return Lowered(contexts.target_context, result.fndesc, result.library, builder.fault_table)
 
 
 class _FunctionBuilder:
@@ -112,31 +110,62 @@ class _FunctionBuilder:
         self._options = specialization.options
         self._kinds = specialization.kinds
         self._devices: dict[int, DeviceFunction] = {}
-        self.fault_table: Any = None
+        self._sites: list[FaultSite] = []
+        self._helpers = helpers(wraparound=self._options.wraparound)
+
+    @property
+    def fault_table(self) -> FaultTable:
+        """Debug mode: the places of the kernel and of everything it calls; else empty."""
+        return FaultTable(tuple(self._sites))
 
     def kernel(self) -> Callable[..., Any]:
         """The kernel's body."""
-        return self._build(self._unit)
+        tuples = {
+            name: len(kind.elements)
+            for name, kind in zip(self._unit.parameters, self._kinds, strict=True)
+            if isinstance(kind, TupleKind)
+        }
+        return self._build(self._unit, tuples)
 
-    def _build(self, unit: FunctionUnit) -> Callable[..., Any]:
-        tree = DropExceptions()(unit.tree)
+    def _build(self, unit: FunctionUnit, tuples: Mapping[str, int]) -> Callable[..., Any]:
         namespace = {
             **unit.namespace,
-            **HELPERS,
+            **self._helpers,
             **{name: captured.value for name, captured in unit.constants.items()},
             **{name: bind(use) for name, use in unit.uses.items()},
         }
+        tree = self._rewrite(unit, tuples)
         function = build_function(tree, unit.name, namespace, unit.filename)
         for name, callee in unit.callees.items():
             function.__globals__[name] = self._device(callee)
         return function
+
+    def _rewrite(self, unit: FunctionUnit, tuples: Mapping[str, int]) -> ast.FunctionDef:
+        if self._options.debug:
+            record = RecordFaults(first_site=len(self._sites), tuple_parameters=tuples)
+            tree, table = record(unit)
+            self._sites.extend(table.sites)
+            return tree
+        mark = MarkNonnegativeIndices(
+            wraparound=self._options.wraparound,
+            nonnegative_calls=lambda call: _is_index(unit, call),
+            constants={name: captured.value for name, captured in unit.constants.items()},
+            opaque=frozenset(unit.callees),
+        )
+        return mark(DropExceptions()(unit.tree))
 
     def _device(self, unit: FunctionUnit) -> DeviceFunction:
         known = self._devices.get(id(unit))
         if known is None:
             function = unit.function if unit.is_plain_numba else None
             made = DeviceFunction(
-                function or self._build(unit), {"lineinfo": self._options.lineinfo}
+                function or self._build(unit, {}), {"lineinfo": self._options.lineinfo}
             )
             known = self._devices.setdefault(id(unit), made)
         return known
+
+
+def _is_index(unit: FunctionUnit, call: ast.Call) -> bool:
+    """Whether a call is of an intrinsic that gives indices or sizes."""
+    use = unit.use_of(call)
+    return use is not None and use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE)

@@ -17,14 +17,18 @@ import re
 __all__ = ["is_unselectable", "rename_math", "user_name"]
 
 # Single precision has an "f" at the end, in C's library and in libdevice.
+# fmt: off
 _C_TO_LIBDEVICE = (
-    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc exp exp2 expm1 fmod hypot "
-    "ldexp lgamma log log10 log1p log2 logb nextafter pow sin sinh tan tanh tgamma frexp"
-).split()
-_C_TO_LLVM = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs"}
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
+    "erfc", "exp", "exp2", "expm1", "fmod", "frexp", "hypot", "ldexp", "lgamma", "log", "log10",
+    "log1p", "log2", "logb", "nextafter", "pow", "sin", "sinh", "tan", "tanh", "tgamma",
+)
+_C_TO_LLVM = ("sqrt", "floor", "ceil", "trunc", "fabs")
 _LLVM_TO_LIBDEVICE = (
-    "acos asin atan atan2 cos cosh exp exp2 exp10 log log10 log2 pow sin sinh tan tanh"
-).split()
+    "acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "exp2", "exp10", "log", "log10", "log2",
+    "pow", "sin", "sinh", "tan", "tanh",
+)
+# fmt: on
 _NUMBA_TO_LIBDEVICE = {"gamma": "tgamma", "ldexp": "ldexp", "frexp": "frexp"}
 
 #: Single-precision functions with an approximate instruction behind them.
@@ -36,8 +40,8 @@ def _table() -> dict[str, str]:
     for f, llvm_type in (("", "f64"), ("f", "f32")):
         for name in _C_TO_LIBDEVICE:
             table[f"{name}{f}"] = f"__nv_{name}{f}"
-        for name, intrinsic in _C_TO_LLVM.items():
-            table[f"{name}{f}"] = f"llvm.{intrinsic}.{llvm_type}"
+        for name in _C_TO_LLVM:
+            table[f"{name}{f}"] = f"llvm.{name}.{llvm_type}"
         for name in _LLVM_TO_LIBDEVICE:
             table[f"llvm.{name}.{llvm_type}"] = f"__nv_{name}{f}"
         for name, libdevice in _NUMBA_TO_LIBDEVICE.items():
@@ -54,8 +58,8 @@ _FAST = _EXACT | {
 _QUOTED = re.compile(r'@"([\w.]+)"')
 _DECLARED = re.compile(r'^declare (?:[a-z]+ )*?(\S+) @"([\w.]+)"\(', re.MULTILINE)
 _SUFFIXES = {"float": ".f32", "double": ".f64"}
-_UNSELECTABLE = frozenset(_LLVM_TO_LIBDEVICE) | frozenset(
-    "atan2 frexp ldexp modf powi sincos sinpi cospi sincospi".split()
+_UNSELECTABLE = frozenset(
+    (*_LLVM_TO_LIBDEVICE, "frexp", "ldexp", "modf", "powi", "sincos", "sinpi", "cospi", "sincospi")
 )
 _REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+)")
 

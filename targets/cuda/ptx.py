@@ -63,7 +63,11 @@ def entry_identifier(name: str) -> str:
     ('axpy', '_lambda_', 'gr_u00f6_u00dfe')
     """
     identifier = "".join(
-        c if c.isascii() and (c.isalnum() or c == "_") else "_" if c.isascii() else f"_u{ord(c):04x}"
+        c
+        if c.isascii() and (c.isalnum() or c == "_")
+        else "_"
+        if c.isascii()
+        else f"_u{ord(c):04x}"
         for c in name
     )
     return identifier if identifier[:1].isalpha() or identifier[1:] else f"_{identifier}_"
@@ -187,9 +191,7 @@ def write_ptx(
     module.data_layout = _layout(arch.name, ptx_version)
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
-        module.link_in(
-            libdevice.cut_out(path, linked.libdevice_functions, module.data_layout)
-        )
+        module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
         for function in module.functions:
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"
@@ -205,8 +207,10 @@ def _name_leftovers(module: Any, entry_name: str) -> None:
     """Number what was not inlined (recursion): Numba's names hold a counter of the process."""
     number = 0
     for function in module.functions:
-        if function.name != entry_name and not function.is_declaration and (
-            function.name.startswith("_ZN")
+        if (
+            function.name != entry_name
+            and not function.is_declaration
+            and (function.name.startswith("_ZN"))
         ):
             function.name = f"{entry_name}_function{number}"
             number += 1
@@ -215,9 +219,7 @@ def _name_leftovers(module: Any, entry_name: str) -> None:
 @cache
 def _target_machine(arch: str, ptx_version: PtxVersion) -> Any:
     major, minor = ptx_version
-    return initialize_nvptx().create_target_machine(
-        cpu=arch, features=f"+ptx{major}{minor}", opt=3
-    )
+    return initialize_nvptx().create_target_machine(cpu=arch, features=f"+ptx{major}{minor}", opt=3)
 
 
 @cache

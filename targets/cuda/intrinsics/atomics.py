@@ -11,15 +11,14 @@ PTX ISA, section "atom"; LLVM Language Reference, "atomicrmw".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.np.arrayobj import make_array
 
-from targets.cuda.intrinsics.bound import Emitter
+from targets.cuda.intrinsics.bound import Call, Emitter
 
 __all__ = ["EMITTERS", "element_pointer"]
 
@@ -41,14 +40,13 @@ _OPERATIONS = {
 }
 
 
-def element_pointer(
-    context: Any, builder: ir.IRBuilder, sig: Any, args: tuple[ir.Value, ...]
-) -> ir.Value:
+def element_pointer(call: Call) -> ir.Value:
     """Address of the element that the first two arguments of a call name.
 
     A negative index counts from the end, unless its type is unsigned.
     """
-    kind, index_kind = sig.args[:2]
+    context, builder, args = call.context, call.builder, call.args
+    kind, index_kind = call.signature.args[:2]
     array = make_array(kind)(context, builder, args[0])
     if isinstance(index_kind, types.BaseTuple):
         kinds, values = tuple(index_kind.types), cgutils.unpack_tuple(builder, args[1])
@@ -65,41 +63,28 @@ def element_pointer(
     return cgutils.get_item_pointer(context, builder, kind, array, indices)
 
 
-def _read_modify_write(
-    operation: str,
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    element = sig.return_type
+def _read_modify_write(operation: str, call: Call) -> ir.Value:
+    element = call.signature.return_type
     column = 2 if isinstance(element, types.Float) else 0 if element.signed else 1
     name = _OPERATIONS[operation][column]
-    pointer = element_pointer(context, builder, sig, args)
-    value = args[2]
+    pointer = element_pointer(call)
+    value = call.args[2]
     if name == "fsub":  # there is no such instruction, and x - v is x + (-v) exactly
-        name, value = "fadd", builder.fneg(value)
-    return builder.atomic_rmw(name, pointer, value, _ORDER)
+        name, value = "fadd", call.builder.fneg(value)
+    return call.builder.atomic_rmw(name, pointer, value, _ORDER)
 
 
-def _compare_and_swap(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    element = sig.return_type
-    pointer = element_pointer(context, builder, sig, args)
-    expected, value = args[2:]
+def _compare_and_swap(call: Call) -> ir.Value:
+    element = call.signature.return_type
+    pointer = element_pointer(call)
+    expected, value = call.args[2:]
     if isinstance(element, types.Float):
         bits = ir.IntType(element.bitwidth)
-        pointer = builder.bitcast(pointer, bits.as_pointer())
-        expected, value = builder.bitcast(expected, bits), builder.bitcast(value, bits)
-    pair = builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
-    old = builder.extract_value(pair, 0)
-    return builder.bitcast(old, context.get_value_type(element))
+        pointer = call.builder.bitcast(pointer, bits.as_pointer())
+        expected, value = call.builder.bitcast(expected, bits), call.builder.bitcast(value, bits)
+    pair = call.builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
+    old = call.builder.extract_value(pair, 0)
+    return call.builder.bitcast(old, call.context.get_value_type(element))
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -11,33 +11,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
-from numba.core import errors, types
+from numba import types
+from numba.core import errors
 from numba.core.typing import signature
 
-from targets.cuda.intrinsics.bound import BoundIntrinsic
+from kerneldsl.lowering.faults import FAULT_FIELDS
+from targets.cuda.intrinsics.bound import BoundIntrinsic, Call, Emitter, TypingRule
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.numba_glue.callconv import FAULT, STATUS_FAULT
 
-__all__ = ["HELPERS", "RECORD_FIELDS"]
+__all__ = ["helpers"]
 
 _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 
-#: Fields of the record with their byte offsets; `kerneldsl.lowering.faults` reads them back.
-RECORD_FIELDS = {
-    "state": 0,
-    "site": 4,
-    "axis": 8,
-    "index": 16,
-    "bound": 24,
-    "thread.x": 32,
-    "thread.y": 36,
-    "thread.z": 40,
-    "block.x": 44,
-    "block.y": 48,
-    "block.z": 52,
-}
+_OFFSETS = {name: offset for name, _, offset in FAULT_FIELDS}
 _RECORDED = 2
 
 
@@ -51,14 +40,12 @@ def _record(
     )
 
     def field(name: str, kind: ir.Type) -> ir.Value:
-        address = builder.gep(base, [_i64(RECORD_FIELDS[name])])
+        address = builder.gep(base, [_i64(_OFFSETS[name])])
         return builder.bitcast(address, kind.as_pointer(global_space))
 
     order = 'syncscope("device") monotonic'
     state = field("state", _i32)
-    first = builder.extract_value(
-        builder.cmpxchg(state, _i32(0), _i32(1), order, "monotonic"), 1
-    )
+    first = builder.extract_value(builder.cmpxchg(state, _i32(0), _i32(1), order, "monotonic"), 1)
     with builder.if_then(first):
         builder.store(site, field("site", _i32))
         builder.store(axis, field("axis", _i32))
@@ -67,39 +54,34 @@ def _record(
         for group, register in (("thread", "tid"), ("block", "ctaid")):
             for letter in "xyz":
                 value = read_register(builder, f"{register}.{letter}")
-                builder.store(builder.trunc(value, _i32), field(f"{group}.{letter}", _i32))
+                builder.store(builder.trunc(value, _i32), field(f"{group}_{letter}", _i32))
         builder.store(_i32(_RECORDED), state)
     builder.ret(_i32(STATUS_FAULT))
 
 
 def _type_checked(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    index, bound, site, axis = args
-    index = types.unliteral(index)
+    index, bound = types.unliteral(args[0]), args[1]
     if not isinstance(index, types.Integer):
         # A slice or a tuple: Numba's own indexing deals with it.
         return signature(index, index, types.unliteral(bound), types.int32, types.int32)
     return signature(index, index, types.int64, types.int32, types.int32)
 
 
-def _emit_checked(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    kind = sig.args[0]
-    value, bound, site, axis = args
+def _emit_checked(call: Call) -> ir.Value:
+    kind = call.signature.args[0]
+    value, bound, site, axis = call.args
     if not isinstance(kind, types.Integer):
         return value
-    wide = context.cast(builder, value, kind, types.int64 if kind.signed else types.uint64)
-    outside = builder.icmp_unsigned(">=", wide, bound)
-    if kind.signed:  # an index from -bound on counts from the end
-        wrapped = builder.icmp_unsigned(">=", builder.add(wide, bound), bound)
-        outside = builder.and_(outside, wrapped)
-    with builder.if_then(outside, likely=False):
-        _record(builder, site, axis, wide, bound)
-        _begin_unreachable(builder)
+    wide = call.context.cast(
+        call.builder, value, kind, types.int64 if kind.signed else types.uint64
+    )
+    outside = call.builder.icmp_unsigned(">=", wide, bound)
+    if kind.signed and call.static["wraparound"]:  # an index from -bound on counts from the end
+        wrapped = call.builder.icmp_unsigned(">=", call.builder.add(wide, bound), bound)
+        outside = call.builder.and_(outside, wrapped)
+    with call.builder.if_then(outside, likely=False):
+        _record(call.builder, site, axis, wide, bound)
+        _begin_unreachable(call.builder)
     return value
 
 
@@ -109,16 +91,10 @@ def _type_fault(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return signature(types.void, types.int32)
 
 
-def _emit_fault(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    _record(builder, args[0], _i32(-1), _i64(0), _i64(0))
-    _begin_unreachable(builder)
-    return context.get_dummy_value()
+def _emit_fault(call: Call) -> ir.Value:
+    _record(call.builder, call.args[0], _i32(-1), _i64(0), _i64(0))
+    _begin_unreachable(call.builder)
+    return call.context.get_dummy_value()
 
 
 def _begin_unreachable(builder: ir.IRBuilder) -> None:
@@ -133,19 +109,28 @@ def _type_unsigned(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return signature(value, value)
 
 
-def _emit_same(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    return args[0]
+def _emit_same(call: Call) -> ir.Value:
+    return call.args[0]
 
 
-#: What the shared passes put into a kernel, by reserved name.
-HELPERS: dict[str, BoundIntrinsic] = {
-    "kd_checked": BoundIntrinsic("kd_checked", _type_checked, _emit_checked, {}),
-    "kd_fault": BoundIntrinsic("kd_fault", _type_fault, _emit_fault, {}),
-    "kd_unsigned": BoundIntrinsic("kd_unsigned", _type_unsigned, _emit_same, {}),
+def _helper(name: str, rule: TypingRule, emitter: Emitter, **static: Any) -> BoundIntrinsic:
+    return BoundIntrinsic(name, rule, emitter, static)
+
+
+_FAULT = _helper("kd_fault", _type_fault, _emit_fault)
+_UNSIGNED = _helper("kd_unsigned", _type_unsigned, _emit_same)
+_CHECKED = {
+    wraparound: _helper("kd_checked", _type_checked, _emit_checked, wraparound=wraparound)
+    for wraparound in (False, True)
 }
+
+
+def helpers(*, wraparound: bool) -> dict[str, BoundIntrinsic]:
+    """What the shared passes put into a kernel, by reserved name.
+
+    Parameters
+    ----------
+    wraparound : bool
+        Whether an index from -bound on counts from the end; else it is a fault.
+    """
+    return {"kd_checked": _CHECKED[wraparound], "kd_fault": _FAULT, "kd_unsigned": _UNSIGNED}

@@ -8,14 +8,12 @@ per Compute Capability" for the ranges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
 
-from targets.cuda.intrinsics.bound import Emitter
+from targets.cuda.intrinsics.bound import Call, Emitter
 from targets.cuda.numba_glue.callconv import INDEX, SIZE
 
 __all__ = ["EMITTERS", "read_register"]
@@ -67,39 +65,19 @@ def read_register(builder: ir.IRBuilder, register: str) -> ir.Value:
     return builder.zext(value, _i64)
 
 
-def _register(
-    register: str,
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    return read_register(builder, register)
+def _register(register: str, call: Call) -> ir.Value:
+    return read_register(call.builder, register)
 
 
-def _hidden(
-    first: int,
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    ndim = static["ndim"]
-    values = builder.function.args[first : first + ndim]
+def _hidden(first: int, call: Call) -> ir.Value:
+    ndim = call.static["ndim"]
+    values = call.builder.function.args[first : first + ndim]
     if ndim == 1:
         return values[0]
-    return context.make_tuple(builder, sig.return_type, values)
+    return call.context.make_tuple(call.builder, call.signature.return_type, values)
 
 
-def _warpsize(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
+def _warpsize(call: Call) -> ir.Value:
     return ir.Constant(_i64, 32)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
-from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
 
-from targets.cuda.intrinsics.bound import Emitter
+from targets.cuda.intrinsics.bound import Call, Emitter
 from targets.cuda.numba_glue.arrays import array_value
 
 __all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
@@ -26,20 +24,13 @@ _i64 = ir.IntType(64)
 _ALIGNMENT = 16
 
 
-def _shared(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    kind = sig.return_type
-    shape = static["shape"]
-    element = context.get_data_type(kind.dtype)
+def _shared(call: Call) -> ir.Value:
+    shape = call.static["shape"]
+    element = call.context.get_data_type(call.signature.return_type.dtype)
     if tuple(shape) == (0,):
-        return _dynamic_shared(context, builder, kind, element)
+        return _dynamic_shared(call, element)
     content = ir.ArrayType(element, prod(shape))
-    module = builder.module
+    module = call.builder.module
     memory = cgutils.add_global_variable(
         module, content, module.get_unique_name("shared"), addrspace=SHARED_SPACE
     )
@@ -47,12 +38,16 @@ def _shared(
     memory.initializer = ir.Constant(content, ir.Undefined)
     memory.align = _ALIGNMENT
     return array_value(
-        context, builder, kind, _generic(builder, memory), [_i64(extent) for extent in shape]
+        call.context,
+        call.builder,
+        call.signature.return_type,
+        _generic(call.builder, memory),
+        [_i64(extent) for extent in shape],
     )
 
 
-def _dynamic_shared(context: Any, builder: ir.IRBuilder, kind: Any, element: ir.Type) -> ir.Value:
-    module = builder.module
+def _dynamic_shared(call: Call, element: ir.Type) -> ir.Value:
+    module = call.builder.module
     memory = module.globals.get(DYNAMIC_SHARED)
     if memory is None:
         memory = cgutils.add_global_variable(
@@ -60,10 +55,14 @@ def _dynamic_shared(context: Any, builder: ir.IRBuilder, kind: Any, element: ir.
         )
         memory.linkage = "external"
         memory.align = _ALIGNMENT
-    nbytes = builder.zext(_read_dynamic_size(builder), _i64)
-    itemsize = _i64(context.get_abi_sizeof(element))
+    nbytes = call.builder.zext(_read_dynamic_size(call.builder), _i64)
+    itemsize = _i64(call.context.get_abi_sizeof(element))
     return array_value(
-        context, builder, kind, _generic(builder, memory), [builder.udiv(nbytes, itemsize)]
+        call.context,
+        call.builder,
+        call.signature.return_type,
+        _generic(call.builder, memory),
+        [call.builder.udiv(nbytes, itemsize)],
     )
 
 
@@ -77,19 +76,20 @@ def _generic(builder: ir.IRBuilder, memory: ir.GlobalVariable) -> ir.Value:
     return builder.addrspacecast(memory, memory.type.pointee.as_pointer())
 
 
-def _local(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    kind = sig.return_type
-    shape = static["shape"]
-    content = ir.ArrayType(context.get_data_type(kind.dtype), prod(shape))
-    memory = cgutils.alloca_once(builder, content, name="local")
+def _local(call: Call) -> ir.Value:
+    shape = call.static["shape"]
+    content = ir.ArrayType(
+        call.context.get_data_type(call.signature.return_type.dtype), prod(shape)
+    )
+    memory = cgutils.alloca_once(call.builder, content, name="local")
     memory.align = _ALIGNMENT
-    return array_value(context, builder, kind, memory, [_i64(extent) for extent in shape])
+    return array_value(
+        call.context,
+        call.builder,
+        call.signature.return_type,
+        memory,
+        [_i64(extent) for extent in shape],
+    )
 
 
 EMITTERS: dict[str, Emitter] = {"shared.array": _shared, "local.array": _local}

@@ -1,11 +1,12 @@
-"""How calls of intrinsics are typed: one function for each of :class:`~kerneldsl.language.intrinsics.Typing`."""
+"""How calls of intrinsics are typed: one function for each of the language's typing rules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from numba.core import errors, types
+from numba import types
+from numba.core import errors
 from numba.core.typing import signature
 from numba.np.numpy_support import from_dtype
 

@@ -8,14 +8,12 @@ PTX ISA, sections "Parallel Synchronization and Communication Instructions: bar,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
 
-from targets.cuda.intrinsics.bound import Emitter
+from targets.cuda.intrinsics.bound import Call, Emitter
 
 __all__ = ["EMITTERS"]
 
@@ -24,60 +22,34 @@ _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 
 
-def _call(
-    builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.Value]
-) -> ir.Value:
+def _call(builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.Value]) -> ir.Value:
     function_type = ir.FunctionType(result, [a.type for a in args])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.nvvm.{name}")
     return builder.call(function, args)
 
 
-def _barrier(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    _call(builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
-    return context.get_dummy_value()
+def _barrier(call: Call) -> ir.Value:
+    _call(call.builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
+    return call.context.get_dummy_value()
 
 
-def _vote(
-    operation: str,
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    predicate = context.is_true(builder, sig.args[0], args[0])
+def _vote(operation: str, call: Call) -> ir.Value:
+    predicate = call.context.is_true(call.builder, call.signature.args[0], call.args[0])
     result = _i32 if operation == "popc" else _i1
-    value = _call(builder, f"barrier.cta.red.{operation}.aligned.all", result, [_i32(0), predicate])
-    return value if operation == "popc" else builder.zext(value, _i32)
+    value = _call(
+        call.builder, f"barrier.cta.red.{operation}.aligned.all", result, [_i32(0), predicate]
+    )
+    return value if operation == "popc" else call.builder.zext(value, _i32)
 
 
-def _warp(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    _call(builder, "bar.warp.sync", _void, [args[0]])
-    return context.get_dummy_value()
+def _warp(call: Call) -> ir.Value:
+    _call(call.builder, "bar.warp.sync", _void, [call.args[0]])
+    return call.context.get_dummy_value()
 
 
-def _fence(
-    scope: str,
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    _call(builder, f"membar.{scope}", _void, [])
-    return context.get_dummy_value()
+def _fence(scope: str, call: Call) -> ir.Value:
+    _call(call.builder, f"membar.{scope}", _void, [])
+    return call.context.get_dummy_value()
 
 
 EMITTERS: dict[str, Emitter] = {

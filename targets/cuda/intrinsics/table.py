@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.frontend.unit import IntrinsicUse
 from targets.cuda.intrinsics import atomics, ids, memory, synchronize
-from targets.cuda.intrinsics.bound import BoundIntrinsic, Emitter
+from targets.cuda.intrinsics.bound import BoundIntrinsic, Call, Emitter
 from targets.cuda.intrinsics.rules import typing_rule
 
 __all__ = ["EMITTERS", "bind"]
 
 
-def _uniform(
-    context: Any,
-    builder: ir.IRBuilder,
-    sig: Any,
-    args: tuple[ir.Value, ...],
-    static: Mapping[str, Any],
-) -> ir.Value:
-    return args[0]
+def _uniform(call: Call) -> ir.Value:
+    return call.args[0]
 
 
 #: Intrinsic name to what writes its instructions.

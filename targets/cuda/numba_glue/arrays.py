@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ def array_value(
     kind: Any,
     data: ir.Value,
     shape: Sequence[ir.Value],
+    *,
     strides: Sequence[ir.Value] | None = None,
 ) -> ir.Value:
     """Make Numba's structure of an array.
@@ -79,7 +81,7 @@ def constant_array(context: Any, builder: ir.IRBuilder, kind: Any, values: Any) 
     shape = [ir.Constant(_i64, extent) for extent in values.shape]
     itemsize = ir.Constant(_i64, values.itemsize)
     strides = _contiguous_strides(builder, shape, itemsize, order)
-    return array_value(context, builder, kind, data, shape, strides)
+    return array_value(context, builder, kind, data, shape, strides=strides)
 
 
 def constant_string(module: ir.Module, text: str) -> ir.Value:
@@ -87,16 +89,18 @@ def constant_string(module: ir.Module, text: str) -> ir.Value:
     return _constant(module, "text", cgutils.make_bytearray(text.encode() + b"\0"))
 
 
-def _constant(module: ir.Module, name: str, content: ir.Constant) -> ir.Value:
-    """Constant global memory, aligned for every dtype; returns its generic address."""
-    memory = cgutils.add_global_variable(
-        module, content.type, module.get_unique_name(name), addrspace=1
-    )
-    memory.linkage = "internal"
-    memory.global_constant = True
-    memory.initializer = content
-    memory.align = 16
-    memory.unnamed_addr = True  # equal constants may become one
+def _constant(module: ir.Module, kind: str, content: ir.Constant) -> ir.Value:
+    """Constant global memory, aligned for every dtype, one for equal contents; its address."""
+    digest = hashlib.sha256(bytes(content.constant)).hexdigest()[:8]
+    name = f"{kind}_{digest}"
+    memory = module.globals.get(name)
+    if memory is None:
+        memory = cgutils.add_global_variable(module, content.type, name, addrspace=1)
+        memory.linkage = "internal"
+        memory.global_constant = True
+        memory.initializer = content
+        memory.align = 16
+        memory.unnamed_addr = True  # equal constants of other modules may become one with it
     generic = ir.IntType(8).as_pointer()
     cast = f"addrspacecast ({memory.type} {memory.get_reference()} to {generic})"
     return ir.FormattedConstant(generic, cast)

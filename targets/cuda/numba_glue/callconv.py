@@ -60,7 +60,7 @@ class KernelCallConv(MinimalCallConv):  # type: ignore[misc]
     ) -> tuple[Any, ir.Value]:
         """Call a function from another of ours, handing on what is hidden."""
         hidden = list(builder.function.args[1 : 1 + HIDDEN_COUNT])
-        return self.call_with(builder, callee, resty, argtys, args, hidden)
+        return self.call_with(builder, callee, resty, argtys, args, hidden=hidden)
 
     def call_with(
         self,
@@ -69,6 +69,7 @@ class KernelCallConv(MinimalCallConv):  # type: ignore[misc]
         resty: Any,
         argtys: Any,
         args: Any,
+        *,
         hidden: list[ir.Value],
     ) -> tuple[Any, ir.Value]:
         """Call a function with hidden arguments of the caller's choice."""

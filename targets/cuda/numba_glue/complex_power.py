@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types, typing
+from numba import types
+from numba.core import cgutils, typing
 
 from targets.cuda.numba_glue.callconv import HIDDEN_COUNT
 
@@ -45,11 +46,10 @@ def define_complex_power(context: Any, module: ir.Module) -> None:
         callee = context.declare_function(module, result.fndesc)
         values = [builder.load(argument) for argument in function.args[:2]]
         hidden = [
-            cgutils.get_null_value(t)
-            for t in callee.function_type.args[1 : 1 + HIDDEN_COUNT]
+            cgutils.get_null_value(t) for t in callee.function_type.args[1 : 1 + HIDDEN_COUNT]
         ]
         _, value = context.call_conv.call_with(
-            builder, callee, complex_type, signature.args, values, hidden
+            builder, callee, complex_type, signature.args, values, hidden=hidden
         )
         builder.store(value, function.args[2])
         builder.ret_void()

@@ -10,8 +10,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from numba.core import types, typing
-from numba.core.dispatcher import _FunctionCompiler
+from numba import types
+from numba.core import typing
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.options import TargetOptions, include_default_options
 
 from targets.cuda.numba_glue.pipeline import KernelCompiler

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, errors, types
+from numba import types
+from numba.core import cgutils, errors
 from numba.core.imputils import Registry
 
 __all__ = ["registry"]
@@ -22,7 +23,7 @@ _i8p = ir.IntType(8).as_pointer()
 _LIMIT = 32
 
 
-@registry.lower(print, types.VarArg(types.Any))  # type: ignore[misc]
+@registry.lower(print, types.VarArg(types.Any))  # type: ignore[untyped-decorator]
 def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
     formats: list[str] = []
     values: list[ir.Value] = []
@@ -52,7 +53,10 @@ def _format(
     if isinstance(kind, types.StringLiteral):
         return str(kind.literal_value).replace("%", "%%"), []
     if isinstance(kind, types.Literal):
-        kind, value = types.unliteral(kind), context.cast(builder, value, kind, types.unliteral(kind))
+        kind, value = (
+            types.unliteral(kind),
+            context.cast(builder, value, kind, types.unliteral(kind)),
+        )
     if isinstance(kind, types.Boolean):
         words = [context.insert_const_string(builder.module, word) for word in ("True", "False")]
         return "%s", [builder.select(value, *words)]

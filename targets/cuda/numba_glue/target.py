@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from numba.core import typing, types
+from numba import types
+from numba.core import typing
 from numba.core.base import BaseContext
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.descriptors import TargetDescriptor
@@ -25,7 +26,12 @@ from numba.np import ufunc_db
 
 from targets.cuda.intrinsics.bound import BoundIntrinsic
 from targets.cuda.numba_glue.callconv import KernelCallConv
-from targets.cuda.numba_glue.dispatcher import DeviceFunction, KernelOptions, device_function_of, jit
+from targets.cuda.numba_glue.dispatcher import (
+    DeviceFunction,
+    KernelOptions,
+    device_function_of,
+    jit,
+)
 from targets.cuda.numba_glue.library import KernelCodegen
 
 __all__ = ["TARGET_NAME", "KernelDescriptor", "KernelTargetContext", "descriptor"]
@@ -173,22 +179,19 @@ class KernelDescriptor(TargetDescriptor):  # type: ignore[misc]
 class _RegisteredDispatcher(DeviceFunction):
     """What Numba finds in its registry of dispatchers; it reads ``targetdescr`` alone."""
 
-    targetdescr: Any = None
+    targetdescr: KernelDescriptor | None = None
 
 
-_made: KernelDescriptor | None = None
-
-
-@global_compiler_lock  # type: ignore[misc]
+@global_compiler_lock  # type: ignore[untyped-decorator]
 def descriptor() -> KernelDescriptor:
     """Return the target's contexts, registered and loaded on the first call."""
-    global _made
-    if _made is None:
+    made = _RegisteredDispatcher.targetdescr
+    if made is None:
+        made = KernelDescriptor(TARGET_NAME)
         target_registry[TARGET_NAME] = KernelGPU
         jit_registry[KernelGPU] = jit
-        _made = KernelDescriptor(TARGET_NAME)
-        _RegisteredDispatcher.targetdescr = _made
         dispatcher_registry[KernelGPU] = _RegisteredDispatcher
+        _RegisteredDispatcher.targetdescr = made
         with target_override(TARGET_NAME):
-            _made.target_context.refresh()
-    return _made
+            made.target_context.refresh()
+    return made
