@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kerneldsl.errors import ToolMissingError
@@ -101,11 +101,14 @@ class NullExecutable(Executable):
         self.resources = self._find_resources(artifact)
 
     def _find_resources(self, artifact: CudaArtifact) -> Resources:
+        estimated = estimate_resources(artifact, self.device)
         try:
-            return artifact.resources()
+            found = artifact.resources()
         except ToolMissingError as error:
             _log.debug("resources of %s are estimated: %s", artifact.entry_name, error)
-        return estimate_resources(artifact, self.device)
+            return estimated
+        threads = min(found.max_block_threads, estimated.max_block_threads)
+        return replace(found, max_block_threads=threads)
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         name, layout = self.artifact.entry_name, self.artifact.specialization.layout

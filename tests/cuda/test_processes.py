@@ -15,7 +15,8 @@ _ROOT = Path(__file__).parents[2]
 def _run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "program.py"
     file.write_text(program)
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONFAULTHANDLER": "1"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
+    environment |= {"PYTHONPATH": str(_ROOT), "PYTHONFAULTHANDLER": "1"}
     return subprocess.run(
         [sys.executable, str(file)],
         capture_output=True,

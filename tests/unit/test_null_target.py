@@ -137,10 +137,9 @@ def bounded(x):
     x[kd.grid(1)] = 0
 
 
-def test_a_block_beyond_the_launch_bounds(target: NullTarget) -> None:
-    x = kd.zeros(256)
-    bounded[2, 128](x)
-    with null.described_as(null.SMALL_OLD_CARD) as described, kd.use("null"):
+@pytest.mark.parametrize("device", [null.H100, null.SMALL_OLD_CARD], ids=lambda d: d.arch)
+def test_a_block_beyond_the_launch_bounds(device: kd.Device) -> None:
+    with null.described_as(device) as described, kd.use("null"):
         x = kd.zeros(256)
         with pytest.raises(ResourceLimitError, match="256 threads"):
             bounded[1, 256](x)
