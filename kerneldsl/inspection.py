@@ -89,7 +89,13 @@ class InspectionMixin:
             )
         mode = EXPLICIT if forall is None else LaunchMode(forall)
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
-        maker = current_place().target if target is None else get_target(target)
+        if target is None:
+            place = current_place()
+            maker, arch = place.target, arch or place.device.arch
+        else:
+            maker = get_target(target)
+            here = maker.devices()  # so that what a launch has compiled is shown, and serves one
+            arch = arch or (here[0].arch if here else None)
         return self._dispatcher.artifact(maker, args, mode, block_dim, arch, ptx_version)
 
     def _text(

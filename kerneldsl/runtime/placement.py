@@ -9,6 +9,7 @@ arguments.
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 import weakref
 from types import TracebackType
@@ -232,6 +233,21 @@ def synchronize(device: str | Device | None = None) -> None:
     DriverError
         If something that was started has failed.
     """
-    waiting = tuple(_places.values()) if device is None else (place_of(device),)
+    if device is not None:
+        waiting: tuple[Place, ...] = (place_of(device),)
+    else:
+        with _lock:
+            # A forked child inherits places whose driver did not survive the fork.
+            waiting = tuple(p for p in _places.values() if p.target.unavailable_reason() is None)
     for place in waiting:
         place.target.synchronize(place.device)
+
+
+def _forget_detection() -> None:
+    global _detected  # noqa: PLW0603 -- found once for the process
+    _detected = None
+
+
+# A driver that the parent has initialized is lost to a forked child, so the child looks again.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_detection)
