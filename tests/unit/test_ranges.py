@@ -239,7 +239,12 @@ def check_program(text: str) -> int:
         return value
 
     for n, s, f, t in itertools.product((-2, 0, 3), (-1, 1, 4), (-1, 0.5, 2.5), (0, 2)):
-        scope = {"check": check, "tick": tick, "kd_threadIdx_x_0": lambda t=t: t}
+        scope = {
+            "check": check,
+            "tick": tick,
+            "kd_threadIdx_x_0": lambda t=t: t,
+            "range": lambda *bounds: itertools.islice(range(*bounds), 8),
+        }
         exec(compile(instrumented, "generated", "exec"), scope)
         budget[0] = 60
         try:

@@ -35,12 +35,16 @@ class MarkNonnegativeIndices:
         Values of outside names.
     opaque : frozenset of str
         Functions that are not what their name says, such as a device function called ``min``.
+    tuple_names : frozenset of str
+        Variables that hold tuples (:func:`.tuple_names.tuple_lengths`): what indexes them, and an
+        index that is one of them, is left alone.
     """
 
     wraparound: bool = True
     nonnegative_calls: Callable[[ast.Call], bool] | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     opaque: frozenset[str] = frozenset()
+    tuple_names: frozenset[str] = frozenset()
 
     def __call__(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         """Return the function with its indices marked."""
@@ -48,21 +52,20 @@ class MarkNonnegativeIndices:
         proven = nonnegative_indices(
             result, self.nonnegative_calls, self.constants, opaque=self.opaque
         )
-        _Marker(proven, self.wraparound).visit(result)
+        _Marker(proven, self.wraparound, self.tuple_names).visit(result)
         return result
 
 
 class _Marker(ast.NodeTransformer):
-    def __init__(self, proven: set[ast.expr], wraparound: bool) -> None:
+    def __init__(
+        self, proven: set[ast.expr], wraparound: bool, tuple_names: frozenset[str]
+    ) -> None:
         self._proven = proven
         self._wraparound = wraparound
+        self._tuple_names = tuple_names
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        is_shape = isinstance(node.value, ast.Attribute) and node.value.attr in (
-            "shape",
-            "strides",
-        )
-        if isinstance(node.value, ast.Tuple) or is_shape:
+        if self._is_tuple(node.value):
             self.generic_visit(node)
             return node
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -77,10 +80,16 @@ class _Marker(ast.NodeTransformer):
     def _mark(self, index: ast.expr) -> ast.expr:
         is_marked = index in self._proven if self._wraparound else may_be_integer(index)
         inner: ast.expr = self.visit(index)
-        if not is_marked or isinstance(index, ast.Constant):
+        if not is_marked or isinstance(index, ast.Constant) or self._is_tuple(index):
             return inner
         call = ast.Call(ast.Name(UNSIGNED, ast.Load()), [inner], [])
         return ast.fix_missing_locations(ast.copy_location(call, index))
+
+    def _is_tuple(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("shape", "strides")
+        is_name = isinstance(node, ast.Name) and node.id in self._tuple_names
+        return is_name or isinstance(node, ast.Tuple)
 
 
 def may_be_integer(node: ast.expr) -> bool:

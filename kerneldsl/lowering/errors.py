@@ -1,0 +1,318 @@
+"""Numba's errors in the words of this project, with the kernel's line first."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kerneldsl.errors import (
+    CompileError,
+    KernelError,
+    KernelTypingError,
+    SourceLocation,
+    UnsupportedConstructError,
+)
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
+
+__all__ = ["translate"]
+
+_Matches = Callable[[ast.AST], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What went wrong, in plain words, and which node it is about."""
+
+    what: str
+    remedy: str
+    matches: _Matches
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A pattern of Numba's text, and what it means; *tell* gets the pattern's groups."""
+
+    pattern: re.Pattern[str]
+    tell: Callable[..., _Finding]
+
+
+def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> KernelError:
+    """Turn an error of Numba or LLVM into ours.
+
+    Parameters
+    ----------
+    error : BaseException
+        What the compiler raised. It becomes the cause of the result.
+    unit : FunctionUnit
+        The kernel that was compiled.
+    kinds : tuple of Kind
+        Kinds of its arguments.
+
+    Returns
+    -------
+    KernelError
+        To be raised: a `KernelTypingError` where types do not fit, an `UnsupportedConstructError`
+        where a construct is not supported, else a `CompileError`. An error that is one of ours
+        already is returned as it is.
+    """
+    own = _own_error(error)
+    if own is not None:
+        return own
+    text = str(getattr(error, "msg", None) or error)
+    finding = next(
+        (rule.tell(*match.groups()) for rule in _RULES if (match := rule.pattern.search(text))),
+        None,
+    )
+    where, expression = _locate(error, unit, finding)
+    arguments = ", ".join(
+        f"{name}: {kind}" for name, kind in zip(unit.parameters, kinds, strict=False)
+    )
+    what = finding.what if finding is not None else _first_line(text)
+    if expression is not None and finding is not None:
+        what = f"{what}, in `{expression}`"
+    kind = _class_of(error)
+    result = kind(
+        f"{unit.name}({arguments}) cannot be compiled: {what}",
+        where=where,
+        value=error,
+        remedy=finding.remedy if finding is not None else "The compiler's own text is below",
+    )
+    result.__cause__ = error
+    return result
+
+
+def _own_error(error: BaseException | None) -> KernelError | None:
+    """An error of ours that Numba passed on, alone or wrapped in one of its own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KernelError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _class_of(error: BaseException) -> type[KernelError]:
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & {"UnsupportedError", "UnsupportedBytecodeError", "UnsupportedParforsError"}:
+        return UnsupportedConstructError
+    if names & {"TypingError", "NotDefinedError", "NumbaTypeError", "IRError"}:
+        return KernelTypingError
+    return CompileError
+
+
+def _locate(
+    error: BaseException, unit: FunctionUnit, finding: _Finding | None
+) -> tuple[SourceLocation, str | None]:
+    """The place that Numba names, or else the one that the finding is about."""
+    place = getattr(error, "loc", None)
+    line = getattr(place, "line", None)
+    filename = getattr(place, "filename", None)
+    for reached in unit.reachable():
+        tree = reached.tree
+        is_inside = (
+            line is not None
+            and filename == reached.filename
+            and tree.lineno <= line <= (tree.end_lineno or tree.lineno)
+        )
+        if is_inside or (line is None and finding is not None):
+            node = _node_of(tree, line, finding)
+            if node is not None:
+                return reached.locate(node), ast.unparse(node)
+        if is_inside and line is not None:
+            return SourceLocation(reached.filename, line, function=reached.qualname), None
+    return unit.locate(unit.tree), None
+
+
+def _node_of(tree: ast.FunctionDef, line: int | None, finding: _Finding | None) -> ast.expr | None:
+    if finding is None:
+        return None
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.expr) or not finding.matches(node):
+            continue
+        if line is None or node.lineno <= line <= (node.end_lineno or node.lineno):
+            return node
+    return None
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something of its own."""
+    return next(_telling_lines(text), "the compiler gave no reason")
+
+
+def _telling_lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        stripped = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
+        if stripped and not stripped.startswith(("Failed in ", "File ", "During: ", ">>>")):
+            yield stripped.rstrip(".")
+
+
+def _plain(numba_text: str) -> str:
+    """Types as Numba prints them, in the notation of signatures."""
+    text = re.sub(r"Literal\[(\w+)\]\((.*?)\)", r"\2", numba_text)
+    text = re.sub(r"\b(?:Uni)?Tuple\(", "tuple(", text)
+
+    def array(match: re.Match[str]) -> str:
+        ndim, layout = int(match[2]), match[3]
+        axes = [":"] * ndim
+        if ndim and layout in "CF":
+            axes[-1 if layout == "C" else 0] = "::1"
+        return f"{match[1]}[{', '.join(axes)}]"
+
+    return re.sub(r"(?:readonly )?array\((\w+), (\d)d, (\w)\)", array, text)
+
+
+def _last_name(qualified: str) -> str:
+    """``sqrt`` of ``<ufunc 'sqrt'>`` or ``<built-in function sqrt>``."""
+    quoted = re.search(r"'(\w+)'", qualified)
+    if quoted:
+        return quoted[1]
+    words = re.findall(r"\w+", re.sub(r" at 0x[0-9a-f]+", "", qualified))
+    return words[-1] if words else qualified
+
+
+def _is_attribute(name: str) -> _Matches:
+    return lambda node: isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _is_name(name: str) -> _Matches:
+    return lambda node: isinstance(node, ast.Name) and node.id == name
+
+
+def _is_call_of(name: str) -> _Matches:
+    def matches(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        function = node.func
+        called = function.attr if isinstance(function, ast.Attribute) else ""
+        return name in (called, getattr(function, "id", None))
+
+    return matches
+
+
+def _is_subscript(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript)
+
+
+def _is_operation(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
+
+
+def _tell_attribute(name: str, owner: str) -> _Finding:
+    what = f"a value of type {_plain(owner)} has no attribute {name!r}"
+    return _Finding(what, "Check the spelling and the argument's type", _is_attribute(name))
+
+
+def _tell_module_attribute(name: str, owner: str) -> _Finding:
+    return _Finding(
+        f"{owner}.{name} is not available in a kernel",
+        "Write it out with the operations that there are",
+        _is_attribute(name),
+    )
+
+
+def _tell_undefined(name: str) -> _Finding:
+    return _Finding(
+        f"the variable {name} is not defined here", f"Assign {name} first", _is_name(name)
+    )
+
+
+def _tell_index_type(index: str) -> _Finding:
+    return _Finding(
+        f"an array is indexed by a value of type {_plain(index)}",
+        "Index by an integer: int(…) makes one of a float",
+        _is_subscript,
+    )
+
+
+def _tell_index_count(array: str, count: str) -> _Finding:
+    return _Finding(
+        f"an array of type {_plain(array)} is indexed with {count} indices",
+        "Use one index for each axis, or pass an array of that rank",
+        _is_subscript,
+    )
+
+
+def _tell_unify(one: str, other: str, name: str) -> _Finding:
+    variable = name.partition(".")[0].lstrip("$")
+    one, other = (re.sub(r"Literal\[(\w+)\]\(.*?\)", r"\1", t) for t in (one, other))
+    return _Finding(
+        f"the variable {variable} is {_plain(one)} on one way and {_plain(other)} on another",
+        f"Give {variable} values of one type, or use two variables",
+        _is_name(variable),
+    )
+
+
+def _tell_return(types: str) -> _Finding:
+    return _Finding(
+        f"a device function returns values of different types, {_plain(types)}",
+        "Return one type on every way",
+        lambda node: False,
+    )
+
+
+def _tell_binding(signature: str) -> _Finding:
+    return _Finding(
+        f"a function with the parameters {signature} is called with other arguments",
+        "Give each parameter one argument",
+        lambda node: isinstance(node, ast.Call),
+    )
+
+
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "invert": "~", "iadd": "+=",
+    "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=",
+}  # fmt: skip
+
+
+def _tell_no_implementation(function: str, arguments: str) -> _Finding:
+    name, types = _last_name(function), _plain(arguments)
+    if name in ("getitem", "static_getitem"):
+        return _Finding(
+            f"a value cannot be read by an index of that type: {types}",
+            "Index arrays by integers, and tuples by constants",
+            _is_subscript,
+        )
+    if name == "setitem":
+        return _Finding(
+            f"a value cannot be stored so: {types} (array, index, value)",
+            "Store a value that converts to the array's element type, at an integer index",
+            _is_subscript,
+        )
+    if name in _OPERATORS:
+        return _Finding(
+            f"the operator {_OPERATORS[name]} does not take {types}",
+            "Convert the operands, or work element by element",
+            _is_operation,
+        )
+    return _Finding(
+        f"{name} cannot be called with ({types})",
+        f"Call {name} with scalars that it takes, or write it out",
+        _is_call_of(name),
+    )
+
+
+_RULES: tuple[_Rule, ...] = tuple(
+    _Rule(re.compile(pattern, re.DOTALL), tell)
+    for pattern, tell in (
+        (r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", _tell_module_attribute),
+        (r"Unknown attribute '(\w+)' of type (.+?)\n", _tell_attribute),
+        (r"NameError: name '(\w+)' is not defined", _tell_undefined),
+        (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _tell_undefined),
+        (r"Unsupported array index type (.+?) in ", _tell_index_type),
+        (r"cannot index (array\(.+?\)) with (\d+) indices", _tell_index_count),
+        (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _tell_unify),
+        (r"Can't unify return type from the following types: (.+?)\n", _tell_return),
+        (r"Cannot bind '.+?' to signature '(.+?)'", _tell_binding),
+        (
+            r"No implementation of function (?:Function|type)\((.+?)\) found for signature:"
+            r".*?>>> [\w.<>\-]+\((.*?)\)\s*\n",
+            _tell_no_implementation,
+        ),
+    )
+)

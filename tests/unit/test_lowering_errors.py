@@ -1,0 +1,116 @@
+"""Numba's errors in our words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+
+from kerneldsl.errors import KernelError, KernelTypingError, SourceLocation
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.errors import translate
+from kerneldsl.lowering.types import numba_types
+
+VECTOR = ArrayKind("float32", 1, "C")
+N = ScalarKind("int64")
+
+
+@njit
+def two(a, b):
+    return a + b
+
+
+def failure(function: Any, *kinds: Kind) -> KernelError:
+    unit = make_unit(function)
+    namespace = dict(unit.namespace) | {"two": two}
+    built = build_function(unit.tree, unit.name, namespace, unit.filename)
+    try:
+        njit(numba_types(kinds))(built)
+    except Exception as error:  # noqa: BLE001 - whatever Numba raises
+        return translate(error, unit, kinds)
+    raise AssertionError("it compiled")
+
+
+def unknown_attribute(x):
+    x[0] = x.foo
+
+
+def unknown_function(x):
+    x[0] = np.fft.fft(x[0])
+
+
+def float_index(x, n):
+    x[n / 2] = 1.0
+
+
+def too_many_indices(x):
+    x[0, 1] = 3.0
+
+
+def two_types(x, n):
+    if n > 0:
+        y = 1
+    else:
+        y = x
+    x[0] = y[0]
+
+
+def too_many_arguments(x):
+    x[0] = np.sqrt(x[0], 1, 2)
+
+
+def text_stored(x):
+    x[0] = "a"
+
+
+def used_before(x):
+    x[0] = z
+    z = 1.0  # noqa: F841
+
+
+def length_of_scalar(x):
+    x[0] = len(x[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds", "what", "line", "caret"),
+    [
+        (unknown_attribute, (VECTOR,), "no attribute 'foo'", 1, "x.foo"),
+        (unknown_function, (VECTOR,), "fft", 1, None),
+        (float_index, (VECTOR, N), "indexed by a value of type float64", 1, "x[n / 2]"),
+        (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
+        (two_types, (VECTOR, N), "float32[::1]", 5, "y"),
+        (too_many_arguments, (VECTOR,), "sqrt cannot be called", 1, "np.sqrt(x[0], 1, 2)"),
+        (text_stored, (VECTOR,), "cannot be stored", 1, "x[0]"),
+        (used_before, (VECTOR,), "the variable z is not defined", 1, "z"),
+        (length_of_scalar, (VECTOR,), "len cannot be called with (float32)", 1, "len(x[0])"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_common_errors(
+    function: Any, kinds: tuple[Kind, ...], what: str, line: int, caret: str | None
+) -> None:
+    error = failure(function, *kinds)
+    assert isinstance(error, KernelTypingError)
+    assert what in error.what
+    assert error.what.startswith(f"{function.__name__}(x: float32[::1]")
+    where = error.where
+    assert isinstance(where, SourceLocation)
+    assert where.filename == __file__
+    assert where.lineno == function.__code__.co_firstlineno + line
+    if caret is not None:
+        assert where.line[where.col_offset : where.end_col_offset] == caret
+        assert f"`{caret}`" in error.what
+    assert type(error.__cause__).__module__.startswith("numba")
+
+
+def test_our_own_errors_pass_through() -> None:
+    unit = make_unit(length_of_scalar)
+    own = KernelTypingError("of ours")
+    wrapper = RuntimeError("Numba's")
+    wrapper.__cause__ = own
+    assert translate(wrapper, unit, (VECTOR,)) is own
