@@ -35,6 +35,7 @@ from numba.np.arrayobj import make_array, populate_array
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering.types import numba_type
+from targets.cpu.library import create_library
 
 __all__ = ["HEADER_BYTES", "Compiled", "compile_body", "infer_types", "size_of"]
 
@@ -68,7 +69,7 @@ class Compiled:
 
 def _flags(fastmath: frozenset[str] | bool) -> Any:
     flags = Flags()
-    flags.nrt = True
+    flags.nrt = False
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.no_compile = True
@@ -193,10 +194,17 @@ def compile_body(
     target_context.refresh()
     words = 2 + _SPACE_WORDS + 2
     arguments = _argument_types(words, layout.kinds, layout.debug)
+    library = create_library(function.__name__)
     result = numba_compiler.compile_extra(
-        typing_context, target_context, function, arguments, None, _flags(fastmath), {}
+        typing_context,
+        target_context,
+        function,
+        arguments,
+        None,
+        _flags(fastmath),
+        {},
+        library=library,
     )
-    library = result.library
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")
     _Entry(target_context, module, result, layout, scratch_bytes, uses_scratch).build(entry_name)

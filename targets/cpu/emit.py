@@ -187,19 +187,16 @@ class Emitter:
         for name in self.loop_names():
             if name not in skip:
                 low, high = self.limits(name, bounds)
-                start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
-                body = [ast.For(_store(name), _call("range", *start, high), body, [])]
+                body = [_thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
         return self.guarded(outside, body)
 
     def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
         """The loop along x of one item of an interchanged row."""
         if isinstance(self.space, BlockSpace):
-            low, high = self._row_limits
-            start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
-            return ast.For(_store("kd_tx"), _call("range", *start, high), body, [])
+            return _thread_loop("kd_tx", *self._row_limits, body)
         place = _assign("kd_x", ast.BinOp(_load("kd_strip"), ast.Add(), _load("kd_lane")))
-        return ast.For(_store("kd_lane"), _call("range", self._width), [place, *body], [])
+        return _thread_loop("kd_lane", ast.Constant(0), self._width, [place, *body])
 
     def under(
         self, bounds: Bounds, fetches: list[ast.stmt], inner: list[ast.stmt]
@@ -358,6 +355,14 @@ def _assign(name: str, value: ast.expr) -> ast.Assign:
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(_load(name), list(arguments), [])
+
+
+def _thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt]) -> ast.stmt:
+    """A loop over threads; a short one of constant length is kept for the vectorizer."""
+    start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
+    if isinstance(high, ast.Constant) and not start and name in ("kd_tx", "kd_lane"):
+        body = [*body, ast.Expr(_call("kd_keep_loop"))]
+    return ast.For(_store(name), _call("range", *start, high), body, [])
 
 
 def _extreme(name: str, a: ast.expr, b: ast.expr) -> ast.expr:

@@ -95,6 +95,7 @@ class _Binder:
         private_arrays: set[str],
     ) -> None:
         from targets.cpu import numba_ops
+        from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
         namespace.update({name: captured.value for name, captured in unit.constants.items()})
@@ -104,6 +105,7 @@ class _Binder:
             kd_store=numba_ops.store_slot,
             kd_view=numba_ops.array_view,
             kd_int32=np.int32,
+            kd_keep_loop=keep_loop,
             kd_checker=numba_ops.checker,
             kd_faulter=numba_ops.faulter,
         )

@@ -1,0 +1,79 @@
+"""Numba's code library with an optimization pipeline for generated bodies.
+
+Numba runs a light pipeline over each function, a cheap and then a full one over the module, which
+helps it remove reference counts. Bodies have none: one full pipeline is enough. It includes the
+superword vectorizer, which Numba leaves out.
+
+Short loops over the threads of a block have constant trip counts, and LLVM would unroll them before
+its loop vectorizer sees them. Generated code marks their ends with :func:`keep_loop`; the mark
+becomes loop metadata that forbids unrolling.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+__all__ = ["BodyLibrary", "create_library", "keep_loop"]
+
+_MARK = "kerneldsl.loop"
+_MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+ }$', re.MULTILINE)
+
+
+@intrinsic
+def keep_loop(typingctx: Any) -> Any:
+    """As the last statement of a loop's body: do not unroll this loop."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _marked_blocks(builder.module).append(builder.block)
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+def _marked_blocks(module: Any) -> list[Any]:
+    blocks: list[Any] = module.__dict__.setdefault("_kerneldsl_loops", [])
+    return blocks
+
+
+class BodyLibrary(JITCodeLibrary):
+    """Code of one kernel for this machine."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add a module, with its marks turned into loop metadata."""
+        self._raise_if_finalized()
+        for number, block in enumerate(_marked_blocks(ir_module)):
+            mark = ir_module.add_metadata([_MARK, ir.IntType(32)(number)])
+            block.terminator.set_metadata("llvm.loop", mark)
+        text = cgutils.normalize_ir_text(str(ir_module))
+        # llvmlite cannot write a node that names itself, as a loop's identity must.
+        text = _MARKED.sub(r'!\1 = distinct !{ !\1, !{!"llvm.loop.unroll.disable"} }', text)
+        module = llvm.parse_assembly(text)
+        module.name = ir_module.name
+        module.verify()
+        self.add_llvm_module(module)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        machine = self._codegen._tm
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        options.slp_vectorization = True
+        options.loop_interleaving = True
+        options.loop_unrolling = True
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+def create_library(name: str) -> BodyLibrary:
+    """An empty library that belongs to Numba's own execution engine."""
+    return BodyLibrary(cpu_target.target_context.codegen(), name)
