@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import math
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from kerneldsl.frontend.calls import bind_arguments
 from kerneldsl.frontend.captured import (
@@ -18,11 +17,16 @@ from kerneldsl.frontend.captured import (
     plain_value,
 )
 from kerneldsl.frontend.foreign import (
-    foreign_group,
     foreign_intrinsic,
-    foreign_remedy,
     is_dispatcher,
-    is_numba_type,
+)
+from kerneldsl.frontend.refusals import (
+    is_read,
+    message_of,
+    refuse_foreign,
+    refuse_group,
+    refuse_unknown,
+    spelling,
 )
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
@@ -30,10 +34,8 @@ from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.unit import RESERVED_PREFIX, Captured, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import (
     INTRINSICS,
-    Dim3,
     Intrinsic,
     IntrinsicGroup,
-    Typing,
 )
 
 __all__ = ["Rewriter"]
@@ -41,8 +43,6 @@ __all__ = ["Rewriter"]
 #: numba.cuda's names of our parameters.
 _ALIASES = {"ary": "array", "idx": "index", "val": "value", "old": "expected"}
 _COMPARE_AND_SWAP = ("array", "expected", "value")
-#: Libraries whose Python functions are Numba's to judge.
-_KNOWN_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
 
 MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]
 
@@ -144,7 +144,7 @@ class Rewriter(ast.NodeTransformer):
         message: ast.expr | None = None
         if isinstance(raised, ast.Call):
             if raised.args:
-                message = _message(raised.args)
+                message = message_of(raised.args)
             raised = raised.func
         kind = (
             self._scope.resolve(raised).value
@@ -163,7 +163,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         node.test = self.visit(node.test)
         if node.msg is not None:
-            node.msg = self.visit(node.msg) if self._is_plain else _message([node.msg])
+            node.msg = self.visit(node.msg) if self._is_plain else message_of([node.msg])
         return node
 
     # Outside values
@@ -180,7 +180,7 @@ class Rewriter(ast.NodeTransformer):
             return self._intrinsic_read(node, intrinsic, resolved)
         value = resolved.value
         if isinstance(value, IntrinsicGroup):
-            self._refuse_group(node, resolved.path, value)
+            refuse_group(self._reporter, node, resolved.path, value)
         if is_kernel(value) or device_function(value) is not None:
             if self._is_plain:
                 self._keep(resolved, node)
@@ -193,7 +193,7 @@ class Rewriter(ast.NodeTransformer):
         if is_constant(value) and (not self._is_plain or constant_problem(value) is None):
             return self._constant(node, resolved)
         if not self._is_plain:
-            self._refuse_unknown(node, resolved)
+            refuse_unknown(self._reporter, node, resolved)
         self._keep(resolved, node)
         return node
 
@@ -227,7 +227,7 @@ class Rewriter(ast.NodeTransformer):
         """The value of an outside chain in a static argument."""
         resolved = self._scope.resolve(node)
         if resolved.foreign is not None:
-            self._refuse_foreign(node, resolved.foreign)
+            refuse_foreign(self._reporter, node, resolved.foreign)
         value = resolved.value
         if is_constant(value):
             self._check_constant(resolved)
@@ -323,7 +323,7 @@ class Rewriter(ast.NodeTransformer):
         if resolved.foreign is not None:
             ours = foreign_intrinsic(resolved.foreign)
             if ours is None:
-                self._refuse_foreign(resolved.node, resolved.foreign)
+                refuse_foreign(self._reporter, resolved.node, resolved.foreign)
             return INTRINSICS[ours]
         value = resolved.value
         if not isinstance(value, Intrinsic):
@@ -332,7 +332,7 @@ class Rewriter(ast.NodeTransformer):
             self._reporter.fail(
                 resolved.node,
                 f"{resolved.path} has no attribute {resolved.rest[0]!r}",
-                f"Write {_spelling(value)}",
+                f"Write {spelling(value)}",
             )
         if self._is_plain:
             self._reporter.fail(
@@ -344,17 +344,17 @@ class Rewriter(ast.NodeTransformer):
         return value
 
     def _intrinsic_read(self, node: ast.expr, intrinsic: Intrinsic, resolved: Resolved) -> ast.expr:
-        if not _is_read(intrinsic):
+        if not is_read(intrinsic):
             self._reporter.fail(
                 node,
                 f"{resolved.path} is used without being called",
-                f"Write {_spelling(intrinsic)}",
+                f"Write {spelling(intrinsic)}",
             )
         return self._use(node, intrinsic, {}, [])
 
     def _intrinsic_call(self, node: ast.Call, intrinsic: Intrinsic, resolved: Resolved) -> ast.expr:
         name = resolved.path
-        if _is_read(intrinsic):
+        if is_read(intrinsic):
             self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
         parameters: tuple[str, ...] = intrinsic.parameters
         is_swap = resolved.foreign is not None and resolved.foreign.endswith("compare_and_swap")
@@ -392,80 +392,3 @@ class Rewriter(ast.NodeTransformer):
         at = node.func if isinstance(node, ast.Call) else node
         function = ast.copy_location(ast.Name(name, ast.Load()), at)
         return ast.copy_location(ast.Call(function, arguments, []), node)
-
-    # Refusals
-
-    def _refuse_group(self, node: ast.expr, path: str, group: IntrinsicGroup) -> None:
-        members = [m if isinstance(group, Dim3) else f"{m}(…)" for m in dir(group)]
-        self._reporter.fail(
-            node,
-            f"{path} is used without naming a member",
-            f"Write {' or '.join(f'{path}.{m}' for m in members)}",
-        )
-
-    def _refuse_foreign(self, node: ast.expr, name: str) -> NoReturn:
-        if foreign_group(name):
-            members = [n for n in INTRINSICS if n.startswith(name + ".")]
-            remedy = f"Write {' or '.join(f'kd.{m}' for m in members)}"
-            self._reporter.fail(node, f"cuda.{name} is used without naming a member", remedy)
-        self._reporter.fail(
-            node, f"numba.cuda's {name} is not available in a kernel", foreign_remedy(name)
-        )
-
-    def _refuse_unknown(self, node: ast.expr, resolved: Resolved) -> None:
-        value, path = resolved.value, resolved.path
-        if isinstance(value, types.FunctionType):
-            library = (value.__module__ or "").partition(".")[0]
-            if library not in _KNOWN_LIBRARIES:
-                self._reporter.fail(
-                    node,
-                    f"{path} is a plain Python function",
-                    f"Decorate {value.__name__} with @kd.func",
-                    limit="A kernel can call @kd.func functions and Numba @njit functions",
-                    value=value,
-                )
-            return
-        is_fine = (
-            isinstance(value, type | types.ModuleType | types.BuiltinFunctionType)
-            or is_numba_type(value)
-            or type(value).__module__.partition(".")[0] in ("numpy", "numba", "numba_cuda")
-            or getattr(builtins, path, None) is value
-        )
-        # A module's generic functions: np.sqrt is a ufunc, np.sum an array function dispatcher.
-        if not is_fine:
-            self._reporter.fail(
-                node,
-                f"The kernel captures {path}, which is a {type(value).__name__}",
-                f"Pass {path} as an argument, or capture the numbers that are needed of it",
-                limit=CAPTURABLE,
-                value=value,
-            )
-
-
-def _is_read(intrinsic: Intrinsic) -> bool:
-    return intrinsic.typing is Typing.INDEX
-
-
-def _spelling(intrinsic: Intrinsic) -> str:
-    if _is_read(intrinsic):
-        return f"kd.{intrinsic.name}"
-    return f"kd.{intrinsic.name}({', '.join(intrinsic.parameters)})"
-
-
-def _message(arguments: list[ast.expr]) -> ast.expr:
-    """The text of an exception, which is made on the host: what was written, as a string."""
-    first = arguments[0]
-    if len(arguments) == 1 and isinstance(first, ast.Constant):
-        text = str(first.value)
-    elif len(arguments) == 1 and isinstance(first, ast.JoinedStr):
-        text = "".join(
-            str(part.value) if isinstance(part, ast.Constant) else "{" + _inside(part) + "}"
-            for part in first.values
-        )
-    else:
-        text = ", ".join(ast.unparse(a) for a in arguments)
-    return ast.copy_location(ast.Constant(text), first)
-
-
-def _inside(part: ast.expr) -> str:
-    return ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ast.unparse(part)

@@ -36,6 +36,14 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Invert: operator.invert,
     ast.Not: operator.not_,
 }
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
 _NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
 
@@ -151,6 +159,10 @@ class StaticEvaluator:
                 return _BINARY[type(node.op)](evaluate(node.left), evaluate(node.right))
             if isinstance(node, ast.UnaryOp):
                 return _UNARY[type(node.op)](evaluate(node.operand))
+            if isinstance(node, ast.Compare) and len(node.ops) == 1:
+                compare = _COMPARE.get(type(node.ops[0]))
+                if compare is not None:
+                    return compare(evaluate(node.left), evaluate(node.comparators[0]))
             if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
                 return evaluate(node.value)[evaluate(node.slice)]
             if isinstance(node, ast.Attribute):

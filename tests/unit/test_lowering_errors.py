@@ -68,7 +68,7 @@ def text_stored(x):
 
 
 def used_before(x):
-    x[0] = z
+    x[0] = z  # noqa: F821
     z = 1.0  # noqa: F841
 
 

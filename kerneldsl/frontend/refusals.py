@@ -1,0 +1,107 @@
+"""Refusals of the front end, and how things are spelled in them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from typing import NoReturn
+
+from kerneldsl.frontend.captured import CAPTURABLE
+from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_type
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.resolve import Resolved
+from kerneldsl.language.intrinsics import INTRINSICS, Dim3, Intrinsic, IntrinsicGroup, Typing
+
+__all__ = [
+    "is_read",
+    "message_of",
+    "refuse_foreign",
+    "refuse_group",
+    "refuse_unknown",
+    "spelling",
+]
+
+#: Libraries whose Python functions are Numba's to judge.
+_KNOWN_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
+
+
+def refuse_group(reporter: Reporter, node: ast.expr, path: str, group: IntrinsicGroup) -> None:
+    """Say which members there are of a group that is used bare."""
+    members = [m if isinstance(group, Dim3) else f"{m}(…)" for m in dir(group)]
+    reporter.fail(
+        node,
+        f"{path} is used without naming a member",
+        f"Write {' or '.join(f'{path}.{m}' for m in members)}",
+    )
+
+
+def refuse_foreign(reporter: Reporter, node: ast.expr, name: str) -> NoReturn:
+    """Refuse a name of numba.cuda's that has no meaning here."""
+    if foreign_group(name):
+        members = [n for n in INTRINSICS if n.startswith(name + ".")]
+        remedy = f"Write {' or '.join(f'kd.{m}' for m in members)}"
+        reporter.fail(node, f"cuda.{name} is used without naming a member", remedy)
+    reporter.fail(node, f"numba.cuda's {name} is not available in a kernel", foreign_remedy(name))
+
+
+def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> None:
+    """Refuse an outside object, unless it is one that Numba may know."""
+    value, path = resolved.value, resolved.path
+    if isinstance(value, types.FunctionType):
+        library = (value.__module__ or "").partition(".")[0]
+        if library not in _KNOWN_LIBRARIES:
+            reporter.fail(
+                node,
+                f"{path} is a plain Python function",
+                f"Decorate {value.__name__} with @kd.func",
+                limit="A kernel can call @kd.func functions and Numba @njit functions",
+                value=value,
+            )
+        return
+    is_fine = (
+        isinstance(value, type | types.ModuleType | types.BuiltinFunctionType)
+        or is_numba_type(value)
+        or type(value).__module__.partition(".")[0] in ("numpy", "numba", "numba_cuda")
+        or getattr(builtins, path, None) is value
+    )
+    # A module's generic functions: np.sqrt is a ufunc, np.sum an array function dispatcher.
+    if not is_fine:
+        reporter.fail(
+            node,
+            f"The kernel captures {path}, which is of type {type(value).__name__}",
+            f"Pass {path} as an argument, or capture the numbers that are needed of it",
+            limit=CAPTURABLE,
+            value=value,
+        )
+
+
+def is_read(intrinsic: Intrinsic) -> bool:
+    """Whether an intrinsic is read, as ``threadIdx.x``, and not called."""
+    return intrinsic.typing is Typing.INDEX
+
+
+def spelling(intrinsic: Intrinsic) -> str:
+    """How an intrinsic is written."""
+    if is_read(intrinsic):
+        return f"kd.{intrinsic.name}"
+    return f"kd.{intrinsic.name}({', '.join(intrinsic.parameters)})"
+
+
+def message_of(arguments: list[ast.expr]) -> ast.expr:
+    """The text of an exception, which is made on the host: what was written, as a string."""
+    first = arguments[0]
+    if len(arguments) == 1 and isinstance(first, ast.Constant):
+        text = str(first.value)
+    elif len(arguments) == 1 and isinstance(first, ast.JoinedStr):
+        text = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{" + _inside(part) + "}"
+            for part in first.values
+        )
+    else:
+        text = ", ".join(ast.unparse(a) for a in arguments)
+    return ast.copy_location(ast.Constant(text), first)
+
+
+def _inside(part: ast.expr) -> str:
+    return ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ast.unparse(part)

@@ -1,0 +1,157 @@
+"""Where source is found, and what is said where it is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerneldsl.errors import SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.source import find_source
+
+
+def run(text: str, filename: str = "<cell 1>", register: bool = True) -> dict[str, Any]:
+    """Execute a text as a notebook does, registered with linecache or not."""
+    text = textwrap.dedent(text)
+    if register:
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, filename, "exec"), scope)
+    return scope
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def decorate(first: Any, *rest: Any) -> Callable[[Any], Any]:
+    return lambda function: function
+
+
+@decorate(
+    1,
+    "two",
+)
+@decorate(None)
+def decorated(x, y):
+    x[0] = y
+
+
+def test_decorators_over_several_lines() -> None:
+    source = find_source(decorated)
+    assert source.node.name == "decorated"
+    assert linecache.getline(source.filename, source.first_line).startswith("def decorated")
+
+
+def test_positions_are_those_of_the_file() -> None:
+    if True:
+
+        def kernel(x):
+            x[0] = "é", nowhere  # noqa: F821
+
+    with pytest.raises(UnsupportedConstructError) as caught:
+        make_unit(kernel)
+    where = caught.value.where
+    assert where is not None
+    assert where.line[where.col_offset : where.end_col_offset] == "nowhere"
+    caret = str(caught.value).splitlines()[-1]
+    shown = str(caught.value).splitlines()[-2]
+    assert shown[caret.index("^") : caret.rindex("^") + 1] == "nowhere"
+
+
+def test_same_name_twice_is_told_apart_by_line() -> None:
+    scope = run(
+        """
+        def f(x):
+            x[0] = 1
+        first = f
+        def f(x):
+            x[0] = 2
+        """
+    )
+    assert find_source(scope["first"]).first_line == 2
+    assert find_source(scope["f"]).first_line == 5
+    assert "= 2" in make_unit(scope["f"]).source()
+
+
+def test_a_cell_with_imports_and_await_syntax() -> None:
+    scope = run("import math\ndef f(x):\n    x[0] = math.sin(x[1])\n", "<cell 2>")
+    assert make_unit(scope["f"]).namespace["math"].__name__ == "math"
+
+
+def test_without_source_the_error_says_how_to_give_one() -> None:
+    scope = run("def f(x):\n    x[0] = 1\n", "<nowhere>", register=False)
+    with pytest.raises(SourceUnavailableError, match=r"linecache\.cache\[filename\]") as caught:
+        make_unit(scope["f"])
+    assert isinstance(caught.value, OSError)
+    run("def f(x):\n    x[0] = 1\n", "<nowhere>")
+    assert make_unit(scope["f"]).name == "f"
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "# a line above\ndef f(x):\n    x[0] = 1\n",
+        "def f(x):\n    x[0] = 2\n",
+        "def g(x):\n    x[0] = 1\n",
+        "def f(x, y):\n    x[0] = 1\n",
+        "def f(x:\n",
+    ],
+)
+def test_an_edited_file_is_noticed(tmp_path: Path, edited: str) -> None:
+    path = tmp_path / "edited.py"
+    path.write_text("def f(x):\n    x[0] = 1\n")
+    module = load(path)
+    path.write_text(edited)
+    os.utime(path, (1, 1))
+    with pytest.raises(SourceUnavailableError, match="has changed since it was imported"):
+        make_unit(module.f)
+
+
+def test_text_read_before_the_edit_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "kept.py"
+    path.write_text("def f(x):\n    x[0] = 1\n")
+    module = load(path)
+    linecache.getlines(str(path))
+    path.write_text("def f(x):\n    x[0] = 2\n")
+    assert "= 1" in make_unit(module.f).source()
+    os.utime(path, (1, 1))
+    assert "= 2" in make_unit(load(path).f).source()
+
+
+class Holder:
+    def method(self, x):
+        x[0] = 1
+
+    @staticmethod
+    def static(x):
+        x[0] = 1
+
+
+async def coroutine(x):
+    x[0] = 1
+
+
+def test_what_is_no_plain_function() -> None:
+    for function, word in (
+        (lambda x: x, "lambda"),
+        (Holder.method, "method"),
+        (Holder().method, "bound method"),
+        (coroutine, "coroutine"),
+        (print, "def"),
+    ):
+        with pytest.raises(UnsupportedConstructError, match=word):
+            make_unit(function)
+    assert make_unit(Holder.static).qualname == "Holder.static"
