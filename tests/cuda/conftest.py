@@ -51,5 +51,10 @@ def cupy() -> Any:
 
 
 @pytest.fixture
+def cuda_core() -> Any:
+    return _library("cuda.core")
+
+
+@pytest.fixture
 def vector(rng: np.random.Generator) -> np.ndarray:
     return rng.standard_normal(1001).astype(np.float32)

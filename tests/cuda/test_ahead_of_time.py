@@ -6,7 +6,6 @@ written beside the PTX.
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import kerneldsl as kd
 from tests.support.arrays import assert_same_bits
@@ -75,11 +73,8 @@ _TYPES: dict[str, Any] = {
 
 
 def test_a_compiled_file_needs_no_kerneldsl(
-    tmp_path: Path, rng: np.random.Generator, cupy: Any
+    tmp_path: Path, rng: np.random.Generator, cupy: Any, cuda_core: Any
 ) -> None:
-    core = pytest.importorskip("cuda.core")
-    if not hasattr(core, "Device"):
-        core = importlib.import_module("cuda.core.experimental")
     ptx, rows, entry = _compile(tmp_path)
 
     x = rng.standard_normal((6, 100)).astype(np.float32)
@@ -100,12 +95,12 @@ def test_a_compiled_file_needs_no_kerneldsl(
         for _, dtype, name in rows
     ]
 
-    device = core.Device(0)
+    device = cuda_core.Device(0)
     device.set_current()
     stream = device.create_stream()
     cupy.cuda.get_current_stream().synchronize()
-    kernel = core.ObjectCode.from_ptx(ptx.read_bytes()).get_kernel(entry)
-    core.launch(stream, core.LaunchConfig(grid=6, block=128), kernel, *arguments)
+    kernel = cuda_core.ObjectCode.from_ptx(ptx.read_bytes()).get_kernel(entry)
+    cuda_core.launch(stream, cuda_core.LaunchConfig(grid=6, block=128), kernel, *arguments)
     stream.sync()
 
     expected = np.full((6, 128), np.nan, np.float32)

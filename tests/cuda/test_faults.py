@@ -65,7 +65,7 @@ def test_an_index_out_of_range() -> None:
 
 def test_an_index_out_of_range_along_one_axis() -> None:
     out = kd.zeros((8, 16))
-    with pytest.raises(IndexError, match=r"9|8") as caught:
+    with pytest.raises(IndexError, match=r"Index 8 .* axis 0 of out") as caught:
         write_beyond_2d[(2, 2), (8, 4)](out, 1)
     fault = caught.value
     assert isinstance(fault, KernelFault)
@@ -77,7 +77,7 @@ def test_negative_indices_count_from_the_end() -> None:
     x, out = kd.to_device(np.arange(100.0)), kd.zeros(10)
     read_beyond[1, 32](x, out, -10)
     assert out.copy_to_host().tolist() == list(range(90, 100))
-    with pytest.raises(IndexError, match="-101"):
+    with pytest.raises(IndexError, match="Index -101 "):
         read_beyond[1, 32](x, out, -101)
 
 

@@ -128,7 +128,6 @@ def test_forall_covers_each_index_once() -> None:
         assert_same_bits(out.copy_to_host(), expected, f"forall{shape}")
 
 
-@pytest.mark.slow
 def test_outer_axes_longer_than_the_grid() -> None:
     shape = (65535 * 8 + 77, 5)  # more blocks along y than a grid has
     out = kd.zeros(shape, np.int64)
@@ -258,6 +257,8 @@ def test_a_plain_numba_function_compiles_for_the_device() -> None:
 def test_a_torch_stream_orders_its_work(torch: Any) -> None:
     stream = torch.cuda.Stream()
     n = 1 << 22
+    other = torch.zeros(n, device="cuda")
+    axpy[n // 256, 256](np.float32(3), other, other, other)  # compiled before anything waits
     with torch.cuda.stream(stream):
         x = torch.zeros(n, device="cuda")
         torch.cuda._sleep(50_000_000)  # some milliseconds, so that a lost order would show
@@ -273,6 +274,7 @@ def test_a_stream_is_taken_by_object_and_by_handle(torch: Any) -> None:
     n = 1 << 22
     ours = kd.zeros(n, np.float32)
     ones = kd.ones(n, np.float32)
+    axpy_exact[n // 256, 256](np.float32(0), ones, ours, ours)  # compiled before anything waits
     kd.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
