@@ -108,8 +108,8 @@ class Binding:
         Where the device arrays live.
     host : list of (int, ndarray)
         Arrays in host memory, with the index of their pointer in `values`.
-    read_only : tuple
-        Arrays that must not be written.
+    read_only : tuple of int
+        Indices of the pointers of arrays that must not be written.
     streams : tuple of int
         Handles of the streams in which other libraries' arguments were made.
     keep : tuple
@@ -119,7 +119,7 @@ class Binding:
     # Most launches have none of these, and five empty objects would cost a sixth of a launch.
     codes: tuple[int, ...] = ()
     place: Place | None = None
-    read_only: tuple[Any, ...] = ()
+    read_only: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     keep: tuple[Any, ...] = ()
 
@@ -175,16 +175,16 @@ def check_writable(
     ReadOnlyArrayError
         Naming the first of them.
     """
-    locked = {id(array) for array in binding.read_only}
-    for position in sorted(written):
-        for array in _leaves(args[position]):
-            if id(array) in locked:
-                raise ReadOnlyArrayError(
-                    f"parameter {names[position]!r} (argument {position + 1} of {len(args)}) is "
-                    "written by the kernel, and the array is read-only",
-                    value=array,
-                    remedy="Pass a writable array, such as a copy",
-                )
+    positions = positions_of(binding)
+    for index in binding.read_only:
+        position = positions[index]
+        if position in written:
+            raise ReadOnlyArrayError(
+                f"parameter {names[position]!r} (argument {position + 1} of {len(args)}) is "
+                "written by the kernel, and the array is read-only",
+                value=args[position],
+                remedy="Pass a writable array, such as a copy",
+            )
 
 
 def overlap(args: tuple[Any, ...], written: frozenset[int]) -> bool:
@@ -330,7 +330,7 @@ def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
     if not flags & (_C | _F):
         values += value.strides
     if not flags & _WRITEABLE:
-        binding.read_only += (value,)
+        binding.read_only += (binding.host[-1][0],)
     return code
 
 
@@ -416,9 +416,9 @@ def read_device_array(value: DeviceArray, binding: Binding) -> int:
     if code < 0:
         check_dtype(value.dtype)
         code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
-    binding.values += value.packed
     if value.is_read_only:
-        binding.read_only += (value,)
+        binding.read_only += (len(binding.values),)
+    binding.values += value.packed
     return code
 
 

@@ -145,12 +145,12 @@ class Dispatcher:
         if len(args) != state.parameter_count:
             self._refuse_count(state.unit, args)
         binding = bind(state.unit.parameters, args)
-        if self.signature is not None and self._signature_codes is not None:
-            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
-        place = resolve(binding.place)
         traits = state.traits
         if binding.read_only and traits.written:
             check_writable(binding, state.unit.parameters, args, traits.written)
+        if self.signature is not None and self._signature_codes is not None:
+            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+        place = resolve(binding.place)
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
         key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
         loaded = state.loaded.get(key)

@@ -125,8 +125,8 @@ def test_read_only_arrays_are_noted():
     locked = np.zeros(3)
     locked.flags.writeable = False
     binding = bind(("x", "y"), (np.zeros(3), locked))
-    assert len(binding.read_only) == 1
-    assert binding.read_only[0] is locked
+    assert binding.read_only == (2,)
+    assert binding.values[2] == locked.ctypes.data
 
 
 def test_positions_of_flat_values():
