@@ -19,6 +19,10 @@ from targets.cuda.streams import stream_handle, synchronize_stream
 
 __all__ = ["CudaExecutable"]
 
+#: Bytes of shared memory, static and dynamic, that a block gets without opting in
+#: (CUDA Programming Guide, "Technical Specifications per Compute Capability").
+_SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
+
 _log = logging.getLogger("kerneldsl.cuda.executable")
 
 
@@ -62,7 +66,10 @@ class CudaExecutable(Executable):
         self.load_seconds = time.perf_counter() - started
         self.resources = self._function.resources
         self._is_debug = options.debug
-        self._allowed_shared_bytes = 0
+        #: Dynamic shared memory that a launch may have as things stand.
+        self._allowed_shared_bytes = (
+            _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
+        )
         _log.debug(
             "loaded %s on %s in %.1f ms: %s",
             artifact.entry_name,
@@ -74,13 +81,19 @@ class CudaExecutable(Executable):
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         check_resources(self._function.name, self.resources, self.device, config)
         if config.shared_bytes > self._allowed_shared_bytes:
-            functions.allow_shared_bytes(self._driver, self._function, config.shared_bytes)
-            self._allowed_shared_bytes = config.shared_bytes
+            self._opt_in()
         stream = stream_handle(config.stream)
         if self._is_debug:
             self._launch_and_check(config, parameters, stream)
         else:
             self._start(config, parameters, stream)
+
+    def _opt_in(self) -> None:
+        """Allow all there is: it is but a cap, and so no thread can lower another's."""
+        limit = self.device.limits.max_shared_memory_per_block
+        allowed = limit - self.resources.static_shared_bytes
+        functions.allow_shared_bytes(self._driver, self._function, allowed)
+        self._allowed_shared_bytes = allowed
 
     def _start(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
         functions.launch(

@@ -24,9 +24,6 @@ __all__ = ["LoadedFunction", "allow_shared_bytes", "launch", "load", "unload"]
 _log = logging.getLogger("kerneldsl.cuda.functions")
 
 _LOG_BYTES = 16384
-#: Bytes of shared memory, static and dynamic, that a block gets without opting in
-#: (CUDA Programming Guide, "Technical Specifications per Compute Capability").
-_DEFAULT_SHARED_BYTES = 48 * 1024
 #: Bytes of parameters that a kernel may have (PTX ISA, "Kernel Function Parameters").
 _MAX_PARAMETER_BYTES = 32764
 
@@ -166,12 +163,7 @@ def unload(driver: Driver, function: LoadedFunction) -> None:
 
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:
-    """Let launches of a function have this much dynamic shared memory a block.
-
-    Does nothing where no opt-in is needed. The caller has checked the device's limit.
-    """
-    if function.resources.static_shared_bytes + dynamic_bytes <= _DEFAULT_SHARED_BYTES:
-        return
+    """Let launches of a function have up to this much dynamic shared memory a block."""
     attribute = driver.api.CUfunction_attribute
     with driver.current(function.device_index):
         driver.call(

@@ -18,8 +18,14 @@ from kerneldsl.target import (
     Target,
 )
 from targets.cuda import memory
-from targets.cuda.architectures import DEFAULT_ARCH
-from targets.cuda.driver import get_driver
+from targets.cuda.architectures import (
+    ARCHITECTURES,
+    DEFAULT_ARCH,
+    PTX_RELEASES,
+    choose_ptx_version,
+    parse_arch,
+)
+from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle, wait_stream
@@ -51,7 +57,7 @@ class CudaTarget(Target):
         with self._lock:
             if not self._is_probed:
                 try:
-                    get_driver()
+                    self._reason = _why_too_old(get_driver())
                 except (TargetUnavailableError, DriverError) as error:
                     self._reason = str(error)
                 self._is_probed = True
@@ -154,3 +160,24 @@ class CudaTarget(Target):
         later, sooner = stream_handle(stream), stream_handle(earlier)
         if (later or 1) != (sooner or 1):  # 0 and 1 both name the legacy default stream
             wait_stream(get_driver(), device.index, later, sooner)
+
+
+def _why_too_old(driver: Driver) -> str | None:
+    """Say what is needed where this driver or its first device cannot run our PTX."""
+    device = driver.devices()[0]
+    if device.arch not in ARCHITECTURES:
+        return f"{device.name} is {device.arch}; known are {', '.join(ARCHITECTURES)}."
+    arch = parse_arch(device.arch)
+    needed = choose_ptx_version(arch)
+    release = next(r for r in PTX_RELEASES if r.ptx == needed)
+    if driver.cuda_version >= release.cuda:
+        return None
+    return (
+        f"the driver supports CUDA {_dotted(driver.cuda_version)}; code for {arch.name} is PTX "
+        f"{_dotted(needed)}, which needs CUDA {_dotted(release.cuda)} (driver {release.driver}). "
+        "Update the NVIDIA driver."
+    )
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

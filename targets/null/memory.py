@@ -11,10 +11,11 @@ import bisect
 import ctypes
 import itertools
 import logging
-import sys
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,7 @@ class AddressSpace:
         self._starts: list[int] = []
         self._live: dict[int, _Allocation] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=4096)
+        self._abandoned: deque[int] = deque()
 
     def __contains__(self, address: int) -> bool:
         return self._base <= address < self._base + _SPACING
@@ -77,12 +79,39 @@ class AddressSpace:
     @property
     def live_bytes(self) -> int:
         """Bytes that are allocated now."""
-        return sum(a.nbytes for a in self._live.values())
+        with self._settled():
+            return self._used()
 
     @property
     def live_count(self) -> int:
         """Number of allocations that are live now."""
-        return len(self._live)
+        with self._settled():
+            return len(self._live)
+
+    def _used(self) -> int:
+        return sum(a.nbytes for a in self._live.values())
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Hold the lock, with everything freed that finalizers have given up."""
+        with self._lock:
+            while self._abandoned:
+                address = self._abandoned.popleft()
+                if not self._release(address):
+                    _log.warning("%#x on %s was freed twice", address, self.device)
+            yield
+
+    def abandon(self, address: int) -> None:
+        """Give memory back from a finalizer, which may run at any time, also under the lock."""
+        self._abandoned.append(address)
+
+    def _release(self, address: int) -> bool:
+        allocation = self._live.pop(address, None)
+        if allocation is None:
+            return False
+        self._starts.pop(bisect.bisect_left(self._starts, address))
+        self._freed.append((address, allocation.nbytes))
+        return True
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of fresh memory; 0 for no bytes.
@@ -94,8 +123,8 @@ class AddressSpace:
         """
         if nbytes == 0:
             return 0
-        with self._lock:
-            free = None if self._capacity is None else self._capacity - self.live_bytes
+        with self._settled():
+            free = None if self._capacity is None else self._capacity - self._used()
             if free is not None and nbytes > free:
                 raise _error(
                     f"Could not allocate {nbytes} bytes on {self.device} ({free} of "
@@ -119,11 +148,8 @@ class AddressSpace:
         DriverError
             The address is not the start of a live allocation: it was freed before, or never made.
         """
-        with self._lock:
-            allocation = self._live.pop(address, None)
-            if allocation is not None:
-                self._starts.pop(bisect.bisect_left(self._starts, address))
-                self._freed.append((address, allocation.nbytes))
+        with self._settled():
+            if self._release(address):
                 return
         raise _error(
             f"Could not free {address:#x} on {self.device}: {self._describe(address)}",
@@ -135,22 +161,22 @@ class AddressSpace:
     def check(self, address: int, nbytes: int, doing: str) -> None:
         """Raise `DriverError` unless `nbytes` at `address` lie within one live allocation."""
         if nbytes:
-            with self._lock:
+            with self._settled():
                 self._find(address, nbytes, doing)
 
     def read(self, address: int, host: int, nbytes: int) -> None:
         """Copy device bytes to a host address."""
-        with self._lock:
+        with self._settled():
             ctypes.memmove(host, self._host(address, nbytes, "copy to the host"), nbytes)
 
     def write(self, address: int, host: int, nbytes: int) -> None:
         """Copy bytes of a host address to the device."""
-        with self._lock:
+        with self._settled():
             ctypes.memmove(self._host(address, nbytes, "copy from the host"), host, nbytes)
 
     def move(self, destination: int, source: int, nbytes: int) -> None:
         """Copy within the device; the ranges may overlap."""
-        with self._lock:
+        with self._settled():
             to = self._host(destination, nbytes, "copy within the device (destination)")
             come_from = self._host(source, nbytes, "copy within the device (source)")
             ctypes.memmove(to, come_from, nbytes)
@@ -210,16 +236,7 @@ class NullBuffer(Buffer):
         self.nbytes = nbytes
         self.pointer = space.allocate(nbytes)
         if self.pointer:
-            weakref.finalize(self, _free_quietly, space, self.pointer).atexit = False
+            weakref.finalize(self, space.abandon, self.pointer).atexit = False
 
     def __repr__(self) -> str:
         return f"<NullBuffer {self.nbytes} bytes at {self.pointer:#x} on {self.device}>"
-
-
-def _free_quietly(space: AddressSpace, pointer: int) -> None:
-    if sys.is_finalizing():
-        return
-    try:
-        space.free(pointer)
-    except DriverError as error:  # freed by hand before; a finalizer has nobody to tell
-        _log.warning("%s", error)

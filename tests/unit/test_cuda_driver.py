@@ -276,16 +276,6 @@ def test_too_many_parameters_never_reach_the_driver(driver: Driver, api: FakeBin
     assert "cuLaunchKernel" not in api.names()
 
 
-@pytest.mark.parametrize(("dynamic", "opts_in"), [(48 * 1024 - 1024, False), (48 * 1024, True)])
-def test_shared_memory_beyond_48_kb_is_asked_for(
-    driver: Driver, api: FakeBindings, dynamic: int, opts_in: bool
-) -> None:
-    function = functions.load(driver, 0, "", "axpy")  # 1024 bytes static
-    functions.allow_shared_bytes(driver, function, dynamic)
-    wanted = ("cuFuncSetAttribute", 0x99, "MAX_DYNAMIC_SHARED_SIZE_BYTES", dynamic)
-    assert (wanted in api.calls) is opts_in
-
-
 def test_streams_are_ordered_by_an_event(driver: Driver, api: FakeBindings) -> None:
     streams.wait_stream(driver, 0, later=5, sooner=6)
     calls = [call for call in api.calls if "Event" in call[0]]
@@ -340,3 +330,26 @@ def test_an_empty_list_of_visible_devices_is_named(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
+
+
+def test_an_old_driver_is_told_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    monkeypatch.setattr(FakeBindings, "do_cuDriverGetVersion", lambda self: (10020,))
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    reason = CudaTarget().unavailable_reason() or ""
+    assert "supports CUDA 10.2" in reason
+    assert "PTX 7.0, which needs CUDA 11.0 (driver 445)" in reason
+
+
+def test_a_usable_driver_has_no_reason(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    target = CudaTarget()
+    assert target.unavailable_reason() is None
+    assert [str(device) for device in target.devices()] == ["cuda:0", "cuda:1"]
+
+
+def test_an_old_device_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
+    monkeypatch.setitem(_ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 5)
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    assert "Old Card is sm_51" in (CudaTarget().unavailable_reason() or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -102,3 +103,16 @@ def test_a_block_the_kernel_cannot_have_never_reaches_the_driver() -> None:
     with pytest.raises(ResourceLimitError, match="1024 threads"):
         _executable(api, debug=False).launch(LaunchConfig((1, 1, 1), (1024, 1, 1)), _PACKED)
     assert "cuLaunchKernel" not in api.names()
+
+
+@pytest.mark.parametrize(("dynamic", "opts_in"), [(47 * 1024, False), (47 * 1024 + 1, True)])
+def test_shared_memory_beyond_48_kb_is_asked_for_once(dynamic: int, opts_in: bool) -> None:
+    api = FakeBindings()  # whose functions have 1 KB of static shared memory
+    executable = _executable(api, debug=False)
+    limits = replace(executable.device.limits, max_shared_memory_per_block=100_000)
+    executable.device = replace(executable.device, limits=limits)
+    for _ in range(2):
+        executable.launch(LaunchConfig((1, 1, 1), (32, 1, 1), shared_bytes=dynamic), _PACKED)
+    asked = [call for call in api.calls if call[0] == "cuFuncSetAttribute"]
+    wanted = ("cuFuncSetAttribute", 0x99, "MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000 - 1024)
+    assert asked == ([wanted] if opts_in else [])

@@ -114,3 +114,11 @@ def test_a_buffer_frees_itself(space: AddressSpace) -> None:
     del buffer
     gc.collect()
     assert space.live_count == 0
+
+
+def test_a_finalizer_under_the_lock_does_not_wait_for_itself(space: AddressSpace) -> None:
+    buffer = NullBuffer(space, 8)
+    with space._settled():  # as when the collector runs within an operation
+        del buffer
+        gc.collect()
+    assert space.live_count == 0
