@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-__all__ = ["assigned_names", "base_name", "loaded_names", "text_of", "walk_here"]
+__all__ = ["assigned_names", "base_name", "is_extent", "loaded_names", "text_of", "walk_here"]
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -37,6 +37,11 @@ def base_name(node: ast.expr) -> str | None:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+def is_extent(node: ast.Subscript) -> bool:
+    """Whether a subscript takes an element of ``a.shape`` or ``a.strides``, not of an array."""
+    return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
 
 
 def text_of(node: ast.AST, source_line: str) -> str:

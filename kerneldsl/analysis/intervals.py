@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kerneldsl.analysis.effects import array_effects
-
-from kerneldsl.analysis.expressions import base_name
+from kerneldsl.analysis.expressions import base_name, is_extent
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 
@@ -148,6 +147,8 @@ class _Layout:
         barrier = False
         for inner in ast.walk(node):
             if isinstance(inner, ast.Subscript):
+                if is_extent(inner):
+                    continue
                 if isinstance(inner.ctx, ast.Load):
                     loads.append(inner)
                 else:

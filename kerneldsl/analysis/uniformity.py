@@ -21,7 +21,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kerneldsl.analysis.expressions import assigned_names, base_name, text_of
+from kerneldsl.analysis.expressions import assigned_names, base_name, is_extent, text_of
 from kerneldsl.analysis.intervals import Roots, array_roots, conflicting_loads
 from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.errors import SourceLocation
@@ -346,7 +346,7 @@ class _Analysis:
         if not isinstance(node.ctx, ast.Load):
             return _join(address, base)
         name = base_name(node)
-        if name is None or not self.roots.get(name):
+        if name is None or not self.roots.get(name) or is_extent(node):
             return _join(address, base)  # an element of a tuple, of a shape or of a constant
         worst = _join(address, base)
         here = self.unit.locate(node)

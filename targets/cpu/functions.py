@@ -17,40 +17,14 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.faults import FaultSite
+from kerneldsl.lowering.passes.record_faults import CHECKED
+from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.target import Specialization
-from targets.cpu.ids import Space, replace_ids
+from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.prepare import FAULT, prepare_function
 
-__all__ = ["bind_functions", "numba_flags"]
-
-
-def bind_functions(
-    namespace: dict[str, Any],
-    tree: ast.FunctionDef,
-    unit: FunctionUnit,
-    spec: Specialization,
-    space: Space,
-    arrays: set[str],
-) -> None:
-    """Fill `namespace`, and rewrite calls in `tree` to pass coordinates on.
-
-    Parameters
-    ----------
-    namespace : dict
-        Globals of the generated function.
-    tree : ast.FunctionDef
-        The kernel with ids replaced; changed in place.
-    unit : FunctionUnit
-        Whose names the tree uses.
-    spec : Specialization
-        Options of the compilation.
-    space : ElementSpace or BlockSpace
-        Where ids point to.
-    arrays : set of str
-        Variables that hold a shared or local array.
-    """
-    private = shared_names(tree) | arrays
-    _Binder(spec, space).bind(namespace, tree, unit, private)
+__all__ = ["Binder", "numba_flags", "shared_names"]
 
 
 def numba_flags(spec: Specialization) -> frozenset[str] | bool:
@@ -81,10 +55,23 @@ def shared_names(tree: ast.FunctionDef) -> set[str]:
     return {name for name in found if counts[name] == 1}
 
 
-class _Binder:
-    def __init__(self, spec: Specialization, space: Space) -> None:
+class Binder:
+    """Fills the globals of generated functions, and rewrites calls to pass coordinates on.
+
+    Parameters
+    ----------
+    spec : Specialization
+        Options of the compilation.
+    space : ElementSpace or BlockSpace
+        Where ids point to.
+    sites : list of FaultSite
+        Takes the places that can fail in device functions, in debug mode.
+    """
+
+    def __init__(self, spec: Specialization, space: Space, sites: list[FaultSite]) -> None:
         self.spec = spec
         self.space = space
+        self.sites = sites
         self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
     def bind(
@@ -94,6 +81,19 @@ class _Binder:
         unit: FunctionUnit,
         private_arrays: set[str],
     ) -> None:
+        """Bind one function.
+
+        Parameters
+        ----------
+        namespace : dict
+            Globals of the generated function, to fill.
+        tree : ast.FunctionDef
+            Its tree with ids replaced; changed in place.
+        unit : FunctionUnit
+            Whose names the tree uses.
+        private_arrays : set of str
+            Variables that hold a shared or local array.
+        """
         from targets.cpu import numba_ops
         from targets.cpu.library import keep_loop
 
@@ -106,11 +106,13 @@ class _Binder:
             kd_view=numba_ops.array_view,
             kd_int32=np.int32,
             kd_keep_loop=keep_loop,
-            kd_checker=numba_ops.checker,
-            kd_faulter=numba_ops.faulter,
+            **{CHECKED: numba_ops.checker, FAULT_CALL: numba_ops.faulter},
         )
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id in (CHECKED, FAULT_CALL):
+                self.pass_place(node)
                 continue
             use = unit.use_of(node)
             if use is not None:
@@ -135,6 +137,26 @@ class _Binder:
                 extra = [place_at(ast.Name(p, ast.Load()), node) for p in passed]
                 node.args = [*extra, *node.args]
 
+    def pass_place(self, node: ast.Call) -> None:
+        """Complete a check: where the record is, and which thread this is."""
+        assert isinstance(node.func, ast.Name)
+        coordinates: list[ast.expr] = [
+            ast.Name(name, ast.Load()) for name in self.space.thread_names
+        ]
+        for axis in "xyz":
+            coordinates.append(
+                ast.Name(f"kd_b{axis}", ast.Load())
+                if isinstance(self.space, BlockSpace)
+                else ast.Constant(0)
+            )
+        more: list[ast.expr] = [
+            ast.Name(FAULT, ast.Load()),
+            ast.Tuple(coordinates, ast.Load()),
+        ]
+        if node.func.id == CHECKED:
+            more.insert(0, ast.Constant(self.spec.options.wraparound))
+        node.args += [place_at(m, node) for m in more]
+
     def function(self, unit: FunctionUnit) -> tuple[Any, tuple[str, ...]]:
         """A device function for Numba, and the names it takes before its own parameters."""
         known = self.compiled.get(id(unit))
@@ -142,7 +164,7 @@ class _Binder:
             return known
         from numba import njit
 
-        tree = prepare_function(unit, self.spec)
+        tree = prepare_function(unit, self.spec, self.sites)
         tree = replace_ids(tree, unit, self.space)
         namespace: dict[str, Any] = {}
         self.bind(namespace, tree, unit, shared_names(tree))

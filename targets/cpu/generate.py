@@ -23,11 +23,11 @@ from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.build import build_function
-from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.target import Specialization
 from targets.cpu.emit import STRIP, Emitter, Slot, render_for_typing
-from targets.cpu.functions import bind_functions
+from targets.cpu.functions import Binder, shared_names
 from targets.cpu.ids import BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.items import Item
@@ -102,6 +102,7 @@ class _Generator:
         self.unit = inline_block_functions(spec.unit)
         self.storage = Storage()
         self.namespace: dict[str, Any] = {}
+        self.sites: list[FaultSite] = []
         self.space: Space
         if spec.traits.uses_grid_only:
             self.space = ElementSpace(spec.mode)
@@ -114,7 +115,7 @@ class _Generator:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
     def run(self) -> Generated:
-        prepared = prepare_tree(self.unit, self.spec, self.space)
+        prepared = prepare_tree(self.unit, self.spec, self.space, self.sites)
         tree = isolate_barriers(prepared.tree, self.unit)
         arrays = self.place_arrays(tree)
         tree = replace_ids(tree, self.unit, self.space)
@@ -135,7 +136,8 @@ class _Generator:
         known = structure.block_names | structure.loop_names | space_names | interchange.counters
         liveness = Liveness(lambda name: self.is_private(name, known, pure))
         liveness.run(items)
-        bind_functions(self.namespace, tree, unit, self.spec, self.space, set(arrays))
+        binder = Binder(self.spec, self.space, self.sites)
+        binder.bind(self.namespace, tree, unit, shared_names(tree) | set(arrays))
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters, arrays)
         emitter = Emitter(self.space, pure, liveness, slots, fetched)
         body = [
@@ -156,7 +158,7 @@ class _Generator:
             isinstance(self.space, ElementSpace),
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
-            prepared.fault_table,
+            FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
         )
 
     # -- names -----------------------------------------------------------------------------------
@@ -302,10 +304,15 @@ class _Generator:
     # -- the function ----------------------------------------------------------------------------
 
     def axes_of_one(self) -> list[ast.stmt]:
-        """Coordinates along axes where a block has one thread."""
+        """Coordinates along axes where a block has one thread.
+
+        In debug mode all of them: what runs once for a block can fail too, in its first thread.
+        """
         if isinstance(self.space, ElementSpace):
             return []
-        idle = [n for n in self.space.thread_names if n not in self.space.loop_names]
+        idle = list(self.space.thread_names)
+        if not self.spec.options.debug:
+            idle = [n for n in idle if n not in self.space.loop_names]
         return [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(0)) for n in idle]
 
     def units_loop(self, body: list[ast.stmt]) -> ast.stmt:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
-from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.language.kinds import TupleKind
+from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.target import Specialization
 from targets.cpu.ids import BlockSpace, Space
 
@@ -34,16 +36,15 @@ class Prepared:
     parameters : tuple of str
         Names of the kernel's parameters in the generated function; one that the kernel assigns
         has another name there, and is copied anew for each thread.
-    fault_table : FaultTable or None
-        Sites of faults in debug mode.
     """
 
     tree: ast.FunctionDef
     parameters: tuple[str, ...]
-    fault_table: FaultTable | None
 
 
-def prepare_tree(unit: FunctionUnit, spec: Specialization, space: Space) -> Prepared:
+def prepare_tree(
+    unit: FunctionUnit, spec: Specialization, space: Space, sites: list[FaultSite]
+) -> Prepared:
     """Run the passes that every kernel needs.
 
     Parameters
@@ -54,16 +55,15 @@ def prepare_tree(unit: FunctionUnit, spec: Specialization, space: Space) -> Prep
         Options and mode.
     space : ElementSpace or BlockSpace
         Where its ids will point to.
+    sites : list of FaultSite
+        Takes the kernel's places that can fail, in debug mode.
     """
-    tree = copy_tree(unit.tree)
-    table = None
-    if spec.options.debug:
-        from kerneldsl.lowering.passes.record_faults import RecordFaults
-
-        tree, table = RecordFaults(wraparound=spec.options.wraparound)(tree, unit)
-    else:
-        tree = DropExceptions()(tree)
-        tree = _mark_indices(tree, unit, spec)
+    tuples = {
+        name: len(kind.elements)
+        for name, kind in zip(unit.parameters, spec.kinds, strict=True)
+        if isinstance(kind, TupleKind)
+    }
+    tree = prepare_function(unit, spec, sites, tuples)
     stored = assigned_names(tree.body)
     parameters = []
     copies: list[ast.stmt] = []
@@ -78,21 +78,34 @@ def prepare_tree(unit: FunctionUnit, spec: Specialization, space: Space) -> Prep
     if spec.mode.forall_ndim and isinstance(space, BlockSpace) and not spec.traits.uses_block:
         guard = [_beyond_extent(space, spec.mode.forall_ndim)]
     tree.body = [place_at(s, unit.tree) for s in (*guard, *copies)] + tree.body
-    return Prepared(tree, tuple(parameters), table)
+    return Prepared(tree, tuple(parameters))
 
 
-def prepare_function(unit: FunctionUnit, spec: Specialization) -> ast.FunctionDef:
-    """Run the passes that a device function needs; its faults are not told apart by the kernel.
+def prepare_function(
+    unit: FunctionUnit,
+    spec: Specialization,
+    sites: list[FaultSite],
+    tuples: Mapping[str, int] | None = None,
+) -> ast.FunctionDef:
+    """Record faults, or drop exceptions and mark indices; return a new tree.
 
     Parameters
     ----------
     unit : FunctionUnit
-        A device function that stays a function.
+        A kernel, or a device function that stays a function.
     spec : Specialization
-        Options of the kernel that calls it.
+        Options of the kernel.
+    sites : list of FaultSite
+        Takes the function's places that can fail, in debug mode.
+    tuples : mapping, optional
+        Parameters that are tuples, with their lengths.
     """
-    tree = DropExceptions()(copy_tree(unit.tree))
-    return _mark_indices(tree, unit, spec)
+    if spec.options.debug:
+        record = RecordFaults(first_site=len(sites), tuple_parameters=tuples or {})
+        tree, table = record(unit)
+        sites.extend(table.sites)
+        return tree
+    return _mark_indices(DropExceptions()(unit.tree), unit, spec)
 
 
 def _mark_indices(
