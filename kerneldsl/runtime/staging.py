@@ -2,7 +2,8 @@
 
 Views that overlap in memory are staged as one buffer, so that they overlap on the device too. A
 strided array is staged with all the memory between its first and last element; only its elements
-are copied back, because what lies between them may be somebody else's.
+are copied back, because what lies between them may be somebody else's. One that overlaps no other
+and whose elements are far apart, a column of a wide matrix say, is packed instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["HostArray", "launch_staged"]
 
 #: Addresses keep their remainder by this many bytes, so that every element stays aligned.
 _ALIGNMENT = 256
+#: A strided array is packed where it spans so many times the bytes of its elements.
+_SPARSE = 4
 
 
 @dataclass(slots=True)
@@ -59,10 +62,28 @@ class _Region:
     high: int
     arrays: list[HostArray]
     buffer: Buffer | None = None
+    is_packed: bool = False
 
     @property
     def is_written(self) -> bool:
         return any(a.is_written for a in self.arrays)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it is one array of elements that are far apart and do not overlap each other."""
+        if len(self.arrays) > 1:
+            return False
+        array = self.arrays[0].array
+        if self.high - self.low < _SPARSE * array.nbytes or array.nbytes == 0:
+            return False
+        reach = array.itemsize
+        for stride, extent in sorted(
+            (abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1
+        ):
+            if stride < reach:
+                return False
+            reach = stride * extent
+        return True
 
 
 def _regions(arrays: list[HostArray]) -> list[_Region]:
@@ -106,6 +127,9 @@ def launch_staged(
     staged = list(values)
     regions = _regions(arrays)
     for region in regions:
+        if region.is_sparse:
+            _pack(place, region, staged, stream)
+            continue
         size, lead = region.high - region.low, region.low % _ALIGNMENT
         region.buffer = target.allocate(device, size + lead, stream)
         start = region.buffer.pointer + lead
@@ -117,7 +141,7 @@ def launch_staged(
         "staged %d arrays in %d buffers, %d bytes, on %s",
         len(arrays),
         len(regions),
-        sum(r.high - r.low for r in regions),
+        sum(r.buffer.nbytes for r in regions if r.buffer is not None),
         place.name,
     )
     launch(staged)
@@ -127,11 +151,32 @@ def launch_staged(
     target.synchronize(device)  # the buffers are freed now, and host errors belong to this launch
 
 
+def _pack(place: Place, region: _Region, staged: list[Any], stream: Any) -> None:
+    """Stage a sparse array as a contiguous one; its strides are parameters, so the code serves."""
+    (item,) = region.arrays
+    packed = np.ascontiguousarray(item.array)
+    region.is_packed = True
+    region.buffer = place.target.allocate(place.device, packed.nbytes, stream)
+    place.target.copy_from_host(
+        place.device, region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream
+    )
+    strides = item.index + 1 + packed.ndim
+    staged[item.index] = region.buffer.pointer
+    staged[strides : strides + packed.ndim] = packed.strides
+
+
 def _copy_back(place: Place, region: _Region, staged: list[Any], stream: Any) -> None:
     target, device = place.target, place.device
     for item in region.arrays:
         array = item.array
         if not item.is_written or array.size == 0:
+            continue
+        if region.is_packed:
+            packed = np.empty(array.shape, array.dtype)
+            target.copy_to_host(
+                device, packed.ctypes.data, staged[item.index], array.nbytes, stream
+            )
+            array[...] = packed
             continue
         low = staged[item.index] + (item.low - array.ctypes.data)
         if item.high - item.low == array.nbytes:  # every byte of the span is an element's

@@ -97,6 +97,34 @@ def test_copy_back_leaves_the_bytes_between_elements(fake):
     assert base.tolist() == [3, 5] * 5
 
 
+@pytest.mark.parametrize("index", [np.s_[:, 3], np.s_[::-40, ::-5], np.s_[7::64, :]])
+def test_sparse_arrays_are_packed(fake, index):
+    def body(config, values):
+        view(values, "y")[...] += view(values, "x")
+
+    fake.body = body
+    base = np.arange(8000.0).reshape(400, 20)
+    expected = base.copy()
+    x, y = expected[index].copy(), base[index]
+    expected[index] *= 2
+    double.forall(1)(x, y)
+    np.testing.assert_array_equal(base, expected)
+    assert fake.buffers[-1] <= y.nbytes + 256
+
+
+def test_arrays_that_overlap_themselves_are_not_packed(fake):
+    def body(config, values):
+        y = view(values, "y")
+        y[0, 0] = 9
+        assert y[1, 0] == 9
+
+    fake.body = body
+    base = np.zeros(100)
+    alias = np.lib.stride_tricks.as_strided(base, (2, 2), (0, 640))
+    double.forall(1)(np.zeros(1), alias)
+    assert base[0] == 9
+
+
 def test_interleaved_columns(fake):
     def body(config, values):
         view(values, "x")[...] = 1
