@@ -21,7 +21,9 @@ def test_case(target: str, case: Case, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name.startswith(("arrays.layout", "ids.forall"))], ids=lambda c: c.name
+    "case",
+    [c for c in CASES if c.name.startswith(("arrays.layout", "ids.forall"))],
+    ids=lambda c: c.name,
 )
 def test_device_arrays(computing_target: str, case: Case, rng: np.random.Generator) -> None:
     """The same launch on arrays that were put on the device first."""

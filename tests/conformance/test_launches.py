@@ -38,7 +38,7 @@ def test_captured_closure_changed_between_launches(computing_target: str) -> Non
 
     x = np.arange(20)
     with kd.use(computing_target):
-        for offset in (10, 20, 10):  # noqa: B007 - read by the kernel
+        for offset in (10, 20, 10):
             out = np.zeros(20, np.int64)
             shifted.forall(20)(x, out)
             assert (out == x + offset).all()

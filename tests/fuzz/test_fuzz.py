@@ -57,9 +57,7 @@ def computing_targets() -> list[str]:
 def check(program: Program, target: str) -> None:
     """Run a program on a target and compare every array with the oracle's."""
     expected = make_arguments(program)
-    oracle.run(
-        program.text, program.grid, program.block, (*expected[:-1], np.int64(expected[-1]))
-    )
+    oracle.run(program.text, program.grid, program.block, (*expected[:-1], np.int64(expected[-1])))
     got = make_arguments(program)
     kernel = exec_source(program.text, "generated")["kernel"]
     with kd.use(target):

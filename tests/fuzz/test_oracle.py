@@ -20,7 +20,9 @@ def _values(rng: np.random.Generator, dtype: str) -> np.ndarray:
     return values
 
 
-@pytest.mark.parametrize("op", ["+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "<", "=="])
+@pytest.mark.parametrize(
+    "op", ["+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "<", "=="]
+)
 def test_binary_operations(op: str, rng: np.random.Generator) -> None:
     function = typing._OPERATORS[op]
     compiled = numba.njit(error_model="numpy")(lambda a, b: function(a, b))

@@ -15,7 +15,7 @@ from tests.stress.kernels_to_send import launch, negate, shifted, twice
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_SCRIPT = '''
+_SCRIPT = """
 import multiprocessing
 
 import numpy as np
@@ -50,7 +50,7 @@ if __name__ == "__main__":
         assert pool.apply(launch, (from_main,)) == expected
         assert pool.map(launch, [from_main, from_main]) == [expected] * 2
     print("right")
-'''
+"""
 
 
 @pytest.mark.parametrize("kernel", [twice, shifted], ids=lambda k: k.__name__)

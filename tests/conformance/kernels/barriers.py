@@ -131,7 +131,9 @@ def for_uniform_continue(x, out, steps):
     out[kd.grid(1)] = s[t]
 
 
-_list.add("for_uniform_continue", for_uniform_continue, _per_thread(2, 31, 6), grid=(2,), block=(31,))
+_list.add(
+    "for_uniform_continue", for_uniform_continue, _per_thread(2, 31, 6), grid=(2,), block=(31,)
+)
 
 
 @kd.kernel

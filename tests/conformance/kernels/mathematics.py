@@ -334,7 +334,8 @@ def rounding(x, out):
 
 def _rounded_integers(x, out):
     values = [
-        math.floor(v) * 1000000 + math.ceil(v) * 1000 + round(float(v)) + math.trunc(float(v)) for v in x
+        math.floor(v) * 1000000 + math.ceil(v) * 1000 + round(float(v)) + math.trunc(float(v))
+        for v in x
     ]
     return {1: np.array(values, np.int64)}
 

@@ -148,9 +148,7 @@ def _dynamic(rng):
     return random_array(rng, 111, np.float32), poisoned(111, np.float32)
 
 
-_list.add(
-    "dynamic_shared", dynamic_shared, _dynamic, grid=(3,), block=(37,), shared_bytes=37 * 4
-)
+_list.add("dynamic_shared", dynamic_shared, _dynamic, grid=(3,), block=(37,), shared_bytes=37 * 4)
 
 
 @kd.kernel

@@ -37,9 +37,7 @@ def votes_as_statements(x, out):
     kd.syncthreads_count(x[i])
 
 
-_list.add(
-    "votes_as_statements", votes_as_statements, _ints(3, 45, 5), grid=(3,), block=(45,)
-)
+_list.add("votes_as_statements", votes_as_statements, _ints(3, 45, 5), grid=(3,), block=(45,))
 
 
 @kd.kernel
