@@ -18,13 +18,13 @@ import linecache
 import pickle
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from kerneldsl.errors import SourceUnavailableError
 from kerneldsl.language.intrinsics import INTRINSICS, Intrinsic, IntrinsicGroup
+from kerneldsl.locks import ForkSafeLock
 
 __all__ = ["load_function", "reduce_function"]
 
@@ -32,7 +32,7 @@ __all__ = ["load_function", "reduce_function"]
 _MAIN = frozenset({"__main__", "__mp_main__"})
 
 _loaded: dict[bytes, Any] = {}
-_lock = threading.RLock()
+_lock = ForkSafeLock()
 
 
 def reduce_function(

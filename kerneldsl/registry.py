@@ -9,7 +9,6 @@ function that typer can turn into a command). Everything is imported when it is 
 from __future__ import annotations
 
 import importlib
-import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -18,6 +17,7 @@ from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Target
 
 __all__ = ["command_names", "command_summary", "get_command", "get_target", "target_names"]
@@ -35,7 +35,7 @@ _BUILT_IN_COMMANDS = {
 _OWN_PACKAGES = ("targets", "stdlib_kernels")
 
 _targets: dict[str, Target] = {}
-_lock = threading.RLock()
+_lock = ForkSafeLock()
 
 
 def target_names() -> tuple[str, ...]:

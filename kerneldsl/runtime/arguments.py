@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from ctypes import c_size_t
 from typing import Any, TypeAlias
@@ -27,6 +26,7 @@ from kerneldsl.errors import (
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Kind, Layout, ScalarKind, TupleKind
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.transfer import byte_bounds
@@ -55,7 +55,7 @@ _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
-_kinds_lock = threading.Lock()
+_kinds_lock = ForkSafeLock()
 
 
 def code_of(kind: Kind) -> int:

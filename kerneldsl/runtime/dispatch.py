@@ -8,7 +8,6 @@ slow path, once, and every error is raised before anything runs.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -18,6 +17,7 @@ from kerneldsl.environment import logger
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments import (
     Binding,
     bind,
@@ -90,7 +90,7 @@ class Dispatcher:
         self._signature_codes = tuple(map(code_of, signature)) if signature is not None else None
         self._state: KernelState | None = None
         self._states: list[KernelState] = []
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     # ------------------------------------------------------------------ the unit
 

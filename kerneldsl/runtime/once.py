@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from kerneldsl.locks import ForkSafeLock
 
 __all__ = ["OnceTable"]
 
@@ -20,8 +21,8 @@ class OnceTable(Generic[Key, Value]):
 
     def __init__(self) -> None:
         self._values: dict[Key, Value] = {}
-        self._locks: dict[Key, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._locks: dict[Key, ForkSafeLock] = {}
+        self._lock = ForkSafeLock()
 
     def get(self, key: Key) -> Value | None:
         """The entry, if it has been made."""
@@ -33,7 +34,7 @@ class OnceTable(Generic[Key, Value]):
         if value is not None:
             return value
         with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
+            lock = self._locks.setdefault(key, ForkSafeLock())
         with lock:
             value = self._values.get(key)
             if value is None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextvars
 import os
-import threading
 import weakref
 from types import TracebackType
 from typing import Self
 
 from kerneldsl import environment
 from kerneldsl.errors import DeviceMismatchError, TargetUnavailableError, UnknownTargetError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.target import Device, Target
 
@@ -49,7 +49,7 @@ class Place:
 
 
 _places: dict[tuple[str, int], Place] = {}
-_lock = threading.RLock()
+_lock = ForkSafeLock()
 _scoped: contextvars.ContextVar[Place | None] = contextvars.ContextVar(
     "kerneldsl_use", default=None
 )

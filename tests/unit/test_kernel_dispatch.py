@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import threading
 import time
 
@@ -161,6 +162,32 @@ def test_eight_threads_compile_once_and_do_not_wait_for_other_kernels(fake):
     assert len(fake.compiled) == 2
     assert len(fake.launches) == 10
     assert waited[0] < 0.25
+
+
+def test_a_child_forked_during_a_compilation_compiles_for_itself(fake):
+    kernel = kd.kernel(axpy.function)
+    is_compiling = threading.Event()
+    compile_ = fake.compile
+
+    def slow(specialization):
+        is_compiling.set()
+        time.sleep(0.5)
+        return compile_(specialization)
+
+    fake.compile = slow
+
+    def launch():
+        with kd.use("fake"):
+            kernel.forall(8)(2.0, X, X, np.zeros(8))
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    is_compiling.wait()
+    child = multiprocessing.get_context("fork").Process(target=launch)
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+    thread.join()
 
 
 def test_a_failed_compilation_is_tried_again(fake, monkeypatch):
