@@ -1,0 +1,1 @@
+"""Compile only: what PTX a kernel becomes, on machines without a GPU."""

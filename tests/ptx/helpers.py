@@ -1,0 +1,115 @@
+"""Compiles functions and whole suites for the PTX tests, each thing once a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from kerneldsl.abi import EXPLICIT, LaunchMode
+from kerneldsl.analysis import analyze
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.kinds import Kind, parse_signature
+from kerneldsl.target import CompileOptions, Specialization
+from targets.cuda.architectures import choose_ptx_version, parse_arch
+from targets.cuda.artifact import CudaArtifact
+from targets.cuda.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
+from targets.cuda.ptxas import assemble
+
+__all__ = [
+    "ARCHS",
+    "ASSEMBLED_ARCHS",
+    "assemble_together",
+    "body_of",
+    "compile_ptx",
+    "lower",
+    "specialize",
+    "write",
+]
+
+#: Every architecture whose PTX is written in the tests.
+ARCHS = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_120")
+#: Those that the ptxas of CUDA 13 still assembles for.
+ASSEMBLED_ARCHS = ARCHS[2:]
+
+
+def specialize(
+    function: Callable[..., Any],
+    signature: str | tuple[Kind, ...],
+    mode: LaunchMode = EXPLICIT,
+    **options: Any,
+) -> Specialization:
+    """Take a function apart and say what it is to be compiled for."""
+    kinds = parse_signature(signature) if isinstance(signature, str) else signature
+    unit = make_unit(getattr(function, "__wrapped__", function))
+    return Specialization(unit, analyze(unit), kinds, CompileOptions(**options), mode)
+
+
+@cache
+def lower(
+    function: Callable[..., Any],
+    signature: str | tuple[Kind, ...],
+    mode: LaunchMode = EXPLICIT,
+    **options: Any,
+) -> LoweredKernel:
+    """The part of compiling that serves every architecture."""
+    return lower_kernel(specialize(function, signature, mode, **options))
+
+
+def write(lowered: LoweredKernel, arch: str) -> CudaArtifact:
+    """The part that does not."""
+    architecture = parse_arch(arch)
+    return write_kernel(lowered, architecture, choose_ptx_version(architecture))
+
+
+@cache
+def compile_ptx(
+    function: Callable[..., Any],
+    signature: str | tuple[Kind, ...],
+    arch: str = "sm_75",
+    *,
+    mode: LaunchMode = EXPLICIT,
+    ptx_version: str | None = None,
+    **options: Any,
+) -> CudaArtifact:
+    """Compile a function, as the target does."""
+    specialization = specialize(function, signature, mode, **options)
+    return compile_kernel(specialization, arch=arch, ptx_version=ptx_version)
+
+
+def body_of(artifact: CudaArtifact) -> str:
+    """The entry's PTX, from its brace on."""
+    return artifact.ptx[artifact.ptx.index("{\n") :]
+
+
+_HEADER = re.compile(r"\A.*?^\.address_size 64$", re.DOTALL | re.MULTILINE)
+_SYMBOL = re.compile(
+    r"^(?:\.(?:global|shared|const|local)[^;={]*?\b(\w+)\[\d+\]|\.func [^\n]*?\b(\w+)\($)",
+    re.MULTILINE,
+)
+_SHARED_DECLARATIONS = re.compile(
+    r"^(?:\.extern \.func .*?^;|\.extern \.shared [^\n]*;)$", re.DOTALL | re.MULTILINE
+)
+
+
+def assemble_together(artifacts: Iterable[CudaArtifact], arch: str) -> int:
+    """Put entries into one file, which ptxas must accept; returns how many there were."""
+    header, count = "", 0
+    parts: list[str] = []
+    declarations: dict[str, None] = {}
+    for count, artifact in enumerate(artifacts, 1):
+        found = _HEADER.match(artifact.ptx)
+        assert found, artifact.ptx[:200]
+        header = found[0]
+        text = artifact.ptx[found.end() :]
+        declarations |= dict.fromkeys(_SHARED_DECLARATIONS.findall(text))
+        text = _SHARED_DECLARATIONS.sub("", text)
+        symbols = {a or b for a, b in _SYMBOL.findall(text)}
+        for symbol in (artifact.entry_name, *sorted(symbols)):
+            text = re.sub(rf"\b{re.escape(symbol)}(?=\b|_param_)", f"{symbol}_k{count}", text)
+        parts.append(text)
+    ptx = "\n".join([header, *declarations, *parts])
+    entries = assemble(ptx, arch, optimize=False).resources
+    assert len(entries) == count
+    return count

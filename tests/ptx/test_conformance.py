@@ -1,0 +1,31 @@
+"""Every kernel of the conformance suite becomes PTX for every architecture, and assembles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from tests.conformance.kernels import CASES
+from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, assemble_together, lower, write
+from tests.support.cases import Case
+
+
+def _by_topic() -> dict[str, list[Case]]:
+    topics: dict[str, list[Case]] = defaultdict(list)
+    for case in CASES:
+        topics[case.name.split(".")[0]].append(case)
+    return topics
+
+
+_TOPICS = _by_topic()
+
+
+@pytest.mark.parametrize("topic", _TOPICS)
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
+    cases = {(case.kernel, case.kinds, case.mode) for case in _TOPICS[topic]}
+    written = [write(lower(*case), arch) for case in cases]
+    assert all(f".target {arch}\n" in artifact.ptx for artifact in written)
+    if arch in ASSEMBLED_ARCHS:
+        assert assemble_together(written, arch) == len(cases)
