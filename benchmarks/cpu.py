@@ -14,6 +14,7 @@ seen before; fresh processes start with empty caches and are timed from outside,
 imports included.
 """
 
+# ruff: noqa: E402 -- the cores are set before NumPy, Numba and OpenBLAS count them
 from __future__ import annotations
 
 import argparse

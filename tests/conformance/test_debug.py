@@ -1,4 +1,4 @@
-"""Debug mode: faults reach the host with line, index, bound and thread; without it there are none."""
+"""Debug mode: faults reach the host with line, index, bound and thread; else there are none."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def branches(x, out):
 @kd.kernel
 def chained_comparisons(x, out):
     i = kd.grid(1)
-    out[i] = (1 if -10 < x[i] <= 10 else 0) + (10 if not (x[i] != 3) else 0)
+    out[i] = (1 if -10 < x[i] <= 10 else 0) + (10 if x[i] != 3 != i else 0)
 
 
 @_case
@@ -144,7 +144,7 @@ def return_from_loops(x, out):
 def loop_variable_after_loop(x, out):
     i = kd.grid(1)
     k = 99
-    for k in range(x[i] % 5):
+    for k in range(x[i] % 5):  # noqa: B007 - read after the loop
         pass
     out[i] = k
 
