@@ -83,6 +83,9 @@ def proven(body: str, parameters: str = "a, n, s, f", **constants: Any) -> list[
         ("i = kd_grid_0()\nfor _ in range(n):\n    if i == 0:\n        continue\n    a[i - 1]",
          ["i - 1"]),
         ("i = kd_grid_0()\na[i:n, i]", ["i"]),
+        # Of a float, "greater than 0" is not "at least 1".
+        ("i = kd_grid_0()\nif f > 0 and i > f - 1:\n    a[i - 1]", []),
+        ("i = kd_grid_0()\nif s > 0 and i > s - 1:\n    a[i - s]", ["i - s"]),
         ("i = kd_grid_0()\nx = i - 3\nif x >= 0:\n    a[x]\nelse:\n    a[-x]", ["x", "-x"]),
     ],
 )  # fmt: skip
@@ -142,7 +145,31 @@ class Programs:
             return f"({self.pick(0, -1, 1)} {self.pick('<', '<=')} {x} {self.pick('<', '<=')} {y})"
         return f"({x} {op} {y})"
 
+    def guarded_access(self, indent: str) -> list[str]:
+        """An index close to what its guard permits, where a small mistake would show."""
+        r = self.random
+        x, y = (
+            r.choice([*self.names, "f", "f"]),
+            r.choice([*self.names, "f", "f - 1", "0", "1", "2"]),
+        )
+        test = f"{self.pick('', 'not ')}{x} {self.pick('<', '<=', '>', '>=', '==', '!=')} {y}"
+        if r.random() < 0.3:
+            z = r.choice(["f", *self.names])
+            test += f" and {z} {self.pick('>', '>=')} {self.pick('f - 1', 'f', '0', '1')}"
+            x = self.pick(x, z)
+        access = f"a[{self.pick(x, f'int({x})', f'int({x} * 2)')} - {self.pick(0, 0, 1, 1, 2, y)}]"
+        if r.random() < 0.3:
+            return [
+                f"{indent}if {test}:",
+                f"{indent}    pass",
+                f"{indent}else:",
+                f"{indent}    {access}",
+            ]
+        return [f"{indent}if {test}:", f"{indent}    {access}"]
+
     def statement(self, depth: int, indent: str, in_loop: bool) -> list[str]:
+        if self.random.random() < 0.3:
+            return self.guarded_access(indent)
         r = self.random.random()
         if depth == 0 or r < 0.25:
             return [f"{indent}a[{self.expression()}]"]
