@@ -6,9 +6,11 @@ what the kernel recorded.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import struct
 import time
+import weakref
 
 from kerneldsl.target import Device, Executable, LaunchConfig
 from targets.cuda import functions, memory
@@ -63,6 +65,7 @@ class CudaExecutable(Executable):
         self._function = functions.load(
             driver, device.index, artifact.ptx, artifact.entry_name, line_info=options.lineinfo
         )
+        weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
         self.resources = self._function.resources
         self._is_debug = options.debug
@@ -89,7 +92,7 @@ class CudaExecutable(Executable):
             self._start(config, parameters, stream)
 
     def _opt_in(self) -> None:
-        """Allow all there is: it is but a cap, and so no thread can lower another's."""
+        """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""
         limit = self.device.limits.max_shared_memory_per_block
         allowed = limit - self.resources.static_shared_bytes
         functions.allow_shared_bytes(self._driver, self._function, allowed)
@@ -108,8 +111,6 @@ class CudaExecutable(Executable):
 
     def _launch_and_check(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
         """Launch with a fault record, wait, and raise what the kernel recorded."""
-        import ctypes
-
         from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, raise_fault
 
         driver, index, nbytes = self._driver, self.device.index, FAULT_RECORD_BYTES

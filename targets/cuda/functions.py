@@ -10,16 +10,25 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.errors import CompileError, ResourceLimitError
+from kerneldsl.errors import CompileError, DriverError, ResourceLimitError
 from kerneldsl.target import Dim3, Resources
 from targets.cuda.driver import Driver
 from targets.cuda.driver_errors import driver_error, remedy_for
+from targets.cuda.fork import fork_guard
 
-__all__ = ["LoadedFunction", "allow_shared_bytes", "launch", "load", "unload"]
+__all__ = [
+    "LoadedFunction",
+    "allow_shared_bytes",
+    "launch",
+    "load",
+    "unload",
+    "unload_quietly",
+]
 
 _log = logging.getLogger("kerneldsl.cuda.functions")
 
@@ -157,9 +166,20 @@ def _attribute(driver: Driver, function: Any, name: str) -> int:
 
 
 def unload(driver: Driver, function: LoadedFunction) -> None:
-    """Unload the module of a function that no launch uses any more."""
+    """Unload the module of a function, after everything on its device has finished."""
     with driver.current(function.device_index):
+        driver.synchronize(function.device_index)
         driver.call(driver.api.cuModuleUnload, function.module, doing=f"unload {function.name}")
+
+
+def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
+    """Unload from a finalizer: not in a forked child, nor when the interpreter ends."""
+    if fork_guard.has_forked or sys.is_finalizing():
+        return
+    try:
+        unload(driver, function)
+    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
+        _log.debug("%s", error)
 
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:

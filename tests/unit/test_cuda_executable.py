@@ -116,3 +116,12 @@ def test_shared_memory_beyond_48_kb_is_asked_for_once(dynamic: int, opts_in: boo
     asked = [call for call in api.calls if call[0] == "cuFuncSetAttribute"]
     wanted = ("cuFuncSetAttribute", 0x99, "MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000 - 1024)
     assert asked == ([wanted] if opts_in else [])
+
+
+def test_the_module_is_unloaded_when_nothing_runs_any_more() -> None:
+    api = FakeBindings()
+    executable = _executable(api, debug=False)
+    executable.launch(_CONFIG, _PACKED)
+    api.calls.clear()
+    del executable
+    assert api.names().index("cuCtxSynchronize") < api.names().index("cuModuleUnload")
