@@ -4,8 +4,8 @@ The way of a kernel: :mod:`~targets.cuda.compiler` drives :mod:`~targets.cuda.nu
 typing and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its vocabulary,
 :mod:`~targets.cuda.entry` puts an entry around the body, :mod:`~targets.cuda.ptx` links, optimizes
 and writes it, :mod:`~targets.cuda.artifact` holds the result. :mod:`~targets.cuda.driver` speaks to
-the device, :mod:`~targets.cuda.executable` is a kernel there, and :mod:`~targets.cuda.target` fulfils
-the core's contract with all of it.
+the device, :mod:`~targets.cuda.executable` is a kernel there, and :mod:`~targets.cuda.target`
+fulfils the core's contract with all of it.
 """
 
 from __future__ import annotations
