@@ -18,15 +18,8 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.arguments import (
-    Binding,
-    bind,
-    check_writable,
-    code_of,
-    kinds_of,
-    overlap,
-    positions_of,
-)
+from kerneldsl.runtime.arguments import bind, check_writable, overlap
+from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place, resolve
 from kerneldsl.runtime.signature import conform

@@ -10,9 +10,10 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.registry import get_target
 from kerneldsl.runtime import dlpack
-from kerneldsl.runtime.arguments import Binding, Reader, Refused, read_device_array, read_ndarray
 from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
+from kerneldsl.runtime.binding import Binding, Reader, Refused
 from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.readers import read_device_array, read_ndarray
 from kerneldsl.runtime.transfer import host_view
 
 __all__ = ["as_device_array", "find_reader"]

@@ -14,8 +14,8 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
-from kerneldsl.runtime.arguments import Binding, kinds_of
 from kerneldsl.runtime.arrays import contiguous_strides
+from kerneldsl.runtime.binding import Binding, kinds_of
 
 __all__ = ["conform"]
 

@@ -10,7 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES, format_signature, parse_signature
-from kerneldsl.runtime.arguments import bind, kinds_of, overlap, positions_of
+from kerneldsl.runtime.arguments import bind, overlap
+from kerneldsl.runtime.binding import kinds_of, positions_of
 
 
 def read(*args):

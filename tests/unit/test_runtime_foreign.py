@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import arguments
+from kerneldsl.runtime import readers
 from tests.support.fake_target import FakeTarget, installed
 
 
@@ -46,7 +46,7 @@ def torch(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "torch", module)
     yield module
-    arguments._readers.pop(Tensor, None)
+    readers.READERS.pop(Tensor, None)
 
 
 @pytest.fixture
