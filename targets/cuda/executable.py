@@ -69,6 +69,8 @@ class CudaExecutable(Executable):
         self.load_seconds = time.perf_counter() - started
         self.resources = self._function.resources
         self._is_debug = options.debug
+        #: What was launched last; dispatch passes the same object for the same shape.
+        self._last_config: LaunchConfig | None = None
         #: Dynamic shared memory that a launch may have as things stand.
         self._allowed_shared_bytes = (
             _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
@@ -82,14 +84,19 @@ class CudaExecutable(Executable):
         )
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
-        check_resources(self._function.name, self.resources, self.device, config)
-        if config.shared_bytes > self._allowed_shared_bytes:
-            self._opt_in()
+        if config is not self._last_config:
+            self._check(config)
+            self._last_config = config
         stream = stream_handle(config.stream)
         if self._is_debug:
             self._launch_and_check(config, parameters, stream)
         else:
             self._start(config, parameters, stream)
+
+    def _check(self, config: LaunchConfig) -> None:
+        check_resources(self._function.name, self.resources, self.device, config)
+        if config.shared_bytes > self._allowed_shared_bytes:
+            self._opt_in()
 
     def _opt_in(self) -> None:
         """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""
