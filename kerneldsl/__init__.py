@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         uint64,
     )
 
+    from kerneldsl.decorators import func, kernel
     from kerneldsl.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         UnknownTargetError,
         UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction, Kernel, Launch, func, kernel
+    from kerneldsl.kernels import DeviceFunction, Kernel, Launch
     from kerneldsl.language.intrinsics import (
         atomic,
         blockDim,
@@ -112,6 +113,7 @@ _MODULES = {
         "bool_ complex64 complex128 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 "
         "uint64"
     ),
+    "kerneldsl.decorators": "func kernel",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError BarrierDivergenceError "
         "BarrierDivergenceWarning CompileError DeviceMismatchError DriverError KernelError "
@@ -120,7 +122,7 @@ _MODULES = {
         "SourceLocation SourceUnavailableError TargetUnavailableError ToolMissingError "
         "UnknownTargetError UnsupportedConstructError"
     ),
-    "kerneldsl.kernels": "DeviceFunction Kernel Launch func kernel",
+    "kerneldsl.kernels": "DeviceFunction Kernel Launch",
     "kerneldsl.language.intrinsics": (
         "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "

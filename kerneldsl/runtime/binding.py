@@ -1,0 +1,107 @@
+"""What a launch knows of its arguments: a :class:`Binding`, and codes for kinds.
+
+Codes are small ints that stand for interned kinds, because hashing a tuple of ints costs a launch
+a tenth of what hashing kinds costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.errors import ArgumentError, ArgumentTypeError
+from kerneldsl.language.kinds import Kind
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.placement import Place
+
+__all__ = ["Binding", "Reader", "Refused", "code_of", "kinds_of", "positions_of"]
+
+_kinds: list[Kind] = []
+_codes: dict[Kind, int] = {}
+_kinds_lock = ForkSafeLock()
+
+
+def code_of(kind: Kind) -> int:
+    """The code that stands for a kind in this process."""
+    code = _codes.get(kind)
+    if code is None:
+        with _kinds_lock:
+            code = _codes.get(kind)
+            if code is None:
+                code = len(_kinds)
+                _kinds.append(kind)
+                _codes[kind] = code
+    return code
+
+
+def kinds_of(codes: tuple[int, ...]) -> tuple[Kind, ...]:
+    """The kinds that codes stand for."""
+    return tuple(_kinds[code] for code in codes)
+
+
+class Refused(Exception):
+    """An argument that cannot be taken, before it is known which one it is."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        limit: str | None = None,
+        remedy: str | None = None,
+        kind: type[ArgumentError] = ArgumentTypeError,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.limit = limit
+        self.remedy = remedy
+        self.kind = kind
+        self.path = ""
+
+
+class Binding:
+    """The arguments of one launch, read.
+
+    Attributes
+    ----------
+    codes : tuple of int
+        Codes of their kinds.
+    values : list
+        The flat values, as `ParameterLayout.packer` takes them.
+    place : Place or None
+        Where the device arrays live.
+    host : list of (int, ndarray)
+        Arrays in host memory, with the index of their pointer in `values`.
+    read_only : tuple of int
+        Indices of the pointers of arrays that must not be written.
+    streams : tuple of int
+        Handles of the streams in which other libraries' arguments were made.
+    keep : tuple
+        What must live until the launch has been made.
+    """
+
+    # Most launches have none of these, and five empty objects would cost a sixth of a launch.
+    codes: tuple[int, ...] = ()
+    place: Place | None = None
+    read_only: tuple[int, ...] = ()
+    streams: tuple[int, ...] = ()
+    keep: tuple[Any, ...] = ()
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.host: list[tuple[int, np.ndarray[Any, Any]]] = []
+
+
+#: Appends the values of an argument to a binding, and returns the code of its kind.
+Reader: TypeAlias = Callable[[Any, Binding], int]
+
+
+def positions_of(binding: Binding) -> list[int]:
+    """The position of the argument that each flat value belongs to."""
+    return [
+        position
+        for position, kind in enumerate(kinds_of(binding.codes))
+        for _ in ParameterLayout(("",), (kind,)).parameters
+    ]

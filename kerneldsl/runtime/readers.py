@@ -1,0 +1,326 @@
+"""How each type of argument is read: its kind, and the values that are passed.
+
+A *reader* is found once for a type, and then in a table: it appends the values of an argument, in
+the order of :mod:`kerneldsl.abi`, to a binding and returns the code of its kind. Readers are short;
+whatever is unusual raises :class:`~kerneldsl.runtime.binding.Refused`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from ctypes import c_size_t
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
+from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Layout, ScalarKind, TupleKind
+from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.binding import Binding, Reader, Refused, code_of, kinds_of
+from kerneldsl.runtime.placement import Place
+
+__all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray"]
+
+#: Largest rank of an array argument.
+MAX_NDIM = 8
+
+#: Type of an argument to its reader; filled below, and as types are met.
+READERS: dict[type, Reader] = {}
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+# numpy.ndarray.flags.num: NPY_ARRAY_C_CONTIGUOUS and so on, NumPy C API, "Array flags".
+_C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+
+
+# --------------------------------------------------------------------------- scalars
+
+
+_BOOL = code_of(ScalarKind("bool"))
+_INT64 = code_of(ScalarKind("int64"))
+_FLOAT64 = code_of(ScalarKind("float64"))
+_COMPLEX128 = code_of(ScalarKind("complex128"))
+
+
+def _read_bool(value: Any, binding: Binding) -> int:
+    binding.values.append(1 if value else 0)
+    return _BOOL
+
+
+def _read_int(value: int, binding: Binding) -> int:
+    if not _INT64_MIN <= value <= _INT64_MAX:
+        fits = 0 <= value < 2**64
+        raise Refused(
+            f"the Python int {value} does not fit int64",
+            limit="Python ints are passed as int64",
+            remedy=f"Pass np.uint64({value})" if fits else "Pass a float, or split the number",
+            kind=ArgumentValueError,
+        )
+    binding.values.append(value)
+    return _INT64
+
+
+def _read_float(value: float, binding: Binding) -> int:
+    binding.values.append(value)
+    return _FLOAT64
+
+
+def _read_complex(value: complex, binding: Binding) -> int:
+    binding.values += (value.real, value.imag)
+    return _COMPLEX128
+
+
+def _numpy_scalar_reader(dtype: str) -> Reader:
+    code = code_of(ScalarKind(dtype))
+    if dtype.startswith("complex"):
+
+        def read_parts(value: Any, binding: Binding) -> int:
+            binding.values += (value.real, value.imag)
+            return code
+
+        return read_parts
+
+    def read(value: Any, binding: Binding) -> int:
+        binding.values.append(value)
+        return code
+
+    return read
+
+
+# --------------------------------------------------------------------------- tuples
+
+
+_tuple_codes: dict[tuple[int, ...], int] = {}
+
+
+def _read_tuple(value: tuple[Any, ...], binding: Binding) -> int:
+    codes = []
+    for i, element in enumerate(value):
+        try:
+            reader = READERS.get(element.__class__) or find_reader(element)
+            codes.append(reader(element, binding))
+        except Refused as refused:
+            refused.path = f"[{i}]{refused.path}"
+            raise
+    key = tuple(codes)
+    code = _tuple_codes.get(key)
+    if code is None:
+        code = _tuple_codes[key] = code_of(TupleKind(kinds_of(key)))
+    return code
+
+
+# --------------------------------------------------------------------------- arrays
+
+
+_array_codes: dict[tuple[np.dtype[Any], int, int], int] = {}
+
+
+def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
+    """Read an array in host memory."""
+    shape = value.shape
+    flags = value.flags.num
+    key = (value.dtype, len(shape), flags & (_C | _F | _ALIGNED))
+    code = _array_codes.get(key)
+    if code is None:
+        code = _array_codes[key] = _classify(*key)
+    values = binding.values
+    binding.host.append((len(values), value))
+    values.append(_address(value))
+    values += shape
+    if not flags & (_C | _F):
+        values += value.strides
+    if not flags & _WRITEABLE:
+        binding.read_only += (binding.host[-1][0],)
+    return code
+
+
+def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
+    _check_dtype(dtype)
+    if ndim > MAX_NDIM:
+        raise Refused(
+            f"the array has {ndim} dimensions",
+            limit=f"Kernels take arrays of up to {MAX_NDIM} dimensions",
+            remedy="Reshape it",
+        )
+    if not flags & _ALIGNED:
+        raise Refused(
+            f"the {dtype} array's elements do not lie at multiples of {dtype.alignment} bytes",
+            limit="Kernels take aligned arrays",
+            remedy="Pass array.copy()",
+            kind=ArgumentValueError,
+        )
+    layout: Layout = "C" if flags & _C else "F" if flags & _F else "A"
+    return code_of(ArrayKind(dtype.name, ndim, layout))
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    """Refuse a dtype that kernels do not take.
+
+    Raises
+    ------
+    Refused
+        Saying what to do instead.
+    """
+    if dtype.name in DTYPE_NAMES and dtype.isnative:
+        return
+    if not dtype.isnative:
+        remedy = f"Convert it with array.astype({dtype.newbyteorder('=').name!r})"
+    elif dtype.kind == "f":
+        remedy = "Convert it with array.astype(np.float32) or array.astype(np.float64)"
+    elif dtype.kind in "Mm":
+        remedy = "Pass array.view(np.int64)"
+    elif dtype.names is not None:
+        remedy = "Pass each field as an array of its own: " + ", ".join(
+            f"array[{n!r}]" for n in dtype.names[:4]
+        )
+    else:
+        remedy = "Convert it to a numeric dtype"
+    shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
+    raise Refused(
+        f"an array of dtype {shown} cannot be passed to a kernel",
+        limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+        remedy=remedy,
+    )
+
+
+def _interface_address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+_DATA_OFFSET = object.__basicsize__
+_from_address = c_size_t.from_address
+
+
+def _member_address(array: np.ndarray[Any, Any]) -> int:
+    # PyArrayObject begins with the object's head, then ``char *data`` (NumPy C API, "Python Types
+    # and C-Structures"); reading it there takes a tenth of the time of array.ctypes.data.
+    return _from_address(id(array) + _DATA_OFFSET).value
+
+
+def _choose_address() -> Callable[[np.ndarray[Any, Any]], int]:
+    probe = np.zeros((3, 3))[1:, 2]
+    if sys.implementation.name == "cpython" and _member_address(probe) == _interface_address(probe):
+        return _member_address
+    return _interface_address
+
+
+_address = _choose_address()
+
+
+def read_device_array(value: DeviceArray, binding: Binding) -> int:
+    """Read an array in device memory."""
+    place = value.place
+    if binding.place is not place:
+        _claim(binding, place)
+    code = value.code
+    if code < 0:
+        _check_dtype(value.dtype)
+        code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
+    if value.is_read_only:
+        binding.read_only += (len(binding.values),)
+    binding.values += value.packed
+    return code
+
+
+def _claim(binding: Binding, place: Place) -> None:
+    """Note that an argument lives at a place.
+
+    Raises
+    ------
+    Refused
+        If another one lives elsewhere.
+    """
+    if binding.place is None:
+        binding.place = place
+    elif binding.place is not place:
+        raise Refused(
+            f"it lives on {place.name}, and an argument before it on {binding.place.name}",
+            limit="Every device array of a launch lives on one device",
+            remedy="Copy it over the host: kd.to_device(array.copy_to_host())",
+            kind=DeviceMismatchError,
+        )
+
+
+# --------------------------------------------------------------------------- finding a reader
+
+
+def find_reader(value: Any) -> Reader:
+    """The reader of a value whose type is not in the table, put there for the next.
+
+    Raises
+    ------
+    Refused
+        If kernels do not take such a thing.
+    """
+    from kerneldsl.runtime import foreign
+
+    kind = type(value)
+    reader = _reader_of_type(kind)
+    if reader is None and not isinstance(value, (np.ndarray, np.generic)):
+        reader = foreign.find_reader(value)
+    if reader is None:
+        raise _unknown(value)
+    READERS[kind] = reader
+    return reader
+
+
+def _reader_of_type(kind: type) -> Reader | None:
+    if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
+        return read_ndarray
+    if issubclass(kind, np.generic):
+        return None
+    if issubclass(kind, int):
+        return _read_int
+    if issubclass(kind, float):
+        return _read_float
+    if issubclass(kind, complex):
+        return _read_complex
+    return None
+
+
+def _unknown(value: Any) -> Refused:
+    name = type(value).__qualname__
+    what = f"a {name} cannot be passed to a kernel"
+    limit = "Kernels take NumPy and device arrays, numbers, and tuples of those"
+    if isinstance(value, np.ma.MaskedArray):
+        return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
+    if isinstance(value, tuple):
+        return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
+    if isinstance(value, np.generic):
+        return Refused(
+            f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+            remedy="Convert it, to np.float32(value) for instance",
+        )
+    if isinstance(value, list):
+        return Refused(
+            what, limit=limit, remedy="Pass np.array(value), or tuple(value) if it is short"
+        )
+    if isinstance(value, str):
+        return Refused(
+            what, limit=limit, remedy="Use a global constant of the kernel's module instead"
+        )
+    return Refused(what, limit=limit)
+
+
+def _fill_table() -> None:
+    READERS.update(
+        {
+            bool: _read_bool,
+            np.bool_: _read_bool,
+            int: _read_int,
+            float: _read_float,
+            complex: _read_complex,
+            tuple: _read_tuple,
+            np.ndarray: read_ndarray,
+            DeviceArray: read_device_array,
+        }
+    )
+    for dtype in DTYPE_NAMES[1:]:
+        READERS[np.dtype(dtype).type] = _numpy_scalar_reader(dtype)
+    for char in "qQlL":  # two C types have 64 bits; NumPy has a scalar class for each
+        scalar = np.dtype(char)
+        READERS[scalar.type] = _numpy_scalar_reader(scalar.name)
+
+
+_fill_table()
