@@ -11,14 +11,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Target
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["command_names", "command_summary", "get_command", "get_target", "target_names"]
 
@@ -125,6 +127,8 @@ def get_command(name: str) -> Callable[..., Any]:
 
 @cache
 def _entries(group: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # it imports e-mail and zip; built-ins need it not
+
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
