@@ -76,16 +76,25 @@ def test_no_submodule_replaces_a_name_of_the_face():
     assert not modules & set(kd.__all__)
 
 
-def test_importing_is_light():
-    done = run_python(["-X", "importtime", "-c", "import kerneldsl; kerneldsl.__version__"])
+def import_times(code):
+    """Microseconds that each module took, with what it imports."""
+    done = run_python(["-X", "importtime", "-c", code])
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"import time:\s+\d+ \|\s+(\d+) \|\s+(\S+)", done.stderr)
-    modules = {name for _, name in rows}
+    return {name: int(microseconds) for microseconds, name in rows}
+
+
+def test_importing_imports_nothing_heavy():
+    modules = import_times("import kerneldsl; kerneldsl.__version__")
     assert "kerneldsl" in modules
-    heavy = {"numba", "llvmlite", "sympy", "rich", "cuda", "typer", "torch"}
+    heavy = {"numba", "llvmlite", "sympy", "rich", "cuda", "typer", "torch", "numpy"}
     assert not {m for m in modules if m.partition(".")[0] in heavy}
-    # Microseconds, NumPy included; NumPy is not imported by the package itself.
-    assert int({n: t for t, n in rows}["kerneldsl"]) < 40_000
+
+
+def test_importing_costs_little_on_top_of_numpy():
+    # The best of five, because the machine may be busy.
+    best = min(import_times("import numpy, kerneldsl")["kerneldsl"] for _ in range(5))
+    assert best < 40_000
 
 
 def test_decorating_imports_no_compiler():
