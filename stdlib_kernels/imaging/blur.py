@@ -51,17 +51,18 @@ def mirrored(i, size, folds):
 
 
 @cache
-def blur_rows(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
-    """Make the kernel that filters along rows: ``(image[h, w], weights[2 radius + 1], out[h, w])``.
+def blur_rows(dtype: np.dtype[Any], radius: int) -> Any:
+    """Make the kernel that filters along rows.
 
-    `folds` is how often the halo must be mirrored: once, where the image is not smaller than it.
+    Its parameters are ``(image[h, w], weights[2 radius + 1], out[h, w], folds)``; `folds` is how
+    often the halo must be mirrored: once, where the image is not smaller than it.
     """
     number = dtype.type
     taps = 2 * radius + 1
     loaded = BLOCK_X + 2 * radius
 
     @kd.kernel
-    def blur_rows(image, weights, out):
+    def blur_rows(image, weights, out, folds):
         tile = kd.shared.array((BLOCK_Y, loaded), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
@@ -82,14 +83,14 @@ def blur_rows(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
 
 
 @cache
-def blur_columns(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
+def blur_columns(dtype: np.dtype[Any], radius: int) -> Any:
     """Make the kernel that filters along columns; its parameters are those of `blur_rows`."""
     number = dtype.type
     taps = 2 * radius + 1
     loaded = BLOCK_Y + 2 * radius
 
     @kd.kernel
-    def blur_columns(image, weights, out):
+    def blur_columns(image, weights, out, folds):
         tile = kd.shared.array((loaded, BLOCK_X), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
@@ -107,17 +108,6 @@ def blur_columns(dtype: np.dtype[Any], radius: int, folds: int) -> Any:
             out[top + ty, column] = total
 
     return blur_columns
-
-
-def blur_kernels(
-    dtype: np.dtype[Any], radius: int, shape: tuple[int, int]
-) -> tuple[kd.Kernel[..., Any], kd.Kernel[..., Any]]:
-    """Return the kernels that filter the rows and the columns of an image of a shape."""
-    height, width = shape
-    return (
-        blur_rows(dtype, radius, _folds(width, radius, BLOCK_X)),
-        blur_columns(dtype, radius, _folds(height, radius, BLOCK_Y)),
-    )
 
 
 def gaussian_weights(sigma: float, radius: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -180,9 +170,9 @@ def gaussian_blur(
         between = allocate(source, (height, width), dtype)
         grid = (-(-width // BLOCK_X), -(-height // BLOCK_Y))
         block = (BLOCK_X, BLOCK_Y)
-        rows, columns = blur_kernels(dtype, radius, (height, width))
-        rows[grid, block](source, weights, between)
-        columns[grid, block](between, weights, result)
+        folds = _folds(width, radius, BLOCK_X), _folds(height, radius, BLOCK_Y)
+        blur_rows(dtype, radius)[grid, block](source, weights, between, folds[0])
+        blur_columns(dtype, radius)[grid, block](between, weights, result, folds[1])
     return finish(result, like=image, out=out)
 
 

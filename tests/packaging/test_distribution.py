@@ -1,0 +1,116 @@
+"""The wheel: what is in it, and that what it installs works on its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import kerneldsl
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+
+pytest.importorskip("hatchling", reason="the build backend is not installed")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel, built by the backend that is installed, without an isolated environment."""
+    folder = tmp_path_factory.mktemp("wheel")
+    program = f"from hatchling.build import build_wheel; print(build_wheel({str(folder)!r}))"
+    built = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return folder / built.stdout.split()[-1]
+
+
+def test_wheel_holds_the_three_packages_and_nothing_else(wheel):
+    assert wheel.name.startswith(f"kerneldsl-{kerneldsl.__version__}-py3-none-any")
+    names = zipfile.ZipFile(wheel).namelist()
+    roots = {name.partition("/")[0] for name in names}
+    assert {r for r in roots if not r.endswith(".dist-info")} == set(PACKAGES)
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in (".pyc", ".nbi", ".nbc")
+    }
+    assert expected <= set(names)
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in names
+
+
+def test_wheel_names_licence_command_and_python(wheel):
+    archive = zipfile.ZipFile(wheel)
+    info = f"kerneldsl-{kerneldsl.__version__}.dist-info"
+    metadata = archive.read(f"{info}/METADATA").decode()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "Requires-Python: >=3.11" in metadata
+    for extra in ("cuda12", "cuda13", "sym", "dev", "demo", "all"):
+        assert f"Provides-Extra: {extra}\n" in metadata
+    assert "kerneldsl = kerneldsl.cli:main" in archive.read(f"{info}/entry_points.txt").decode()
+    licence = archive.read(f"{info}/licenses/LICENSE").decode()
+    assert "Apache License" in licence
+    assert "2026 The kerneldsl authors" in licence
+
+
+def test_installed_wheel_runs_a_kernel_outside_the_checkout(wheel, tmp_path):
+    # The environment sees this one's dependencies through a path file; kerneldsl itself is its own.
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    site = next((tmp_path / "env" / "lib").glob("python3.*")) / "site-packages"
+    zipfile.ZipFile(wheel).extractall(site)
+    dependencies = {str(Path(__import__(m).__file__).parents[1]) for m in ("numba", "numpy")}
+    (site / "dependencies.pth").write_text("\n".join(sorted(dependencies)) + "\n")
+    script = tmp_path / "use.py"
+    script.write_text(
+        "import numpy as np, kerneldsl as kd, targets, stdlib_kernels\n"
+        "from stdlib_kernels.reduce import sum\n"
+        "print(kd.__file__, targets.__file__, stdlib_kernels.__file__, sep='\\n')\n"
+        "print(int(sum(np.arange(1000))))\n"
+    )
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    result = subprocess.run(
+        [str(python), str(script)],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    *places, total = result.stdout.split()
+    assert total == "499500"
+    assert all(Path(place).is_relative_to(site) for place in places)
+
+
+def test_a_checkout_works_uninstalled(tmp_path):
+    # -S: no site-packages, so nothing that is installed can help; NumPy comes by its own path.
+    import numpy
+
+    numpy_root = Path(numpy.__file__).parents[1]
+    program = (
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(numpy_root)!r})\n"
+        "import kerneldsl, targets, stdlib_kernels; print(kerneldsl.__file__)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert Path(result.stdout.strip()) == ROOT / "kerneldsl" / "__init__.py"

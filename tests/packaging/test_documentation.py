@@ -1,0 +1,90 @@
+"""What the documentation promises is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import errors
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(p for p in (ROOT / "docs").rglob("*.md")),
+]
+
+
+def make_targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text()
+    return set(re.findall(r"^([a-z]+):", text, re.MULTILINE))
+
+
+def test_every_make_command_in_a_page_exists():
+    named = {}
+    for page in PAGES:
+        for block in re.findall(r"`[^`\n]*`|```.*?```", page.read_text(), re.DOTALL):
+            for target in re.findall(r"\bmake ([a-z]+)\b", block):
+                named[target] = page.name
+    assert {"demo", "check"} <= set(named)
+    assert not set(named) - make_targets(), named
+
+
+def test_make_alone_lists_every_target():
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for target in make_targets():
+        assert f"make {target} " in listed
+
+
+def test_every_error_is_in_its_page():
+    page = (ROOT / "docs" / "errors.md").read_text()
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        if isinstance(kind, type) and issubclass(kind, (BaseException, Warning)):
+            assert re.search(rf"^###? `{name}`", page, re.MULTILINE), name
+
+
+def test_the_page_names_no_error_that_is_gone():
+    page = (ROOT / "docs" / "errors.md").read_text()
+    for name in re.findall(r"^###? `(\w+)`", page, re.MULTILINE):
+        assert name in errors.__all__
+
+
+def test_table_of_intrinsics_is_current():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    page = (ROOT / "docs" / "language.md").read_text()
+    assert page == generate.with_table(page), "run: make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "getting-started.md"], ids=lambda p: p.name
+)
+def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
+    # Blocks of a page follow each other, as a reader would type them; each lies in a file, where
+    # the source of its kernels is found.
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "page"}
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert blocks
+    with kd.use("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number, block in enumerate(blocks):
+            file = tmp_path / f"block{number}.py"
+            file.write_text(block)
+            exec(compile(block, str(file), "exec"), namespace)

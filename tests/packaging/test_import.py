@@ -1,0 +1,112 @@
+"""``import kerneldsl`` is light: no compiler, no CUDA package, little time."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "sympy",
+    "rich",
+    "cuda",
+    "typer",
+    "scipy",
+    "targets",
+    "stdlib_kernels",
+)
+#: What importing may cost on top of NumPy, which every user of it has imported, in milliseconds.
+MAX_IMPORT_MS = 40
+RUNS = 9
+
+
+def python(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
+    return subprocess.run(
+        [sys.executable, *args],
+        env={**env, "PYTHONPATH": str(ROOT)},
+        cwd=cwd or ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_importtime_shows_nothing_heavy():
+    listing = python("-X", "importtime", "-c", "import kerneldsl").stderr
+    imported = set(re.findall(r"\|\s*([\w.]+)$", listing, re.MULTILINE))
+    assert "kerneldsl" in imported
+    roots = {name.partition(".")[0] for name in imported}
+    assert not roots & set(HEAVY)
+
+
+def test_a_decorated_kernel_needs_no_compiler():
+    program = (
+        "import sys, kerneldsl as kd\n"
+        "@kd.kernel\n"
+        "def k(x):\n"
+        "    x[kd.grid(1)] = 1\n"
+        "print(sorted({m.partition('.')[0] for m in sys.modules}))\n"
+    )
+    loaded = set(re.findall(r"'([\w]+)'", python("-c", program).stdout))
+    assert "kerneldsl" in loaded
+    assert not loaded & {"numba", "llvmlite", "sympy", "rich", "cuda"}
+
+
+@pytest.mark.measures
+def test_import_time_on_top_of_numpy():
+    # The two are taken in turn, in fresh processes, so that a slower moment meets both.
+    program = "import time; a = time.perf_counter(); {}; print(time.perf_counter() - a)"
+    times: dict[str, list[float]] = {"import numpy": [], "import numpy, kerneldsl": []}
+    for _ in range(RUNS):
+        for statement, samples in times.items():
+            samples.append(float(python("-c", program.format(statement)).stdout) * 1e3)
+    numpy_ms, both_ms = (statistics.median(samples) for samples in times.values())
+    print(f"numpy {numpy_ms:.1f} ms, with kerneldsl {both_ms:.1f} ms")
+    assert both_ms - numpy_ms <= MAX_IMPORT_MS
+
+
+#: What imports each package through the core.
+USES = {
+    "targets": "from kerneldsl.registry import get_target; get_target('cpu')",
+    "stdlib_kernels": "from kerneldsl.registry import get_command; get_command('demo')",
+}
+PROGRAM = """
+import sys
+sys.path.insert(0, {folder!r})
+import kerneldsl as kd
+try:
+    {use}
+except kd.ShadowedPackageError as error:
+    assert isinstance(error, ImportError)
+    print(error)
+else:
+    print("found ours")
+"""
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("form", ["module", "package"])
+def test_a_foreign_module_of_our_name_is_named(tmp_path, name, form):
+    place = tmp_path / (f"{name}.py" if form == "module" else f"{name}/__init__.py")
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("")
+    message = python("-c", PROGRAM.format(folder=str(tmp_path), use=USES[name])).stdout
+    assert str(place) in message
+    assert "Rename" in message
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_folder_without_init_hides_nothing(tmp_path, name):
+    (tmp_path / name).mkdir()
+    answer = python("-c", PROGRAM.format(folder=str(tmp_path), use=USES[name])).stdout
+    assert answer == "found ours\n"
