@@ -15,7 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from kerneldsl import environment
-from kerneldsl.errors import DeviceMismatchError, TargetUnavailableError, UnknownTargetError
+from kerneldsl.errors import (
+    DeviceMismatchError,
+    TargetUnavailableError,
+    UnknownTargetError,
+)
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.target import Device, Target
@@ -55,6 +59,10 @@ _scoped: contextvars.ContextVar[Place | None] = contextvars.ContextVar(
 )
 #: Plain calls of `use`, oldest first. One that turns out to be a ``with`` is taken out again.
 _plain: list[tuple[weakref.ref[use], Place]] = []
+#: What the last of them says, for a reader without a lock.
+_process_wide: Place | None = None
+#: What ``KERNELDSL_TARGET`` named when it was last read.
+_from_environment: tuple[str, Place] | None = None
 _detected: Place | None = None
 
 
@@ -124,6 +132,11 @@ class use:
         If it cannot be used on this machine; the message says why.
     DeviceMismatchError
         If it has no device of that index.
+
+    Notes
+    -----
+    Python calls before it enters a ``with``, so for the instant in between the choice is
+    process-wide; another thread that launches just then, outside of any ``with``, may see it.
     """
 
     __slots__ = ("__weakref__", "_place", "_tokens")
@@ -135,12 +148,11 @@ class use:
             # An entry whose object is gone can no longer become a `with` and be taken out, so
             # nothing before the newest such entry can ever count again.
             settled = [i for i, entry in enumerate(_plain) if entry[0]() is None]
-            del _plain[: settled[-1] if settled else 0]
-            _plain.append((weakref.ref(self), self._place))
+            _set_plain([*_plain[settled[-1] if settled else 0 :], (weakref.ref(self), self._place)])
 
     def __enter__(self) -> Self:
         with _lock:
-            _plain[:] = [entry for entry in _plain if entry[0]() is not self]
+            _set_plain([entry for entry in _plain if entry[0]() is not self])
         self._tokens.append(_scoped.set(self._place))
         return self
 
@@ -161,12 +173,38 @@ def current_place() -> Place:
     place = _scoped.get()
     if place is not None:
         return place
-    if _plain:
-        return _plain[-1][1]
+    if _process_wide is not None:
+        return _process_wide
     spec = environment.target_spec()
     if spec is not None:
-        return place_of(spec)
+        return _place_in_environment(spec)
     return _detected or _detect()
+
+
+def _set_plain(entries: list[tuple[weakref.ref[use], Place]]) -> None:
+    global _process_wide  # noqa: PLW0603 -- what a plain call sets is process-wide
+    _plain[:] = entries
+    _process_wide = entries[-1][1] if entries else None
+
+
+def _place_in_environment(spec: str) -> Place:
+    global _from_environment  # noqa: PLW0603 -- the environment is the process's
+    if _from_environment is not None and _from_environment[0] == spec:
+        place = _from_environment[1]
+        index = place.device.index
+        if any(device is place.device for device in place.target.devices()[index : index + 1]):
+            return place
+    try:
+        place = place_of(spec)
+    except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
+        raise type(error)(
+            f"KERNELDSL_TARGET is {spec!r}: {error.what}",
+            value=spec,
+            limit=error.limit,
+            remedy=error.remedy,
+        ) from error
+    _from_environment = (spec, place)
+    return place
 
 
 def _detect() -> Place:

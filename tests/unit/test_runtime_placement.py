@@ -19,6 +19,8 @@ from tests.support.fake_target import FakeTarget, installed
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     monkeypatch.setattr(placement, "_plain", [])
+    monkeypatch.setattr(placement, "_process_wide", None)
+    monkeypatch.setattr(placement, "_from_environment", None)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
 
 
@@ -69,6 +71,29 @@ def test_with_use_leaves_no_process_wide_trace_even_interleaved(fake, monkeypatc
 def test_the_environment_names_the_target(fake, monkeypatch):
     monkeypatch.setenv("KERNELDSL_TARGET", "fake:1")
     assert current_place().device.index == 1
+
+
+def test_an_environment_that_names_nothing_is_told(monkeypatch):
+    monkeypatch.setenv("KERNELDSL_TARGET", "gpu")
+    with pytest.raises(kd.UnknownTargetError, match=r"KERNELDSL_TARGET is 'gpu'.*cpu, cuda, null"):
+        touch.forall(4)(np.zeros(4))
+
+
+def test_the_environment_may_change(fake, monkeypatch):
+    for spec in ("fake:1", "fake:0", "fake:1"):
+        monkeypatch.setenv("KERNELDSL_TARGET", spec)
+        assert [kd.current_target() for _ in range(2)] == [spec] * 2
+
+
+def test_a_plain_use_before_a_with_holds_after_it(fake):
+    kd.use("fake:1")
+    with kd.use("fake:0"):
+        pass
+    for _ in range(3):
+        with kd.use("fake:0"):
+            assert kd.current_target() == "fake:0"
+        assert kd.current_target() == "fake:1"
+    assert len(placement._plain) == 1
 
 
 def test_a_device_is_as_good_as_its_name(fake):
