@@ -11,6 +11,7 @@ from __future__ import annotations
 import cmath
 import math
 
+import mpmath
 import numpy as np
 
 import kerneldsl as kd
@@ -45,16 +46,23 @@ def _binary(function):
     return binary
 
 
-def _elementwise(function, argument):
-    """Reference of a function that NumPy lacks, in double precision."""
-    return np.array([function(float(v)) for v in argument], np.float64)
+def _elementwise(name):
+    """Reference of a function that NumPy lacks, computed with 40 digits."""
+
+    def reference(argument):
+        function = getattr(mpmath, name)
+        with mpmath.workdps(40):
+            texts = [mpmath.nstr(function(mpmath.mpf(float(v))), 30) for v in argument]
+        return np.array([np.longdouble(t) for t in texts])
+
+    return reference
 
 
 _special = {
-    "erf": lambda x: _elementwise(math.erf, x),
-    "erfc": lambda x: _elementwise(math.erfc, x),
-    "gamma": lambda x: _elementwise(math.gamma, x),
-    "lgamma": lambda x: _elementwise(math.lgamma, x),
+    "erf": _elementwise("erf"),
+    "erfc": _elementwise("erfc"),
+    "gamma": _elementwise("gamma"),
+    "lgamma": _elementwise("loggamma"),
 }
 
 # name: (low, high, bound of float32, bound of float64); bounds of the CUDA guide.
