@@ -16,7 +16,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kerneldsl._version import __version__
 
@@ -67,12 +67,8 @@ if TYPE_CHECKING:
     from kerneldsl.kernels import DeviceFunction, Kernel, Launch
     from kerneldsl.language.intrinsics import (
         atomic,
-        blockDim,
-        blockIdx,
         grid,
-        gridDim,
         gridsize,
-        laneid,
         local,
         shared,
         syncthreads,
@@ -83,9 +79,7 @@ if TYPE_CHECKING:
         threadfence,
         threadfence_block,
         threadfence_system,
-        threadIdx,
         uniform,
-        warpsize,
     )
     from kerneldsl.registry import get_target
     from kerneldsl.runtime.arrays import DeviceArray
@@ -106,6 +100,20 @@ if TYPE_CHECKING:
     from kerneldsl.target import Device
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
+
+    # Inside a kernel these are numbers, which is what a type checker has to know of them; the
+    # objects are in kerneldsl.language.intrinsics.
+    class _Index(Protocol):
+        x: int
+        y: int
+        z: int
+
+    threadIdx: _Index
+    blockIdx: _Index
+    blockDim: _Index
+    gridDim: _Index
+    laneid: int
+    warpsize: int
 
 #: Module to the names of the face that it holds.
 _MODULES = {

@@ -35,7 +35,15 @@ def test_table_imports_and_all_are_the_same_names():
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
     imported = {
-        alias.name: statement.module for statement in guarded.body for alias in statement.names
+        alias.name: statement.module
+        for statement in guarded.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    imported |= {
+        statement.target.id: "kerneldsl.language.intrinsics"
+        for statement in guarded.body
+        if isinstance(statement, ast.AnnAssign)
     }
     assert imported == kd._HOME
     assert set(kd.__all__) == {*imported, "__version__"}
