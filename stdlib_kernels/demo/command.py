@@ -124,25 +124,24 @@ def _write(output: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> list[Path]:
 
 
 def _print(report: dict[str, Any]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     height, width = report["shape"][:2]
-    console.print(f"[bold]{report['image']}[/], {width} × {height} pixels", highlight=False)
+    console.print(f"{report['image']}, {width} × {height} pixels")
     console.print(
-        f"ran on [bold]{report['target']}[/]: {report['device']} ({report['arch']})",
-        highlight=False,
+        f"ran on [bold]{report['target']}[/]: {report['device']} ({report['arch']})", emoji=False
     )
-    table = Table("stage", "compiled")
-    for header in ("launches", "first call", "later calls", "Mpixel/s", "max. error", "allowed"):
-        table.add_column(header, justify="right")
-    table.add_column("")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("stage", no_wrap=True)
+    for header in ("launches", "first call", "later", "Mpixel/s", "error", "allowed"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for stage in report["stages"]:
-        compiled = stage["compile_s"].items()
         table.add_row(
             stage["stage"],
-            "\n".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in compiled),
             str(len(stage["launched"])),
             f"{stage['first_call_s'] * 1e3:.0f} ms",
             f"{stage['call_s'] * 1e3:.3f} ms",
@@ -153,9 +152,12 @@ def _print(report: dict[str, Any]) -> None:
         )
     console.print(table)
     console.print(
-        "Errors are the largest differences from NumPy and SciPy, in grey levels; later calls are "
-        "the median of several.",
-        highlight=False,
+        "later: median of several calls; errors: largest difference from NumPy and SciPy, in grey "
+        "levels"
     )
+    compiled = [item for stage in report["stages"] for item in stage["compile_s"].items()]
+    total = sum(seconds for _, seconds in compiled)
+    names = ", ".join(f"{name} {seconds * 1e3:.0f}" for name, seconds in compiled)
+    console.print(f"compiled {len(compiled)} kernels in {total:.2f} s (ms: {names})")
     for path in report["files"]:
-        console.print(f"wrote {path}", highlight=False)
+        console.print(f"wrote {path}")

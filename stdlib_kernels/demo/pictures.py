@@ -147,8 +147,12 @@ def _to_bytes(picture: np.ndarray[Any, Any]) -> Picture:
 
 
 def draw_histogram(counts: np.ndarray[Any, Any], height: int = 256) -> Picture:
-    """Draw counts as bars: ``int64[n]`` to an image of shape (height, n)."""
-    bars = np.rint(counts * (height - 1) / max(1, int(counts.max()))).astype(np.int64)
+    """Draw counts as bars: ``int64[n]`` to an image of shape (height, n).
+
+    The few highest bars are cut off, so that a black background leaves the rest to be seen.
+    """
+    top = max(1.0, float(np.percentile(counts, 98)) * 1.1)
+    bars = np.rint(counts * (height - 1) / top)
     rows = np.arange(height - 1, -1, -1)[:, np.newaxis]
     return np.where(rows <= bars, 40, 235).astype(np.uint8)
 
