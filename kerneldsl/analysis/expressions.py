@@ -49,6 +49,5 @@ def text_of(node: ast.AST, source_line: str) -> str:
     start, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
     if start is None or end is None or getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
         return ast.unparse(node)
-    # Python counts columns in bytes of UTF-8.
-    text = source_line.encode()[start:end].decode(errors="replace")
+    text = source_line[start:end]
     return text if text.strip() else ast.unparse(node)

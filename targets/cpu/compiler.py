@@ -34,6 +34,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.library import create_library
 

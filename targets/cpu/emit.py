@@ -112,7 +112,7 @@ class Emitter:
     # -- loops over threads ----------------------------------------------------------------------
 
     def threads(self, item: Threads) -> list[ast.stmt]:
-        conditions, body = peel(item)
+        conditions, body = peel(item, self.pure)
         if not body or all(isinstance(node, ast.Pass) for node in body):
             return []
         bounds = narrow(conditions, self.loop_names(), self.pure)
@@ -289,7 +289,7 @@ def render_for_typing(
     for item in items:
         match item:
             case Threads(rows=list() as rows):
-                conditions, _ = peel(item)
+                conditions, _ = peel(item, pure)
                 needed = pure.needed(set().union(*map(loaded_names, conditions), set()))
                 inner = render_for_typing(rows, pure, liveness, probes)
                 for condition in reversed(conditions):

@@ -105,6 +105,7 @@ class Binder:
             kd_store=numba_ops.store_slot,
             kd_view=numba_ops.array_view,
             kd_int32=np.int32,
+            kd_unknown=numba_ops.unknown,
             kd_keep_loop=keep_loop,
             **{CHECKED: numba_ops.checker, FAULT_CALL: numba_ops.faulter},
         )
@@ -122,6 +123,8 @@ class Binder:
                     name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
                     namespace[name] = _atomic(use.intrinsic.name, private)
                     node.func = place_at(ast.Name(name, ast.Load()), node)
+                elif use.intrinsic.name == "uniform":
+                    namespace[node.func.id] = numba_ops.same  # the promise was for the analysis
                 elif use.intrinsic.effect & Effect.FENCE:
                     namespace[node.func.id] = numba_ops.fence
                 elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):

@@ -103,6 +103,8 @@ class _Generator:
         self.storage = Storage()
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
+        #: Variables that hold a thread's own array.
+        self.local_arrays: set[str] = set()
         self.space: Space
         if spec.traits.uses_grid_only:
             self.space = ElementSpace(spec.mode)
@@ -129,7 +131,7 @@ class _Generator:
         items = structure.items
         pure.set_invariant(frozenset(structure.block_names | structure.loop_names), tree)
         interchange = Interchange(
-            unit, uniformity, pure, self.space.loop_names, structure.evaluable
+            unit, uniformity, pure, self.space.loop_names, structure.evaluable, self.local_arrays
         )
         if not self.spec.options.debug:
             interchange.apply(items)
@@ -207,6 +209,8 @@ class _Generator:
             is_dynamic = shape == (0,)
             offset = self.storage.place(nbytes) if not is_dynamic else -1
             variable = _only_variable(tree, name) if not (is_local and cuts) else None
+            if is_local and variable:
+                self.local_arrays.add(variable)
             storage = variable or f"kd_storage_{name.removeprefix('kd_')}"
             makers[storage] = f"kd_make_{name.removeprefix('kd_')}"
             self.namespace[makers[storage]] = (dtype, shape, copies, offset)
@@ -250,7 +254,13 @@ class _Generator:
         if not probes:
             return {}, {}
         words = (*_RANGE, *self.space_names())
-        body = [*self.storage_statements(arrays), *rendered]
+        # One trip of a loop, since an item may leave the block with `continue`.
+        trip = ast.While(ast.Constant(True), [*rendered, ast.Break()], [])
+        starts: list[ast.stmt] = [
+            ast.Assign([ast.Name(name, ast.Store())], _call("kd_unknown"))
+            for name in sorted({name for names in probes.values() for name in names})
+        ]
+        body = [*self.storage_statements(arrays), *starts, trip]
         tree = self.definition(body, words, parameters)
         for node in ast.walk(tree):
             place_at(node, self.unit.tree)
@@ -263,7 +273,7 @@ class _Generator:
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         from numba.core import types as numba_types
 
-        from targets.cpu.numba_ops import slot_maker
+        from targets.cpu.numba_ops import UnknownType, slot_maker
 
         kinds: dict[str, list[Any]] = {}
         fetched: dict[Item, dict[str, int]] = {}
@@ -273,12 +283,17 @@ class _Generator:
             for name, element in zip(names, elements, strict=True):
                 plain = numba_types.unliteral(element)
                 known = kinds.setdefault(name, [])
+                if isinstance(plain, UnknownType):
+                    fetched[item][name] = 0  # any will do: nothing has been stored
+                    continue
                 if plain not in known:
                     known.append(plain)
                 fetched[item][name] = known.index(plain)
         slots: dict[str, Slot] = {}
         dims = self.slot_dims()
         for name, elements in kinds.items():
+            if not elements:
+                continue  # never has a value where an item begins
             slot_names = []
             for number, element in enumerate(elements):
                 variable = f"kd_slot_{name}" + (f"_{number}" if number else "")

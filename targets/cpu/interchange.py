@@ -9,6 +9,7 @@ interchange is always allowed; whether it pays is judged by how subscripts use t
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 
 from kerneldsl.analysis.uniformity import UniformityResult
@@ -16,12 +17,12 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.narrowing import narrow
-from targets.cpu.purity import PureValues
+from targets.cpu.purity import PureValues, negate
 
 __all__ = ["Interchange", "peel"]
 
 
-def peel(item: Threads) -> tuple[list[ast.expr], list[ast.stmt]]:
+def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
     """The conditions around everything an item does, and what it does under them."""
     conditions, body = list(item.guards), item.body
     while len(body) == 1:
@@ -32,7 +33,7 @@ def peel(item: Threads) -> tuple[list[ast.expr], list[ast.stmt]]:
             conditions.append(only.test)
             body = only.body
         elif _does_nothing(only.body):
-            conditions.append(ast.UnaryOp(ast.Not(), only.test))
+            conditions.append(negate(copy.deepcopy(only.test), pure))
             body = only.orelse
         else:
             break
@@ -58,6 +59,8 @@ class Interchange:
         The loop variables over threads, innermost first.
     evaluable : callable
         Whether an expression can be evaluated outside the loop over threads.
+    local_arrays : set of str
+        Variables that hold a thread's own array, whose memory threads use one after the other.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Interchange:
         pure: PureValues,
         loop_names: tuple[str, ...],
         evaluable: Callable[[ast.expr], bool],
+        local_arrays: set[str],
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
@@ -74,6 +78,7 @@ class Interchange:
         self.loop_names = loop_names
         self.thread_name = loop_names[0]
         self.evaluable = evaluable
+        self.local_arrays = local_arrays
         #: Counters of the loops that were moved outside.
         self.counters: set[str] = set()
 
@@ -82,7 +87,7 @@ class Interchange:
         for item in items:
             match item:
                 case Threads():
-                    conditions, body = peel(item)
+                    conditions, body = peel(item, self.pure)
                     if self._bounds_rows(conditions):
                         item.rows = self.rows(body)
                 case Branch():
@@ -170,6 +175,8 @@ class Interchange:
             for inner in ast.walk(node):
                 use = self.unit.use_of(inner)
                 if use is not None and use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
+                    return True
+                if isinstance(inner, ast.Name) and inner.id in self.local_arrays:
                     return True
         return False
 

@@ -23,12 +23,16 @@ class Threads:
         Without barriers.
     guards : tuple of ast.expr
         Conditions that a thread must meet to run the body.
+    is_masked : bool
+        Whether a thread that does not meet them goes on after the item; else it has left the
+        kernel.
     rows : list of Item or None
         The same work as items along x alone, where interchanging loops makes accesses contiguous.
     """
 
     body: list[ast.stmt]
     guards: tuple[ast.expr, ...] = ()
+    is_masked: bool = False
     rows: list[Item] | None = None
 
 

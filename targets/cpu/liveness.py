@@ -78,19 +78,23 @@ class Liveness:
     private: Callable[[str], bool]
     after: dict[Item, Names] = field(default_factory=dict)
 
-    def run(self, items: list[Item], live: Names = _NONE) -> Names:
-        """Fill :attr:`after` for a list of items; return what is live before it."""
-        return self._block(items, live, _NONE, _NONE)
+    def run(self, items: list[Item]) -> None:
+        """Fill :attr:`after` for all items."""
+        self._block(items, _NONE, _NONE, _NONE)
 
     def flow(self, item: Threads | Vote) -> Flow:
-        """An item's flow over private variables; a guarded item surely assigns nothing."""
+        """An item's flow over private variables.
+
+        A thread that a mask keeps out assigns nothing and goes on with what it had. One that has
+        left the kernel needs nothing any more, so its guard does not count.
+        """
         guards = loaded_names(item.guards)
         if isinstance(item, Vote):
             return Flow(self._keep(loaded_names(item.predicate) | guards), _NONE, _NONE)
         flow = flow_of(item.body)
         return Flow(
             self._keep(flow.exposed | guards),
-            _NONE if item.guards else self._keep(flow.surely),
+            _NONE if item.is_masked else self._keep(flow.surely),
             self._keep(flow.maybe),
         )
 

@@ -31,6 +31,7 @@ from kerneldsl.language.intrinsics import INTRINSICS
 
 __all__ = [
     "SlotType",
+    "UnknownType",
     "array_maker",
     "array_view",
     "atomic",
@@ -38,8 +39,10 @@ __all__ = [
     "faulter",
     "fence",
     "load_slot",
+    "same",
     "slot_maker",
     "store_slot",
+    "unknown",
     "unsigned",
 ]
 
@@ -60,6 +63,33 @@ def unsigned(typingctx: Any, value: Any) -> Any:
         return context.cast(builder, args[0], value, types.uintp)
 
     return types.uintp(value), generate
+
+
+@intrinsic
+def same(typingctx: Any, value: Any) -> Any:
+    """Give the value back."""
+    return value(value), lambda context, builder, signature, args: args[0]
+
+
+class UnknownType(types.Type):
+    """The type of a variable that has no value yet; it yields to any other."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Unknown")
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """Where two ways meet, the other's type is the variable's."""
+        return other
+
+
+@intrinsic
+def unknown(typingctx: Any) -> Any:
+    """A value of unknown type, for inference alone."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        raise AssertionError("a function made for inference alone was lowered")
+
+    return UnknownType()(), generate
 
 
 @intrinsic

@@ -65,6 +65,7 @@ class Structure:
         self.numbered = 0
         self.has_marks = False
         self.loop_depth = 0
+        self.mask_depth = 0
         #: Variables with one value for the block, kept outside the loops over threads.
         self.block_names: set[str] = set()
         self._find_block_names(tree.body)
@@ -72,6 +73,9 @@ class Structure:
 
     def run(self, body: list[ast.stmt]) -> list[Item]:
         """The items of the whole kernel."""
+        body = _without_definitions(body, self.pure)
+        if not any(self.cuts(node, leaves_loop=False) for node in body):
+            return [Threads(lower_returns(body, result=None, flag="kd_done"))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:
             mark = ast.Assign([ast.Name(_LEFT, ast.Store())], ast.Constant(False))
@@ -194,6 +198,12 @@ class Structure:
         self.numbered += 1
         return f"kd_{stem}_{self.numbered}"
 
+    def threads(
+        self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_masked: bool = False
+    ) -> Threads:
+        """An item that threads run, with what is known of its guards here."""
+        return Threads(body, guards, is_masked or self.mask_depth > 0)
+
     def block(
         self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_whole: bool = False
     ) -> list[Item]:
@@ -204,19 +214,19 @@ class Structure:
 
         def flush() -> None:
             if pending:
-                items.append(Threads(list(pending), marked))
+                items.append(self.threads(list(pending), marked))
                 pending.clear()
 
         for index, node in enumerate(body):
             is_last = index == len(body) - 1
             if self.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
+                returns = contains_return(node)  # asked now: cutting rewrites the node
                 items.extend(self.cut(node, marked))
-                if contains_return(node):
+                if returns:
+                    self.has_marks = True
                     marked = self._with_mark(marked)
                     items.extend(self.leave_if_empty(marked))
-            elif self._is_pure_definition(node):
-                continue  # computed anew wherever it is needed
             elif contains_return(node):
                 if is_last and is_whole:
                     # Nothing comes after: the thread just ends.
@@ -230,7 +240,7 @@ class Structure:
                     flush()
                     self.has_marks = True
                     lowered = lower_returns([node], result=None, flag=_LEFT, always_flag=True)
-                    items.append(Threads(lowered, marked))
+                    items.append(self.threads(lowered, marked))
                     marked = self._with_mark(marked)
                 if not is_last or self.loop_depth:
                     items.extend(self.leave_if_empty(marked))
@@ -268,13 +278,6 @@ class Structure:
             Vote(_ACTIVE, "count", ast.Constant(True), guards),
             Branch(test, [Leave(statement)]),
         ]
-
-    def _is_pure_definition(self, node: ast.stmt) -> bool:
-        return (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id in self.pure.definitions
-        )
 
     def _belongs_to_block(self, node: ast.stmt) -> bool:
         if not isinstance(node, ast.Assign | ast.AugAssign):
@@ -330,7 +333,7 @@ class Structure:
         assignment = ast.Assign([ast.Name(target, ast.Store())], ast.Name(result, ast.Load()))
         return [
             Vote(result, form, call.args[0], guards),
-            Threads([place_at(assignment, call)], guards),
+            self.threads([place_at(assignment, call)], guards),
         ]
 
     def cut_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
@@ -349,12 +352,14 @@ class Structure:
             assignment = ast.Assign([ast.Name(mask, ast.Store())], chosen)
             start = ast.Assign([ast.Name(mask, ast.Store())], ast.Constant(False))
             items.append(Threads([place_at(start, node)]))
-            items.append(Threads([place_at(assignment, node)], guards))
+            items.append(self.threads([place_at(assignment, node)], guards, is_masked=bool(guards)))
             test = place_at(ast.Name(mask, ast.Load()), node)
+        self.mask_depth += 1
         items += self.block(node.body, (*guards, test))
         if node.orelse:
             opposite = negate(copy.deepcopy(test), self.pure)
             items += self.block(node.orelse, (*guards, opposite))
+        self.mask_depth -= 1
         return items
 
     def cut_for(self, node: ast.For, guards: tuple[ast.expr, ...]) -> list[Item]:
@@ -383,7 +388,7 @@ class Structure:
             assert isinstance(target, ast.Name)
             counter = self.name("loop")
             copied = ast.Assign([target], ast.Name(counter, ast.Load()))
-            inner.append(Threads([place_at(copied, node)], guards))
+            inner.append(self.threads([place_at(copied, node)], guards))
             target = place_at(ast.Name(counter, ast.Store()), node)
         self.loop_depth += 1
         inner += self.block(node.body, guards)
@@ -437,7 +442,25 @@ class Structure:
             ast.Assign([ast.Name(name, ast.Store())], ast.Constant(default)), value
         )
         fetch = place_at(ast.Assign([ast.Name(name, ast.Store())], chosen), value)
-        return [Once(start), Threads([fetch], guards)], place_at(ast.Name(name, ast.Load()), value)
+        return [Once(start), self.threads([fetch], guards)], place_at(ast.Name(name, ast.Load()), value)
+
+
+def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt]:
+    """Drop the definitions of pure variables, which are computed wherever they are needed."""
+    kept: list[ast.stmt] = []
+    for node in body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in pure.definitions
+        ):
+            continue
+        if isinstance(node, ast.If | ast.For | ast.While):
+            empty = place_at(ast.Pass(), node)
+            node.body = _without_definitions(node.body, pure) or [empty]
+            node.orelse = _without_definitions(node.orelse, pure)
+        kept.append(node)
+    return kept
 
 
 def _is_mark(guard: ast.expr) -> bool:
