@@ -154,10 +154,7 @@ class ParameterLayout:
         rows: Sequence[tuple[str, str, str, str]] = [("#", "offset", "type", "parameter")]
         rows = [
             *rows,
-            *(
-                (str(i), str(p.offset), p.dtype, p.name)
-                for i, p in enumerate(self.parameters)
-            ),
+            *((str(i), str(p.offset), p.dtype, p.name) for i, p in enumerate(self.parameters)),
         ]
         widths = [max(len(r[c]) for r in rows) for c in range(4)]
         return "\n".join(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from kerneldsl.analysis.effects import array_effects
 
+from kerneldsl.analysis.effects import array_effects
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import analyze_uniformity

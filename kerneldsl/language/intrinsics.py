@@ -343,9 +343,13 @@ atomic = IntrinsicGroup(
             Effect.ATOMIC,
             ATOMIC_ARITHMETIC,
         ),
-        "and_": _atomic("and_", "Replace an element by its bitwise and with `value`.", ATOMIC_BITWISE),
+        "and_": _atomic(
+            "and_", "Replace an element by its bitwise and with `value`.", ATOMIC_BITWISE
+        ),
         "or_": _atomic("or_", "Replace an element by its bitwise or with `value`.", ATOMIC_BITWISE),
-        "xor": _atomic("xor", "Replace an element by its bitwise xor with `value`.", ATOMIC_BITWISE),
+        "xor": _atomic(
+            "xor", "Replace an element by its bitwise xor with `value`.", ATOMIC_BITWISE
+        ),
         "inc": _atomic(
             "inc", "Replace an element e by 0 if e >= value, else by e + 1.", ATOMIC_WRAPPING
         ),

@@ -1,0 +1,158 @@
+"""Move calls out of expressions into statements before them, keeping the order of evaluation.
+
+Two passes need it: inlining (a call becomes statements) and the CPU target (a barrier that gives a
+value must stand alone). What they share is here: which subexpressions must be saved so that they
+are still evaluated before the call, and which places cannot be moved at all because they are only
+sometimes evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TypeVar
+
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
+
+__all__ = ["CallHoister", "place_at"]
+
+N = TypeVar("N", bound=ast.AST)
+
+
+class CallHoister(ABC):
+    """Rewrites a list of statements in place of their calls.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        For places in error messages.
+    """
+
+    def __init__(self, unit: FunctionUnit) -> None:
+        self.unit = unit
+        self.saved = 0
+
+    @abstractmethod
+    def wants(self, node: ast.Call) -> bool:
+        """Whether this call has to move."""
+
+    @abstractmethod
+    def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        """Append what the call does to `before`; return what its value became."""
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite a list of statements."""
+        return [new for old in statements for new in self.statement(old)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """Rewrite one statement into one or more."""
+        before: list[ast.stmt] = []
+        match node:
+            case ast.If():
+                node.test = self.hoist(node.test, before)
+                node.body = self.block(node.body)
+                node.orelse = self.block(node.orelse)
+            case ast.For():
+                node.iter = self.hoist(node.iter, before)
+                node.body = self.block(node.body)
+            case ast.While():
+                node.body = self.block(node.body)
+                in_test: list[ast.stmt] = []
+                node.test = self.hoist(node.test, in_test)
+                if in_test:
+                    leave = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+                    node.body = [*in_test, place_at(leave, node.test), *node.body]
+                    node.test = place_at(ast.Constant(True), node.test)
+            case ast.Expr(value=ast.Call() as call) if self.wants(call):
+                self.arguments(call, before)
+                self.take(call, before)
+                return before
+            case _:
+                for name, value in ast.iter_fields(node):
+                    if isinstance(value, ast.expr):
+                        setattr(node, name, self.hoist(value, before))
+        return [*before, node]
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def contains(self, node: ast.AST) -> bool:
+        """Whether a wanted call stands somewhere below."""
+        return any(isinstance(n, ast.Call) and self.wants(n) for n in ast.walk(node))
+
+    def hoist(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Move wanted calls out of one expression."""
+        if not self.contains(node):
+            return node
+        self.refuse_sometimes_evaluated(node)
+        self.arguments(node, before)
+        if isinstance(node, ast.Call) and self.wants(node):
+            return self.take(node, before)
+        return node
+
+    def arguments(self, node: ast.expr, before: list[ast.stmt]) -> None:
+        """Move wanted calls out of the parts of an expression, saving what comes before them."""
+        children = list(_expressions(node))
+        calling = [i for i, (_, _, child) in enumerate(children) if self.contains(child)]
+        if not calling:
+            return
+        for index, (name, position, child) in enumerate(children[: calling[-1] + 1]):
+            new = self.hoist(child, before)
+            if index < calling[-1] and not isinstance(new, ast.Name | ast.Constant):
+                new = self.save(new, before)
+            if position is None:
+                setattr(node, name, new)
+            else:
+                getattr(node, name)[position] = new
+
+    def refuse_sometimes_evaluated(self, node: ast.expr) -> None:
+        """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""
+        always: ast.expr
+        match node:
+            case ast.BoolOp():
+                always = node.values[0]
+            case ast.IfExp():
+                always = node.test
+            case ast.Compare(ops=[_, _, *_]):
+                always = node.left
+            case _:
+                return
+        for child in ast.iter_child_nodes(node):
+            if child is not always and self.contains(child):
+                raise UnsupportedConstructError(
+                    "a barrier, or a device function with a barrier or a shared array, stands "
+                    "where it is only sometimes evaluated",
+                    where=self.unit.locate(child),
+                    remedy="Assign its result to a variable in a statement of its own",
+                )
+
+    def save(self, value: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Assign a value to a new variable, so that it is evaluated now."""
+        self.saved += 1
+        name = f"kd_saved_{self.saved}"
+        before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], value), value))
+        return place_at(ast.Name(name, ast.Load()), value)
+
+
+def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:
+    """Child expressions in the order of evaluation, with their places in the node."""
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.expr):
+            yield name, None, value
+        elif isinstance(value, list):
+            for position, item in enumerate(value):
+                if isinstance(item, ast.expr):
+                    yield name, position, item
+
+
+def place_at(node: N, place: ast.AST) -> N:
+    """Give a new node, and all below it without a place, the place of another."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.expr | ast.stmt) and not hasattr(inner, "lineno"):
+            ast.copy_location(inner, place)
+            if hasattr(place, "kd_origin"):
+                inner.kd_origin = place.kd_origin  # type: ignore[attr-defined]
+    return node
