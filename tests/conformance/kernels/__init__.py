@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from tests.conformance.kernels import (
-    arithmetic,
     arrays,
     atomics,
     barrier_functions,
+    barrier_shapes,
     barrier_values,
     barriers,
     control,
+    conversions,
+    floats,
     functions,
     ids,
+    integers,
     mathematics,
     memory,
+    special_values,
     synchronization,
 )
 from tests.support.cases import Case
@@ -24,12 +28,16 @@ __all__ = ["CASES"]
 CASES: list[Case] = [
     *ids.CASES,
     *arrays.CASES,
-    *arithmetic.CASES,
+    *integers.CASES,
+    *floats.CASES,
+    *conversions.CASES,
     *mathematics.CASES,
+    *special_values.CASES,
     *control.CASES,
     *functions.CASES,
     *memory.CASES,
     *barriers.CASES,
+    *barrier_shapes.CASES,
     *barrier_values.CASES,
     *barrier_functions.CASES,
     *synchronization.CASES,

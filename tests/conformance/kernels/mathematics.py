@@ -8,7 +8,6 @@ single- and double-precision standard library functions.
 
 from __future__ import annotations
 
-import cmath
 import math
 
 import mpmath
@@ -164,6 +163,8 @@ for _name, _limits in {
     "deg2rad": (-900.0, 900.0, 2, 2),
 }.items():
     _add_unary(f"np_{_name}", getattr(np, _name), _name, _limits)
+for _name in ("exp2", "cbrt"):
+    _add_unary(f"math_{_name}", getattr(math, _name), _name, (-20.0, 20.0, 2, 2))
 
 # name: (NumPy's name, low and high of both arguments, bounds)
 _BINARY = {
@@ -172,6 +173,7 @@ _BINARY = {
     "hypot": ("hypot", (-9.0, 9.0), (-9.0, 9.0), 3, 2),
     "copysign": ("copysign", (-9.0, 9.0), (-9.0, 9.0), 0, 0),
     "fmod": ("fmod", (-9.0, 9.0), (0.5, 3.0), 0, 0),
+    "nextafter": ("nextafter", (-9.0, 9.0), (-9.0, 9.0), 0, 0),
 }
 
 
@@ -235,197 +237,3 @@ for _dtype, _bound in (("float32", 9), ("float64", 4)):
         expected=_powers,
         ulp=_bounds(_bound),
     )
-
-
-@kd.kernel
-def classification(x, out):
-    i = kd.grid(1)
-    out[0, i] = math.isnan(x[i])
-    out[1, i] = math.isinf(x[i])
-    out[2, i] = math.isfinite(x[i])
-    out[3, i] = np.isnan(x[i])
-    out[4, i] = np.isinf(x[i])
-    out[5, i] = np.isfinite(x[i])
-    out[6, i] = np.signbit(x[i])
-    out[7, i] = x[i] != x[i]
-
-
-def _classified(x, out):
-    nan, inf, finite = np.isnan(x), np.isinf(x), np.isfinite(x)
-    return {1: np.stack([nan, inf, finite, nan, inf, finite, np.signbit(x), nan])}
-
-
-_SPECIAL_VALUES = (0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-40)
-for _dtype in ("float32", "float64"):
-    _list.add(
-        f"classification_{_dtype}",
-        classification,
-        lambda rng, d=_dtype: (np.array(_SPECIAL_VALUES, d), poisoned((8, 8), bool)),
-        extent=(8,),
-        expected=_classified,
-    )
-
-
-@kd.kernel
-def decomposition(x, out):
-    i = kd.grid(1)
-    mantissa, exponent = math.frexp(x[i])
-    fraction, whole = math.modf(x[i])
-    out[0, i] = mantissa
-    out[1, i] = exponent
-    out[2, i] = fraction
-    out[3, i] = whole
-    out[4, i] = math.ldexp(x[i], 3)
-
-
-def _decomposed(x, out):
-    mantissa, exponent = np.frexp(x)
-    fraction, whole = np.modf(x)
-    return {1: np.stack([mantissa, exponent.astype(x.dtype), fraction, whole, np.ldexp(x, 3)])}
-
-
-for _dtype in ("float32", "float64"):
-    _list.add(
-        f"decomposition_{_dtype}",
-        decomposition,
-        lambda rng, d=_dtype: (
-            rng.uniform(-100, 100, _SIZE).astype(d),
-            poisoned((5, _SIZE), d),
-        ),
-        extent=(_SIZE,),
-        expected=_decomposed,
-    )
-
-
-@kd.kernel
-def special_values(x, out):
-    i = kd.grid(1)
-    out[0, i] = math.sqrt(x[i])
-    out[1, i] = math.fabs(x[i])
-    out[2, i] = np.floor(x[i])
-    out[3, i] = np.rint(x[i])
-    out[4, i] = np.maximum(x[i], x[0])
-    out[5, i] = np.fmin(x[i], x[3])
-    out[6, i] = math.copysign(x[2], x[i])
-
-
-def _special_values(x, out):
-    with np.errstate(all="ignore"):
-        rows = [
-            np.sqrt(x),
-            np.abs(x),
-            np.floor(x),
-            np.rint(x),
-            np.maximum(x, x[0]),
-            np.fmin(x, x[3]),
-            np.copysign(x[2], x),
-        ]
-    return {1: np.stack(rows)}
-
-
-for _dtype in ("float32", "float64"):
-    _list.add(
-        f"special_values_{_dtype}",
-        special_values,
-        # Of two zeros of different sign maximum may give either: x[0] and x[3] are not zero.
-        lambda rng, d=_dtype: (np.array((0.25, *_SPECIAL_VALUES), d), poisoned((7, 9), d)),
-        extent=(9,),
-        expected=_special_values,
-    )
-
-
-@kd.kernel
-def rounding(x, out):
-    i = kd.grid(1)
-    out[i] = math.floor(x[i]) * 1000000 + math.ceil(x[i]) * 1000 + round(x[i]) + math.trunc(x[i])
-
-
-def _rounded_integers(x, out):
-    values = [
-        math.floor(v) * 1000000 + math.ceil(v) * 1000 + round(float(v)) + math.trunc(float(v))
-        for v in x
-    ]
-    return {1: np.array(values, np.int64)}
-
-
-for _dtype in ("float32", "float64"):
-    _list.add(
-        f"rounding_{_dtype}",
-        rounding,
-        lambda rng, d=_dtype: (
-            np.concatenate([rng.uniform(-99, 99, 50), np.arange(-5, 5) + 0.5]).astype(d),
-            poisoned(60, np.int64),
-        ),
-        extent=(60,),
-        expected=_rounded_integers,
-    )
-
-
-@kd.kernel
-def complex_functions(x, out):
-    i = kd.grid(1)
-    out[0, i] = cmath.exp(x[i])
-    out[1, i] = cmath.sqrt(x[i])
-    out[2, i] = np.conj(x[i])
-    out[3, i] = np.abs(x[i])
-    out[4, i] = x[i].real * x[i].imag
-
-
-def _complex_exact(x, out):
-    w = x.astype(np.clongdouble)
-    return {1: np.stack([np.exp(w), np.sqrt(w), w.conj(), abs(w) + 0j, w.real * w.imag + 0j])}
-
-
-for _dtype in ("complex64", "complex128"):
-    _list.add(
-        f"complex_{_dtype}",
-        complex_functions,
-        lambda rng, d=_dtype: (
-            (rng.uniform(-2, 2, _SIZE) + 1j * rng.uniform(-2, 2, _SIZE)).astype(d),
-            poisoned((5, _SIZE), d),
-        ),
-        extent=(_SIZE,),
-        expected=_complex_exact,
-        ulp=6,
-    )
-
-
-@kd.kernel
-def integers_into_functions(x, out):
-    i = kd.grid(1)
-    out[i] = math.sqrt(x[i]) + math.exp(-x[i]) + np.sqrt(x[i]) + math.pow(x[i], 2)
-
-
-def _from_integers(x, out):
-    w = x.astype(np.longdouble)
-    return {1: np.sqrt(w) * 2 + np.exp(-w) + w * w}
-
-
-_list.add(
-    "integers_into_functions",
-    integers_into_functions,
-    lambda rng: (rng.integers(0, 20, 50), poisoned(50, np.float64)),
-    extent=(50,),
-    expected=_from_integers,
-    ulp=4,
-)
-
-
-@kd.kernel
-def constants(x, out):
-    i = kd.grid(1)
-    out[i] = x[i] * math.pi + math.e - np.pi + (0.0 if x[i] < math.inf else np.nan)
-
-
-def _with_constants(x, out):
-    return {1: x * math.pi + math.e - math.pi}
-
-
-_list.add(
-    "constants",
-    constants,
-    lambda rng: (rng.uniform(1, 2, 50), poisoned(50, np.float64)),
-    extent=(50,),
-    expected=_with_constants,
-    ulp=4,
-)

@@ -1,0 +1,180 @@
+"""Integer arithmetic of every pair of widths, bit for bit as Numba types it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tests.conformance.kernels.reference import INTEGERS, SIZE, binary_case
+from tests.support.arrays import poisoned, random_array
+from tests.support.cases import CaseList
+
+__all__ = ["CASES"]
+
+_list = CaseList("integers")
+CASES = _list.cases
+
+
+def _integer_pair(a, b, out, i):
+    out[0, i] = a + b
+    out[1, i] = a - b
+    out[2, i] = a * b
+    out[3, i] = a & b
+    out[4, i] = a | b
+    out[5, i] = a ^ b
+    out[6, i] = a << (b & 7)
+    out[7, i] = a >> (b & 7)
+    out[8, i] = min(a, b)
+    out[9, i] = max(a, b)
+    out[10, i] = (a < b) + 2 * (a <= b) + 4 * (a > b) + 8 * (a >= b) + 16 * (a == b) + 32 * (a != b)
+
+
+def _integer_division(a, b, out, i):
+    # b is never 0, and never -1 where a is the least integer.
+    out[0, i] = a // b
+    out[1, i] = a % b
+    out[2, i] = -a
+    out[3, i] = ~a
+    out[4, i] = abs(a)
+    out[5, i] = a**2
+    out[6, i] = a**3
+    q, r = divmod(a, b)
+    out[7, i] = q * 3 + r
+
+
+def _true_division(a, b, out, i):
+    out[0, i] = a / b
+    out[1, i] = a * 0.5
+    out[2, i] = a + np.float32(1)
+
+
+_MIXED = (("int32", "int64"), ("int8", "uint8"), ("uint32", "int32"), ("uint16", "int64"))
+
+
+def _integer_inputs(left, right, rows, out_dtype, division=False):
+    def make(rng):
+        x = random_array(rng, SIZE, left)
+        y = random_array(rng, SIZE, right)
+        y[::3] = rng.integers(1, 9, y[::3].shape)
+        if division:
+            y[y == 0] = 3
+            y[y == np.array(-1).astype(right)] = 5
+        else:
+            y[::5] = x[::5].astype(right)
+            x[0] = np.iinfo(left).min
+            y[1] = np.iinfo(right).max
+        return x, y, poisoned((rows, SIZE), out_dtype)
+
+    return make
+
+
+def _wide(*dtypes):
+    return np.uint64 if all(d[0] == "u" for d in dtypes) else np.int64
+
+
+_pair_kernel, _pair_expected = binary_case(_integer_pair)
+_division_kernel, _division_expected = binary_case(_integer_division)
+_true_kernel, _true_expected = binary_case(_true_division)
+for _left, _right in (*((d, d) for d in INTEGERS), *_MIXED):
+    _label = _left if _left == _right else f"{_left}_{_right}"
+    _out = _wide(_left, _right)
+    _list.add(
+        f"integer_{_label}",
+        _pair_kernel,
+        _integer_inputs(_left, _right, 11, _out),
+        extent=(SIZE,),
+        expected=_pair_expected,
+    )
+    _list.add(
+        f"division_{_label}",
+        _division_kernel,
+        _integer_inputs(_left, _right, 8, _out, division=True),
+        extent=(SIZE,),
+        expected=_division_expected,
+    )
+    _list.add(
+        f"true_division_{_label}",
+        _true_kernel,
+        _integer_inputs(_left, _right, 3, np.float64, division=True),
+        extent=(SIZE,),
+        expected=_true_expected,
+    )
+
+
+def _mixed_comparison(a, b, out, i):
+    out[0, i] = a < b
+    out[1, i] = a <= b
+    out[2, i] = a == b
+    out[3, i] = a != b
+    out[4, i] = a > b
+    out[5, i] = a >= b
+
+
+_compare_kernel, _compare_expected = binary_case(_mixed_comparison)
+
+
+def _signed_unsigned(rng):
+    x = random_array(rng, SIZE, np.int64)
+    y = random_array(rng, SIZE, np.uint64)
+    y[::2] = x[::2].view(np.uint64)
+    x[:4] = (-1, 0, 1, -(2**63))
+    y[:4] = (2**64 - 1, 0, 1, 2**63)
+    return x, y, poisoned((6, SIZE), bool)
+
+
+_list.add(
+    "compare_int64_uint64",
+    _compare_kernel,
+    _signed_unsigned,
+    extent=(SIZE,),
+    expected=_compare_expected,
+)
+
+
+def _ufuncs(a, b, out, i):
+    out[0, i] = np.add(a, b)
+    out[1, i] = np.subtract(a, b)
+    out[2, i] = np.multiply(a, b)
+    out[3, i] = np.absolute(a)
+    out[4, i] = np.maximum(a, b)
+    out[5, i] = np.minimum(a, b)
+    out[6, i] = np.negative(a)
+    out[7, i] = np.square(b)
+    out[8, i] = np.less(a, b) + 2 * np.equal(a, b) + 4 * np.greater_equal(a, b)
+    out[9, i] = np.logical_and(a, b) + 2 * np.logical_or(a, b) + 4 * np.logical_not(a)
+    out[10, i] = np.sign(a)
+
+
+def _integer_ufuncs(a, b, out, i):
+    out[0, i] = np.bitwise_and(a, b)
+    out[1, i] = np.bitwise_or(a, b)
+    out[2, i] = np.bitwise_xor(a, b)
+    out[3, i] = np.invert(a)
+    out[4, i] = np.left_shift(a, b & 7)
+    out[5, i] = np.right_shift(a, b & 7)
+    out[6, i] = math.gcd(a >> 2, b >> 2)
+
+
+_ufunc_kernel, _ufunc_expected = binary_case(_ufuncs)
+_integer_ufunc_kernel, _integer_ufunc_expected = binary_case(_integer_ufuncs)
+for _name in ("int32", "int64", "uint32", "float32", "float64"):
+    _list.add(
+        f"ufuncs_{_name}",
+        _ufunc_kernel,
+        lambda rng, d=_name: (
+            random_array(rng, SIZE, d),
+            random_array(rng, SIZE, d),
+            poisoned((11, SIZE), d if d[0] == "f" else np.int64),
+        ),
+        extent=(SIZE,),
+        expected=_ufunc_expected,
+    )
+for _name in ("int32", "int64", "uint32"):
+    _list.add(
+        f"integer_ufuncs_{_name}",
+        _integer_ufunc_kernel,
+        _integer_inputs(_name, _name, 7, np.int64),
+        extent=(SIZE,),
+        expected=_integer_ufunc_expected,
+    )
