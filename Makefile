@@ -8,8 +8,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := kerneldsl targets stdlib_kernels
 WORKERS ?= 2
+BENCH ?= benchmarks/results/cpu.json
 OUT ?= gpu-results
 GPU_PYTHON ?= python3
+GPU_WORKERS ?= 8
+GPU_TESTS ?= tests/cuda tests/conformance tests/library
+COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
@@ -74,17 +78,18 @@ notebooks: $(VENV)/.stamp ## execute the notebooks
 	@$(BIN)/python -m pytest -q tests/notebooks
 
 .PHONY: bench
-bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
-	@$(BIN)/python benchmarks/cpu.py
+bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into $(BENCH)
+	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 
 # On a machine with a GPU, with the interpreter that is there: no environment is made.
 .PHONY: gpu
-gpu: ## the tests and benchmarks that need a GPU, with the ambient python3, into $(OUT)
+gpu: ## what needs a GPU: tests, then benchmarks, with the ambient python3, into $(OUT)
 	@mkdir -p $(OUT)
 	@set -o pipefail; failed=0; export PYTHONPATH=.; \
-	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -p no:cacheprovider -m "not measures and not slow" \
-	  tests/cuda tests/conformance tests/library 2>&1 | tee $(OUT)/tests.log || failed=1; \
-	$(GPU_PYTHON) benchmarks/gpu.py --output $(OUT)/gpu.json 2>&1 | tee $(OUT)/gpu.log || failed=1; \
+	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -n $(GPU_WORKERS) -m "not measures and not slow" \
+	  -p no:cacheprovider $(GPU_TESTS) 2>&1 | tee $(OUT)/tests.log || failed=1; \
+	$(GPU_PYTHON) benchmarks/gpu.py --commit "$(COMMIT)" --json $(OUT)/gpu.json 2>&1 \
+	  | tee $(OUT)/gpu.log || failed=1; \
 	exit $$failed
 
 .PHONY: docs
