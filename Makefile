@@ -78,12 +78,12 @@ notebooks: $(VENV)/.stamp ## execute the notebooks
 	@$(BIN)/python -m pytest -q tests/notebooks
 
 .PHONY: bench
-bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into $(BENCH)
+bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 
 # On a machine with a GPU, with the interpreter that is there: no environment is made.
 .PHONY: gpu
-gpu: ## what needs a GPU: tests, then benchmarks, with the ambient python3, into $(OUT)
+gpu: ## what needs a GPU: tests, then benchmarks, with the ambient python3, into gpu-results/
 	@mkdir -p $(OUT)
 	@set -o pipefail; failed=0; export PYTHONPATH=.; \
 	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -n $(GPU_WORKERS) -m "not measures and not slow" \
