@@ -101,6 +101,16 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
         for module in (cmathimpl, mathimpl, npyimpl, printing):
             self.install_registry(module.registry)
 
+    def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
+        """A constant; a device function as a value is nothing at run time.
+
+        Calls of it are resolved by its type. Numba's own rule, which it registers for every target
+        once function types have been used, stores the function's address in this process.
+        """
+        if isinstance(ty, types.Dispatcher):
+            return self.get_dummy_value()
+        return super().get_constant_generic(builder, ty, val)
+
     def create_module(self, name: str) -> Any:
         """An empty module for NVPTX."""
         return self._internal_codegen._create_empty_module(name)
@@ -133,6 +143,11 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
         if isinstance(fn, types.Function) and isinstance(fn.typing_key, BoundIntrinsic):
             return fn.typing_key.lowering(self, sig)
         return super().get_function(fn, sig, _firstcall)
+
+    def compile_subroutine(self, *args: Any, **options: Any) -> Any:
+        """Compile a helper of Numba's; without lines, so that one serves every kernel."""
+        plain = self.subtarget(enable_debuginfo=False) if self.enable_debuginfo else self
+        return super(KernelTargetContext, plain).compile_subroutine(*args, **options)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """Loops of a NumPy ufunc; what they call is renamed when modules are linked."""
