@@ -29,7 +29,12 @@ _LLVM_TO_LIBDEVICE = (
     "pow", "sin", "sinh", "tan", "tanh",
 )
 # fmt: on
-_NUMBA_TO_LIBDEVICE = {"gamma": "tgamma", "ldexp": "ldexp", "frexp": "frexp"}
+_NUMBA_TO_LIBDEVICE = {
+    "gamma": "tgamma",
+    "ldexp": "ldexp",
+    "frexp": "frexp",
+    "nextafter": "nextafter",
+}
 
 #: Single-precision functions with an approximate instruction behind them.
 _APPROXIMATE = frozenset({"cos", "exp", "exp10", "log", "log10", "log2", "pow", "sin", "tan"})

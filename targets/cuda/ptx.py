@@ -200,7 +200,7 @@ def write_ptx(
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     _name_leftovers(module, entry_name)
-    return machine.emit_assembly(module), str(module)
+    return _renumber(_CALL, machine.emit_assembly(module)), _renumber(_VERSION, str(module))
 
 
 def _name_leftovers(module: Any, entry_name: str) -> None:
@@ -214,6 +214,17 @@ def _name_leftovers(module: Any, entry_name: str) -> None:
         ):
             function.name = f"{entry_name}_function{number}"
             number += 1
+
+
+#: LLVM counts calls, and Numba functions, since the process began.
+_CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")
+_VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
+
+
+def _renumber(counter: re.Pattern[str], text: str) -> str:
+    """Count from 0 in the order of appearance, so that a kernel's text is always the same."""
+    numbers: dict[str, str] = {}
+    return counter.sub(lambda m: numbers.setdefault(m[0], str(len(numbers))), text)
 
 
 @cache

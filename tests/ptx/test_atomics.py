@@ -1,0 +1,113 @@
+"""Which instruction each atomic operation becomes, on every architecture."""
+
+from __future__ import annotations
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.language.intrinsics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
+from tests.ptx.helpers import ARCHS, body_of, compile_ptx
+
+_PTX = {
+    "int32": "s32",
+    "int64": "s64",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float32": "f32",
+    "float64": "f64",
+}
+
+
+def arithmetic(x, out):
+    i = kd.grid(1)
+    out[0] = kd.atomic.add(x, i, out[1])
+    out[2] = kd.atomic.sub(x, i, out[3])
+    out[4] = kd.atomic.max(x, i, out[5])
+    out[6] = kd.atomic.min(x, i, out[7])
+    out[8] = kd.atomic.exch(x, i, out[9])
+    out[10] = kd.atomic.cas(x, i, out[11], out[12])
+
+
+def bitwise(x, out):
+    i = kd.grid(1)
+    out[0] = kd.atomic.and_(x, i, out[1])
+    out[2] = kd.atomic.or_(x, i, out[3])
+    out[4] = kd.atomic.xor(x, i, out[5])
+
+
+def wrapping(x, out):
+    i = kd.grid(1)
+    out[0] = kd.atomic.inc(x, i, out[1])
+    out[2] = kd.atomic.dec(x, i, out[3])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ATOMIC_ARITHMETIC)
+def test_arithmetic(dtype: str, arch: str) -> None:
+    body = body_of(compile_ptx(arithmetic, f"{dtype}[::1], {dtype}[::1]", arch))
+    bits = dtype[-2:]
+    add = f"atom.global.add.{_PTX[dtype].replace('s', 'u')}"
+    assert body.count(add) == 2  # a subtraction adds the negative
+    assert f"atom.global.exch.b{bits}" in body
+    swaps = body.count(f"global.cas.b{bits}")
+    if dtype.startswith("float"):
+        assert swaps == 3  # minimum and maximum are loops
+        assert f"max.{_PTX[dtype]}" in body
+        assert f"min.{_PTX[dtype]}" in body
+    else:
+        assert swaps == 1
+        assert f"atom.global.max.{_PTX[dtype]}" in body
+        assert f"atom.global.min.{_PTX[dtype]}" in body
+    assert ".sys" not in body
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ATOMIC_BITWISE)
+def test_bitwise(dtype: str, arch: str) -> None:
+    body = body_of(compile_ptx(bitwise, f"{dtype}[::1], {dtype}[::1]", arch))
+    for operation in ("and", "or", "xor"):
+        assert f"atom.global.{operation}.b{dtype[-2:]}" in body
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_wrapping_counters(arch: str) -> None:
+    body = body_of(compile_ptx(wrapping, "uint32[::1], uint32[::1]", arch))
+    assert "atom.global.inc.u32" in body
+    assert "atom.global.dec.u32" in body
+    wide = body_of(compile_ptx(wrapping, "uint64[::1], uint64[::1]", arch))
+    assert wide.count("global.cas.b64") == 2
+
+
+def test_shared_memory_has_its_own_instructions() -> None:
+    def count(x, out):
+        s = kd.shared.array(4, kd.int32)
+        t = kd.threadIdx.x
+        if t < 4:
+            s[t] = 0
+        kd.syncthreads()
+        kd.atomic.add(s, x[t], 1)
+        kd.syncthreads()
+        if t < 4:
+            out[t] = s[t]
+
+    body = body_of(compile_ptx(count, "int32[::1], int32[::1]"))
+    assert "atom.shared.add.u32" in body
+    assert "atom.global" not in body
+
+
+@pytest.mark.parametrize("index", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_an_index_may_have_any_width(index: str) -> None:
+    def scatter(x, where):
+        kd.atomic.add(x, where[kd.grid(1)], 1)
+
+    body = body_of(compile_ptx(scatter, f"float64[::1], {index}[::1]"))
+    assert "atom.global.add.f64" in body
+    assert ("setp" in body or "shr.s" in body) == index.startswith("int")  # the test for wrapping
+
+
+def test_the_index_of_a_matrix_is_a_tuple() -> None:
+    def scatter(x):
+        i, j = kd.grid(2)
+        kd.atomic.max(x, (i, j), 1)
+
+    assert "atom.global.max.u64" in body_of(compile_ptx(scatter, "uint64[:, :]"))

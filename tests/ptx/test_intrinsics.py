@@ -1,0 +1,133 @@
+"""Every intrinsic has a lowering, on every dtype it takes, for every architecture."""
+
+from __future__ import annotations
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.errors import KernelTypingError
+from kerneldsl.language.intrinsics import INTRINSICS, Typing
+from kerneldsl.language.kinds import DTYPE_NAMES
+from targets.cuda.intrinsics.table import EMITTERS
+from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, assemble_together, lower, write
+
+
+def test_no_lowering_is_missing_and_none_is_left_over() -> None:
+    assert EMITTERS.keys() == INTRINSICS.keys()
+
+
+def indices(out):
+    i, j, k = kd.grid(3)
+    a, b, c = kd.gridsize(3)
+    p, q = kd.grid(2)
+    out[0] = i + j + k + a + b + c + p * q + kd.grid(1) + kd.gridsize(1)
+    out[1] = kd.threadIdx.x + kd.threadIdx.y + kd.threadIdx.z
+    out[2] = kd.blockIdx.x + kd.blockIdx.y + kd.blockIdx.z
+    out[3] = kd.blockDim.x + kd.blockDim.y + kd.blockDim.z
+    out[4] = kd.gridDim.x + kd.gridDim.y + kd.gridDim.z
+    out[5] = kd.laneid + kd.warpsize
+
+
+def votes_and_fences(p, out):
+    kd.syncthreads()
+    out[0] = kd.syncthreads_count(p[kd.threadIdx.x])
+    out[1] = kd.syncthreads_and(p[kd.threadIdx.x])
+    out[2] = kd.syncthreads_or(p[kd.threadIdx.x])
+    kd.syncwarp()
+    kd.syncwarp(0xFF)
+    kd.threadfence()
+    kd.threadfence_block()
+    kd.threadfence_system()
+
+
+def uniform(x):
+    x[0] = kd.uniform(x[1])
+
+
+def _arrays(dtype):
+    element = getattr(kd, "bool_" if dtype == "bool" else dtype)
+
+    def arrays(x):
+        one = kd.shared.array(32, element)
+        two = kd.shared.array((4, 8), element)
+        three = kd.shared.array((2, 4, 4), element)
+        dynamic = kd.shared.array(0, element)
+        local = kd.local.array((2, 3), element)
+        t = kd.threadIdx.x
+        one[t] = two[t // 8, t % 8] = three[t // 16, t // 4 % 4, t % 4] = x[t]
+        local[t % 2, t % 3] = x[t]
+        dynamic[t] = local[0, t % 3]
+        kd.syncthreads()
+        x[t] = one[31 - t]
+        x[t + 32] = two[t % 4, t // 4]
+        x[t + 64] = three[t % 2, t // 2 % 4, t // 8]
+        x[t + 96] = dynamic[dynamic.size - 1 - t]
+
+    return arrays
+
+
+_ATOMICS = [i for i in INTRINSICS.values() if i.typing in (Typing.ATOMIC, Typing.ATOMIC_CAS)]
+
+
+def _atomic(intrinsic):
+    if intrinsic.typing is Typing.ATOMIC_CAS:
+
+        def swap(x, y):
+            i = kd.grid(1)
+            y[i] = intrinsic(x, i % 8, y[i], y[i + 1])
+            intrinsic(x, -1, 1, 2)
+
+        return swap
+
+    def update(x, y):
+        i = kd.grid(1)
+        y[i] = intrinsic(x, i % 8, y[i])
+        intrinsic(x, (i,), 3)
+
+    return update
+
+
+def _kernels():
+    yield indices, "int64[::1]"
+    for dtype in ("bool", "int8", "int32", "int64", "uint64"):
+        yield votes_and_fences, f"{dtype}[::1], int32[::1]"
+    for dtype in DTYPE_NAMES:
+        yield _arrays(dtype), f"{dtype}[::1]"
+        yield uniform, f"{dtype}[::1]"
+    for intrinsic in _ATOMICS:
+        for dtype in intrinsic.dtypes:
+            yield _atomic(intrinsic), f"{dtype}[::1], {dtype}[::1]"
+
+
+_KERNELS = list(_kernels())
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_intrinsic_on_every_dtype(arch: str) -> None:
+    written = [write(lower(function, signature), arch) for function, signature in _KERNELS]
+    if arch in ASSEMBLED_ARCHS:
+        assert assemble_together(written, arch) == len(_KERNELS)
+
+
+@pytest.mark.parametrize(
+    ("intrinsic", "dtype"),
+    [
+        (intrinsic, dtype)
+        for intrinsic in _ATOMICS
+        for dtype in DTYPE_NAMES
+        if dtype not in intrinsic.dtypes
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_an_atomic_refuses_other_dtypes(intrinsic, dtype: str) -> None:
+    with pytest.raises(KernelTypingError):
+        lower(_atomic(intrinsic), f"{dtype}[::1], {dtype}[::1]")
+
+
+def test_an_index_of_the_wrong_rank_is_refused() -> None:
+    def scatter(x):
+        kd.atomic.add(x, 0, 1)
+
+    with pytest.raises(KernelTypingError) as raised:
+        lower(scatter, "int32[:, ::1]")
+    assert "the array has 2 dimensions, and the index 1" in str(raised.value.__cause__)

@@ -1,0 +1,152 @@
+"""Mathematical functions: every one compiles, links and assembles; missing libdevice is told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.errors import CompileError, LibdeviceMissingError
+from targets.cuda import libdevice
+from tests.ptx.helpers import assemble_together, body_of, compile_ptx, specialize
+
+# fmt: off
+_MATH_ONE = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "degrees",
+    "erf", "erfc", "exp", "expm1", "fabs", "floor", "gamma", "isfinite", "isinf", "isnan",
+    "lgamma", "log", "log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
+    "trunc",
+)
+_MATH_TWO = ("atan2", "copysign", "fmod", "hypot", "nextafter", "pow")
+_NUMPY_ONE = (
+    "abs", "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt",
+    "ceil", "cos", "cosh", "deg2rad", "degrees", "exp", "exp2", "expm1", "fabs", "floor",
+    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "negative", "positive",
+    "rad2deg", "radians", "reciprocal", "rint", "sign", "signbit", "sin", "sinh", "spacing",
+    "sqrt", "square", "tan", "tanh", "trunc",
+)
+_NUMPY_TWO = (
+    "add", "arctan2", "copysign", "divide", "equal", "floor_divide", "fmax", "fmin", "fmod",
+    "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logaddexp2",
+    "maximum", "minimum", "mod", "multiply", "nextafter", "not_equal", "power", "remainder",
+    "subtract", "true_divide",
+)
+# fmt: on
+
+
+def _one(function):
+    def apply(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = function(x[i])
+
+    return apply
+
+
+def _two(function):
+    def apply(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = function(x[i], x[i + 1])
+
+    return apply
+
+
+_KERNELS = {
+    **{f"math.{n}": _one(getattr(math, n)) for n in _MATH_ONE},
+    **{f"math.{n}": _two(getattr(math, n)) for n in _MATH_TWO},
+    **{f"np.{n}": _one(getattr(np, n)) for n in _NUMPY_ONE},
+    **{f"np.{n}": _two(getattr(np, n)) for n in _NUMPY_TWO},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_function_assembles(dtype: str) -> None:
+    signature = f"{dtype}[::1], {dtype}[::1]"
+    artifacts = [compile_ptx(kernel, signature) for kernel in _KERNELS.values()]
+    assert assemble_together(artifacts, "sm_75") == len(_KERNELS)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint32"])
+def test_integers_are_converted(dtype: str) -> None:
+    names = [n for n in _KERNELS if n.split(".")[1] in ("sqrt", "sin", "floor", "exp", "hypot")]
+    artifacts = [compile_ptx(_KERNELS[n], f"{dtype}[::1], float64[::1]") for n in names]
+    assert assemble_together(artifacts, "sm_75") == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [
+        ("math.sqrt", "sqrt.rn.f32"),
+        ("np.sqrt", "sqrt.rn.f32"),
+        ("math.fabs", "abs.f32"),
+        ("np.floor", "cvt.rmi.f32.f32"),
+        ("np.ceil", "cvt.rpi.f32.f32"),
+        ("np.trunc", "cvt.rzi.f32.f32"),
+        ("np.rint", "cvt.rni.f32.f32"),
+    ],
+)
+def test_what_the_hardware_does_exactly_needs_no_library(name: str, instruction: str) -> None:
+    artifact = compile_ptx(_KERNELS[name], "float32[::1], float32[::1]")
+    assert instruction in body_of(artifact)
+    assert ".func" not in artifact.ptx
+
+
+def test_fastmath_takes_the_approximate_functions() -> None:
+    signature = "float32[::1], float32[::1]"
+    fast = body_of(compile_ptx(_KERNELS["math.sin"], signature, fastmath=True))
+    exact = body_of(compile_ptx(_KERNELS["math.sin"], signature))
+    assert "sin.approx" in fast
+    assert "sin.approx" not in exact
+
+
+def test_libdevice_flushes_subnormals_under_fastmath_alone() -> None:
+    signature = "float32[::1], float32[::1]"
+    kernel = _KERNELS["math.tanh"]
+    assert "fma.rn.ftz.f32" not in body_of(compile_ptx(kernel, signature))
+    assert "fma.rn.ftz.f32" in body_of(compile_ptx(kernel, signature, fastmath=True))
+
+
+def test_missing_libdevice_names_function_line_and_remedy(monkeypatch) -> None:
+    from targets.cuda.compiler import compile_kernel
+
+    def needs_it(x):
+        i = kd.grid(1)
+        x[i] = 2 * math.tanh(x[i])
+
+    def does_not(x):
+        i = kd.grid(1)
+        x[i] = math.sqrt(x[i])
+
+    monkeypatch.setattr(libdevice, "find_libdevice", lambda: None)
+    with pytest.raises(LibdeviceMissingError) as raised:
+        compile_kernel(specialize(needs_it, "float32[::1]"), arch="sm_75")
+    assert raised.value.value == "tanh"
+    assert raised.value.where is not None
+    assert raised.value.where.lineno == needs_it.__code__.co_firstlineno + 2
+    assert 'pip install "kerneldsl[cuda13]"' in str(raised.value)
+    assert compile_kernel(specialize(does_not, "float32[::1]"), arch="sm_75").ptx
+
+
+def test_a_function_that_no_device_has_is_told() -> None:
+    from targets.cuda.compiler import compile_kernel
+
+    def draws(x):
+        x[0] = np.random.random()
+
+    with pytest.raises((CompileError, kd.KernelError)):
+        compile_kernel(specialize(draws, "float64[::1]"), arch="sm_75")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_remainder_is_exact(dtype: str) -> None:
+    """The back end's own expansion, x - y * trunc(x / y), is wrong for large quotients."""
+
+    def remainder(x, out):
+        i = kd.grid(1)
+        out[i] = x[i] % out[i]
+
+    body = body_of(compile_ptx(remainder, f"{dtype}[::1], {dtype}[::1]"))
+    assert "bra" in body  # libdevice's fmod is a loop
