@@ -147,7 +147,7 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
     def compile_subroutine(self, *args: Any, **options: Any) -> Any:
         """Compile a helper of Numba's; without lines, so that one serves every kernel."""
         plain = self.subtarget(enable_debuginfo=False) if self.enable_debuginfo else self
-        return super(KernelTargetContext, plain).compile_subroutine(*args, **options)
+        return BaseContext.compile_subroutine(plain, *args, **options)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """Loops of a NumPy ufunc; what they call is renamed when modules are linked."""
