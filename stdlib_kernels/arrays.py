@@ -66,7 +66,8 @@ def check_array(
     ArgumentTypeError
         Naming the parameter, what it is and what it must be.
     """
-    if not isinstance(value, (np.ndarray, kd.DeviceArray)):
+    is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
+    if not is_array or isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(
             f"{name} is a {type(value).__qualname__}",
             value=value,

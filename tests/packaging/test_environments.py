@@ -1,0 +1,97 @@
+"""How `make demo` and `make check` choose a Python, with interpreters that only pretend."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAKE = """#!/bin/sh
+case "$*" in
+  *version_info*print* | *print*version_info*) echo {version}; exit 0;;
+  *version_info*) exit {too_old};;
+  *"import ensurepip"*) exit {no_venv};;
+  --version) echo "Python {version}"; exit 0;;
+  *) echo "{version} $*" >>"$LOG"; exit 0;;
+esac
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A folder of interpreters, which is all that the search path has beside the basic tools."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in ("bash", "env", "dirname", "grep", "head", "touch", "sh"):
+        found = next(p for d in ("/usr/bin", "/bin") if (p := Path(d, tool)).exists())
+        (folder / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    monkeypatch.delenv("PYTHON", raising=False)
+
+    def add(name: str, version: str, *, too_old: bool = False, no_venv: bool = False) -> None:
+        script = folder / name
+        script.write_text(FAKE.format(version=version, too_old=int(too_old), no_venv=int(no_venv)))
+        script.chmod(0o755)
+
+    return add
+
+
+def make_venv(tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    # The fake interpreter makes no environment, so the second step finds one of ours prepared.
+    target = tmp_path / "env"
+    (target / "bin").mkdir(parents=True, exist_ok=True)
+    pip = target / "bin" / "python"
+    pip.write_text('#!/bin/sh\necho "pip $*" >>"$LOG"\n')
+    pip.chmod(0o755)
+    return subprocess.run(
+        ["bash", str(ROOT / ".ci" / "make-venv"), str(target), "demo"],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_missing_venv_module_is_one_line(machine, tmp_path):
+    machine("python3.12", "3.12", no_venv=True)
+    machine("python3", "3.12", no_venv=True)
+    result = make_venv(tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
+        "python3.12 cannot make virtual environments; run: apt install python3.12-venv"
+    ]
+
+
+def test_no_suitable_python_is_one_line(machine, tmp_path):
+    machine("python3", "3.9", too_old=True)
+    result = make_venv(tmp_path)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert "no Python 3.11 or newer" in line
+    assert "apt install python3 python3-venv" in line
+
+
+def test_the_newest_that_makes_environments_is_taken(machine, tmp_path):
+    machine("python3.11", "3.11")
+    machine("python3.12", "3.12")
+    machine("python3.13", "3.13", no_venv=True)
+    result = make_venv(tmp_path)
+    assert result.returncode == 0, result.stderr
+    first, second = (tmp_path / "log").read_text().splitlines()
+    assert first == f"3.12 -m venv --clear {tmp_path / 'env'}"
+    assert second.startswith("pip -m pip install")
+    assert ".[demo" in second
+    assert (tmp_path / "env" / ".stamp").exists()
+
+
+def test_python_can_be_chosen(machine, tmp_path, monkeypatch):
+    machine("python3.11", "3.11")
+    machine("python3.12", "3.12")
+    monkeypatch.setenv("PYTHON", "python3.11")
+    assert make_venv(tmp_path).returncode == 0
+    assert (tmp_path / "log").read_text().startswith("3.11 -m venv")
