@@ -16,7 +16,7 @@ __all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
 SHARED_SPACE = 3
 
 #: The one symbol behind every ``shared.array(0, dtype)``; the linker merges its declarations.
-DYNAMIC_SHARED = "dynamic_shared"
+DYNAMIC_SHARED = "kd_dynamic_shared"
 
 _i8 = ir.IntType(8)
 _i64 = ir.IntType(64)
