@@ -8,21 +8,21 @@ from kerneldsl.errors import ArgumentTypeError
 __all__ = ["copy_elements"]
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def copy_1d(source, out):
     i = kd.grid(1)
     if i < out.shape[0]:
         out[i] = source[i]
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def copy_2d(source, out):
     i, j = kd.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         out[i, j] = source[i, j]
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def copy_3d(source, out):
     i, j, k = kd.grid(3)
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:

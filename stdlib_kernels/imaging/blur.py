@@ -61,7 +61,7 @@ def blur_rows(dtype: np.dtype[Any], radius: int) -> Any:
     taps = 2 * radius + 1
     loaded = BLOCK_X + 2 * radius
 
-    @kd.kernel
+    @kd.kernel(wraparound=False)
     def blur_rows(image, weights, out, folds):
         tile = kd.shared.array((BLOCK_Y, loaded), number)
         tx = kd.threadIdx.x
@@ -70,7 +70,7 @@ def blur_rows(dtype: np.dtype[Any], radius: int) -> Any:
         left = kd.blockIdx.x * BLOCK_X
         for k in range(tx, loaded, BLOCK_X):
             column = mirrored(left + k - radius, image.shape[1], folds)
-            if row < image.shape[0] and column >= 0:  # it is; now the compiler knows as well
+            if row < image.shape[0]:
                 tile[ty, k] = image[row, column]
         kd.syncthreads()
         total = number(0)
@@ -89,7 +89,7 @@ def blur_columns(dtype: np.dtype[Any], radius: int) -> Any:
     taps = 2 * radius + 1
     loaded = BLOCK_Y + 2 * radius
 
-    @kd.kernel
+    @kd.kernel(wraparound=False)
     def blur_columns(image, weights, out, folds):
         tile = kd.shared.array((loaded, BLOCK_X), number)
         tx = kd.threadIdx.x
@@ -98,7 +98,7 @@ def blur_columns(dtype: np.dtype[Any], radius: int) -> Any:
         top = kd.blockIdx.y * BLOCK_Y
         for k in range(ty, loaded, BLOCK_Y):
             row = mirrored(top + k - radius, image.shape[0], folds)
-            if row >= 0 and column < image.shape[1]:
+            if column < image.shape[1]:
                 tile[k, tx] = image[row, column]
         kd.syncthreads()
         total = number(0)

@@ -18,7 +18,7 @@ from stdlib_kernels.arrays import Array, check_array, check_out, destination, fi
 __all__ = ["grey"]
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def luma(image, out):
     """Thousandths of R, G and B add up in integers, so every target rounds alike."""
     i, j = kd.grid(2)

@@ -25,7 +25,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
     """Make the kernel that computes in one dtype: ``(image[h, w], out[h, w])``."""
     number = dtype.type
 
-    @kd.kernel
+    @kd.kernel(wraparound=False)
     def gradient_magnitude(image, out):
         i, j = kd.grid(2)
         if i < image.shape[0] and j < image.shape[1]:

@@ -32,26 +32,29 @@ __all__ = ["equalize", "histogram"]
 
 #: Grey values, and threads of a block: each thread looks after one counter.
 LEVELS = 256
-#: Pixels that a thread counts before a further block is worth its cost.
-ITEMS = 16
+#: Pixels that a block counts at least, so that it is worth its cost.
+MIN_CHUNK = 16 * LEVELS
 #: Largest number of blocks.
 MAX_BLOCKS = 1024
 
 
-@kd.kernel
-def count_levels(pixels, counts):
-    """Add the pixels' histogram to `counts`: ``(uint8[n], int64[256])``."""
+@kd.kernel(wraparound=False)
+def count_levels(pixels, counts, chunk):
+    """Add the histogram of each block's chunk to `counts`: ``(uint8[n], int64[256], chunk)``."""
     block_counts = kd.shared.array(LEVELS, kd.int32)
     t = kd.threadIdx.x
     block_counts[t] = 0
     kd.syncthreads()
-    for i in range(kd.grid(1), pixels.size, kd.gridsize(1)):
-        kd.atomic.add(block_counts, pixels[i], 1)
+    first = kd.blockIdx.x * chunk
+    last = min(first + chunk, pixels.size)
+    for row in range(first, last, LEVELS):
+        if row + t < last:
+            kd.atomic.add(block_counts, pixels[row + t], 1)
     kd.syncthreads()
     kd.atomic.add(counts, t, block_counts[t])
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def equalizing_table(counts, table):
     """Make the table of new grey values: ``(int64[256], uint8[256])``, one block of 256.
 
@@ -84,7 +87,7 @@ def equalizing_table(counts, table):
     table[t] = value
 
 
-@kd.kernel
+@kd.kernel(wraparound=False)
 def look_up(image, table, out):
     """Replace each grey value: ``(uint8[h, w], uint8[256], uint8[h, w])``."""
     i, j = kd.grid(2)
@@ -96,8 +99,8 @@ def _histogram(pixels: Array) -> Any:
     """Count on the device where the pixels are."""
     counts = allocate(pixels, (LEVELS,), np.dtype(np.int64), zero=True)
     if pixels.size > 0:
-        blocks = min(MAX_BLOCKS, -(-pixels.size // (LEVELS * ITEMS)))
-        count_levels[blocks, LEVELS](pixels, counts)
+        chunk = max(MIN_CHUNK, -(-pixels.size // MAX_BLOCKS))
+        count_levels[-(-pixels.size // chunk), LEVELS](pixels, counts, chunk)
     return counts
 
 

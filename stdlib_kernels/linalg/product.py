@@ -32,41 +32,42 @@ __all__ = ["matmul"]
 
 #: Rows and columns of a tile, and of a block.
 TILE = 16
+#: Most blocks of a grid along y on every device (CUDA C++ Programming Guide, "Technical
+#: Specifications per Compute Capability"); more rows of tiles are taken in turn.
+MAX_GRID_Y = 65535
 
 
 @cache
 def matmul_tiles(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel for one dtype: ``(a[m, k], b[k, n], out[m, n], tiles_across)``.
-
-    The grid has one dimension, because the other two are limited to 65535 blocks.
-    """
+    """Make the kernel for one dtype: ``(a[m, k], b[k, n], out[m, n])``."""
     number = dtype.type
 
-    @kd.kernel
-    def matmul_tiles(a, b, out, tiles_across):
+    @kd.kernel(wraparound=False)
+    def matmul_tiles(a, b, out):
         tile_a = kd.shared.array((TILE, TILE), number)
         tile_b = kd.shared.array((TILE, TILE), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
-        row = kd.blockIdx.x // tiles_across * TILE + ty
-        column = kd.blockIdx.x % tiles_across * TILE + tx
         inner = a.shape[1]
-        total = number(0)
-        for start in range(0, inner, TILE):
-            # The factors are converted as they are loaded; past the edge they are 0, which adds
-            # nothing: those threads' infinities and NaN never meet an element of the product.
-            tile_a[ty, tx] = number(0)
-            tile_b[ty, tx] = number(0)
-            if row < a.shape[0] and start + tx < inner:
-                tile_a[ty, tx] = number(a[row, start + tx])
-            if start + ty < inner and column < b.shape[1]:
-                tile_b[ty, tx] = number(b[start + ty, column])
-            kd.syncthreads()
-            for k in range(TILE):
-                total += tile_a[ty, k] * tile_b[k, tx]
-            kd.syncthreads()
-        if row < out.shape[0] and column < out.shape[1]:
-            out[row, column] = total
+        column = kd.blockIdx.x * TILE + tx
+        for top in range(kd.blockIdx.y * TILE, out.shape[0], kd.gridDim.y * TILE):
+            row = top + ty
+            total = number(0)
+            for start in range(0, inner, TILE):
+                # The factors are converted as they are loaded; past the edge they are 0, which adds
+                # nothing: those threads' infinities and NaN never meet an element of the product.
+                tile_a[ty, tx] = number(0)
+                tile_b[ty, tx] = number(0)
+                if row < a.shape[0] and start + tx < inner:
+                    tile_a[ty, tx] = number(a[row, start + tx])
+                if start + ty < inner and column < b.shape[1]:
+                    tile_b[ty, tx] = number(b[start + ty, column])
+                kd.syncthreads()
+                for k in range(TILE):
+                    total += tile_a[ty, k] * tile_b[k, tx]
+                kd.syncthreads()
+            if row < out.shape[0] and column < out.shape[1]:
+                out[row, column] = total
 
     return matmul_tiles
 
@@ -123,7 +124,6 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     left, right = on_device(a), on_device(b)
     result = destination(left, (rows, columns), dtype, out, right)
     if rows and columns:
-        across = -(-columns // TILE)
-        grid = across * -(-rows // TILE)
-        matmul_tiles(dtype)[grid, (TILE, TILE)](left, right, result, across)
+        grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
+        matmul_tiles(dtype)[grid, (TILE, TILE)](left, right, result)
     return finish(result, like=a, out=out)

@@ -27,28 +27,31 @@ TILE = 32
 ROWS = 8
 
 
+#: Most blocks of a grid along y on every device (CUDA C++ Programming Guide, "Technical
+#: Specifications per Compute Capability"); more rows of tiles are taken in turn.
+MAX_GRID_Y = 65535
+
+
 @cache
 def transpose_tiles(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel for one dtype: ``(source[m, n], out[n, m], tiles_across)``.
-
-    The grid has one dimension, because the other two are limited to 65535 blocks.
-    """
+    """Make the kernel for one dtype: ``(source[m, n], out[n, m])``."""
     number = dtype.type
 
-    @kd.kernel
-    def transpose_tiles(source, out, tiles_across):
+    @kd.kernel(wraparound=False)
+    def transpose_tiles(source, out):
         tile = kd.shared.array((TILE, TILE + 1), number)
         tx = kd.threadIdx.x
         ty = kd.threadIdx.y
-        row = kd.blockIdx.x // tiles_across * TILE
-        column = kd.blockIdx.x % tiles_across * TILE
-        for k in range(0, TILE, ROWS):
-            if row + ty + k < source.shape[0] and column + tx < source.shape[1]:
-                tile[ty + k, tx] = source[row + ty + k, column + tx]
-        kd.syncthreads()
-        for k in range(0, TILE, ROWS):
-            if column + ty + k < out.shape[0] and row + tx < out.shape[1]:
-                out[column + ty + k, row + tx] = tile[tx, ty + k]
+        left = kd.blockIdx.x * TILE
+        for top in range(kd.blockIdx.y * TILE, source.shape[0], kd.gridDim.y * TILE):
+            for k in range(0, TILE, ROWS):
+                if top + ty + k < source.shape[0] and left + tx < source.shape[1]:
+                    tile[ty + k, tx] = source[top + ty + k, left + tx]
+            kd.syncthreads()
+            for k in range(0, TILE, ROWS):
+                if left + ty + k < out.shape[0] and top + tx < out.shape[1]:
+                    out[left + ty + k, top + tx] = tile[tx, ty + k]
+            kd.syncthreads()
 
     return transpose_tiles
 
@@ -90,7 +93,6 @@ def transpose(a: Array, *, out: Array | None = None) -> Any:
     source = on_device(a)
     result = destination(source, (columns, rows), a.dtype, out)
     if rows and columns:
-        across = -(-columns // TILE)
-        grid = across * -(-rows // TILE)
-        transpose_tiles(a.dtype)[grid, (TILE, ROWS)](source, result, across)
+        grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
+        transpose_tiles(a.dtype)[grid, (TILE, ROWS)](source, result)
     return finish(result, like=a, out=out)

@@ -1,24 +1,14 @@
 """The sum of an array's elements, in two passes without atomics.
 
-In the first pass each thread adds the elements a whole grid apart, each block then adds its
-threads' sums by a tree in shared memory and stores one partial sum. The second pass is the same
-kernel over the partial sums, with one block. The order of the additions depends on the number of
-elements alone, so the result has the same bits on every device and in every run.
-
-References
-----------
-Mark Harris, "Optimizing Parallel Reduction in CUDA", NVIDIA, 2007: the tree with sequential
-addressing, and several elements a thread.
+In the first pass each block adds up one chunk of the array; the second pass is the same kernel over
+those sums, with one block. The order of the additions depends on the number of elements alone, so
+the result has the same bits on every device and in every run.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import numpy as np
-
-import kerneldsl as kd
 from stdlib_kernels.arrays import (
     Array,
     accumulator_dtype,
@@ -29,41 +19,14 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.reduce.chunks import BLOCK, chunk_sums
 
 __all__ = ["sum"]
 
-#: Threads of a block; a power of two, as the tree needs.
-BLOCK = 256
-#: Elements that a thread adds by itself before a further block is worth its cost.
-ITEMS = 16
-#: Largest number of blocks, so that one more block adds up what they leave.
-MAX_BLOCKS = 1024
-
-
-@cache
-def block_sums(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel that adds in one dtype: ``(x[n], partial[blocks])``."""
-    number = dtype.type
-
-    @kd.kernel
-    def block_sums(x, partial):
-        tile = kd.shared.array(BLOCK, number)
-        t = kd.threadIdx.x
-        total = number(0)
-        for i in range(kd.grid(1), x.size, kd.gridsize(1)):
-            total += number(x[i])
-        tile[t] = total
-        kd.syncthreads()
-        width = BLOCK // 2
-        while width > 0:
-            if t < width:
-                tile[t] += tile[t + width]
-            kd.syncthreads()
-            width //= 2
-        if t == 0:
-            partial[kd.blockIdx.x] = tile[0]
-
-    return block_sums
+#: Elements of a chunk at least, so that a block is worth its cost.
+MIN_CHUNK = 16 * BLOCK
+#: Largest number of chunks, so that one more block adds up what they leave.
+MAX_CHUNKS = 1024
 
 
 def sum(x: Array, *, out: Array | None = None) -> Any:
@@ -103,12 +66,13 @@ def sum(x: Array, *, out: Array | None = None) -> Any:
     dtype = accumulator_dtype(x.dtype)
     check_out(out, like=x, shape=(), dtype=dtype)
     source = on_device(contiguous_1d(x))
-    blocks = min(MAX_BLOCKS, max(1, -(-source.size // (BLOCK * ITEMS))))
-    partial = allocate(source, (blocks,), dtype)
-    kernel = block_sums(dtype)
-    kernel[blocks, BLOCK](source, partial)
-    if blocks > 1:
+    kernel = chunk_sums(dtype, keeps_sign=False)
+    chunk = max(MIN_CHUNK, -(-source.size // MAX_CHUNKS))
+    chunks = max(1, -(-source.size // chunk))
+    sums = allocate(source, (chunks,), dtype)
+    kernel[chunks, BLOCK](source, sums, chunk)
+    if chunks > 1:
         total = allocate(source, (1,), dtype)
-        kernel[1, BLOCK](partial, total)
-        partial = total
-    return finish(partial.reshape(()), like=x, out=out)
+        kernel[1, BLOCK](sums, total, chunks)
+        sums = total
+    return finish(sums.reshape(()), like=x, out=out)

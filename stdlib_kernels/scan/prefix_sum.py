@@ -35,50 +35,16 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.reduce.chunks import BLOCK, chunk_sums, neutral_element
 
 __all__ = ["cumsum"]
 
-#: Threads of a block.
-BLOCK = 256
 #: Neighbouring elements that a thread scans by itself.
 ITEMS = 4
 #: Elements that a block scans at once.
 TILE = BLOCK * ITEMS
 #: Largest number of chunks; one block scans their sums, as one tile.
 MAX_CHUNKS = TILE
-
-
-def _neutral(dtype: np.dtype[Any]) -> Any:
-    """Return what leaves every number as it is: -0 for floats, since 0 + -0 would lose the sign."""
-    return dtype.type(-0.0 if dtype.kind == "f" else 0)
-
-
-@cache
-def chunk_sums(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel that adds up each chunk: ``(x[n], sums[chunks], chunk)``."""
-    number = dtype.type
-    neutral = _neutral(dtype)
-
-    @kd.kernel
-    def chunk_sums(x, sums, chunk):
-        tile = kd.shared.array(BLOCK, number)
-        t = kd.threadIdx.x
-        first = kd.blockIdx.x * chunk
-        total = neutral
-        for i in range(first + t, min(first + chunk, x.size), BLOCK):
-            total += number(x[i])
-        tile[t] = total
-        kd.syncthreads()
-        width = BLOCK // 2
-        while width > 0:
-            if t < width:
-                tile[t] += tile[t + width]
-            kd.syncthreads()
-            width //= 2
-        if t == 0:
-            sums[kd.blockIdx.x] = tile[0]
-
-    return chunk_sums
 
 
 @cache
@@ -88,9 +54,9 @@ def scan_chunks(dtype: np.dtype[Any]) -> Any:
     Block b starts with ``sums[b - 1]``, the inclusive scan of the chunks before it.
     """
     number = dtype.type
-    neutral = _neutral(dtype)
+    neutral = neutral_element(dtype, keeps_sign=True)
 
-    @kd.kernel
+    @kd.kernel(wraparound=False)
     def scan_chunks(x, sums, out, chunk):
         tile = kd.shared.array(TILE, number)
         totals = kd.shared.array(BLOCK, number)
@@ -187,7 +153,7 @@ def cumsum(x: Array, *, out: Array | None = None) -> Any:
         chunks = -(-tiles // tiles_per_chunk)
         sums = allocate(source, (chunks,), dtype)
         if chunks > 1:
-            chunk_sums(dtype)[chunks, BLOCK](source, sums, chunk)
+            chunk_sums(dtype, keeps_sign=True)[chunks, BLOCK](source, sums, chunk)
             scanned = allocate(source, (chunks,), dtype)
             scan[1, BLOCK](sums, sums, scanned, MAX_CHUNKS)
             sums = scanned

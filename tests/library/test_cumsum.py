@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.reduce.chunks import BLOCK
 from stdlib_kernels.scan import cumsum
-from stdlib_kernels.scan.prefix_sum import BLOCK, ITEMS, MAX_CHUNKS, TILE
+from stdlib_kernels.scan.prefix_sum import ITEMS, MAX_CHUNKS, TILE
 from tests.support.arrays import poisoned, random_array, strided
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

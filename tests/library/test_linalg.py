@@ -41,6 +41,13 @@ def test_transpose_into_out_and_itself(target, rng):
     np.testing.assert_array_equal(a, expected)
 
 
+def test_more_rows_than_a_grid_has_blocks(target, rng):
+    a = random_array(rng, (65535 * 32 + 5, 2), "uint8")
+    assert_same_bits(transpose(a), a.T, "transpose")
+    a, b = a[: 65535 * 16 + 3].astype("int32"), random_array(rng, (2, 3), "int32")
+    assert_same_bits(matmul(a, b), a @ b, "matmul")
+
+
 def assert_close_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     """The error of each sum of k products is at most (k + 1) units of its largest partial sum."""
     dtype = np.result_type(a, b)

@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from stdlib_kernels import reduce
-from stdlib_kernels.reduce.summation import BLOCK, ITEMS, MAX_BLOCKS
+from stdlib_kernels.reduce.chunks import BLOCK
+from stdlib_kernels.reduce.summation import MAX_CHUNKS, MIN_CHUNK
 from tests.support.arrays import random_array, strided
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-SIZES = [0, 1, 2, 31, 255, 256, 257, BLOCK * ITEMS, BLOCK * ITEMS + 1, 100_003]
+SIZES = [0, 1, 2, 31, 255, 256, 257, MIN_CHUNK, MIN_CHUNK + 1, 100_003]
 
 
 def assert_close_sum(got: np.generic, x: np.ndarray) -> None:
     """Each element is rounded at most once for each level and each step of a thread."""
     assert got.dtype == x.dtype
-    steps = x.size / (BLOCK * MAX_BLOCKS) + ITEMS + 2 * math.log2(BLOCK) + MAX_BLOCKS / BLOCK
+    rows = (x.size / MAX_CHUNKS + MIN_CHUNK + MAX_CHUNKS) / BLOCK
+    steps = rows + 2 * math.log2(BLOCK) + 2
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     scale = np.abs(x).astype(np.float64).sum()
     bound = steps * np.finfo(x.dtype).eps * scale
@@ -45,8 +47,8 @@ def test_floats_within_rounding(call, rng, dtype):
         assert_close_sum(call(reduce.sum, x), x)
 
 
-def test_larger_than_one_wave_of_blocks(call, rng):
-    x = random_array(rng, BLOCK * ITEMS * MAX_BLOCKS + 12_345, "float32")
+def test_chunks_larger_than_the_smallest(call, rng):
+    x = random_array(rng, MIN_CHUNK * MAX_CHUNKS + 12_345, "float32")
     assert_close_sum(call(reduce.sum, x), x)
 
 
