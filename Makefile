@@ -12,7 +12,7 @@ BENCH ?= benchmarks/results/cpu.json
 OUT ?= gpu-results
 GPU_PYTHON ?= python3
 GPU_WORKERS ?= 8
-GPU_TESTS ?= tests/cuda tests/conformance tests/library
+GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/notebooks/test_examples.py
 COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 DEMO_ARGS ?=
 
