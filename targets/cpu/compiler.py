@@ -25,16 +25,15 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, cpu, types
 from numba.core import compiler as numba_compiler
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _EarlyPipelineCompletion
+from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 from numba.core.registry import cpu_target
-from numba.core.typed_passes import NopythonTypeInference
 from numba.np.arrayobj import make_array, populate_array
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering.pipeline import InferenceOnly, KernelCompiler
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.library import create_library
 
@@ -90,31 +89,6 @@ def size_of(element: Any) -> int:
 # -- types alone --------------------------------------------------------------------------------
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _Stop(AnalysisPass):
-    """Ends a pipeline after inference."""
-
-    _name = "kerneldsl_stop"
-
-    def __init__(self) -> None:
-        AnalysisPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        state.cr = state.typemap  # what the pipeline is run for
-        raise _EarlyPipelineCompletion(state.cr)
-
-
-class _InferenceOnly(CompilerBase):
-    def define_pipelines(self) -> list[Any]:
-        manager = PassManager("kerneldsl_inference")
-        untyped = DefaultPassBuilder.define_untyped_pipeline(self.state)
-        manager.passes.extend(untyped.passes)
-        manager.add_pass(NopythonTypeInference, "types alone")
-        manager.add_pass(_Stop, "stop")
-        manager.finalize()
-        return [manager]
-
-
 @global_compiler_lock
 def infer_types(
     function: python_types.FunctionType, words: int, kinds: tuple[Kind, ...], debug: bool
@@ -142,7 +116,7 @@ def infer_types(
     typing_context.refresh()
     target_context.refresh()
     arguments = _argument_types(words, kinds, debug)
-    pipeline = _InferenceOnly(
+    pipeline = InferenceOnly(
         typing_context, target_context, None, arguments, None, _flags(False), {}
     )
     pipeline.compile_extra(function)
@@ -205,6 +179,7 @@ def compile_body(
         _flags(fastmath),
         {},
         library=library,
+        pipeline_class=KernelCompiler,
     )
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")

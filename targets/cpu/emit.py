@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace, Space
 from targets.cpu.interchange import peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
+from targets.cpu.versions import without_guards
 
 __all__ = ["STRIP", "Emitter", "Slot", "render_for_typing"]
 
@@ -187,9 +189,31 @@ class Emitter:
         for name in self.loop_names():
             if name not in skip:
                 low, high = self.limits(name, bounds)
-                body = [_thread_loop(name, low, high, body)]
+                if name == "kd_tx":
+                    body = self.versions(body, low, high)
+                else:
+                    body = [_thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
         return self.guarded(outside, body)
+
+    def versions(
+        self, body: list[ast.stmt], low: ast.expr, high: ast.expr
+    ) -> list[ast.stmt]:
+        """The loop along x of a block; twice where guards hold for whole rows."""
+        guard_free = without_guards(body, "kd_tx", self.pure)
+        if guard_free is None:
+            return [_thread_loop("kd_tx", low, high, body)]
+        tests: list[ast.expr] = list(guard_free.conditions)
+        for limit in guard_free.low:
+            tests.append(ast.Compare(limit, [ast.LtE()], [low]))
+        for limit in guard_free.high:
+            tests.append(ast.Compare(high, [ast.LtE()], [limit]))
+        fast = [_thread_loop("kd_tx", low, high, guard_free.body)]
+        careful = [_thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
+        if not tests:
+            return fast
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+        return [ast.If(test, fast, careful)]
 
     def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
         """The loop along x of one item of an interchanged row."""

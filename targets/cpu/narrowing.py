@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from targets.cpu.purity import PureValues
 
-__all__ = ["Bounds", "narrow"]
+__all__ = ["Bounds", "conjuncts", "narrow"]
 
 
 @dataclass
@@ -48,15 +48,16 @@ def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureVal
     """
     bounds = Bounds()
     for condition in conditions:
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             if not _place(part, variables, pure, bounds):
                 bounds.rest.append(part)
     return bounds
 
 
-def _conjuncts(node: ast.expr) -> list[ast.expr]:
+def conjuncts(node: ast.expr) -> list[ast.expr]:
+    """The parts of a condition that must all hold; a chained comparison is taken apart."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [part for value in node.values for part in _conjuncts(value)]
+        return [part for value in node.values for part in conjuncts(value)]
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         chain = [node.left, *node.comparators]
         if all(isinstance(c, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.BinOp)

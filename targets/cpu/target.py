@@ -73,6 +73,7 @@ class CpuTarget(Target):
 
     def compile(self, specialization: Specialization) -> Artifact:
         """Generate Python, and compile it with Numba."""
+        from kerneldsl.lowering.pipeline import collector_paused
         from targets.cpu.artifact import CpuArtifact
         from targets.cpu.compiler import compile_body, infer_types
         from targets.cpu.functions import numba_flags
@@ -96,15 +97,16 @@ class CpuTarget(Target):
             return types
 
         try:
-            generated = generate(specialization, infer)
-            written = time.perf_counter()
-            compiled = compile_body(
-                generated.function,
-                specialization.layout,
-                fastmath=numba_flags(specialization),
-                scratch_bytes=generated.scratch_bytes,
-                uses_scratch=generated.uses_scratch,
-            )
+            with collector_paused():
+                generated = generate(specialization, infer)
+                written = time.perf_counter()
+                compiled = compile_body(
+                    generated.function,
+                    specialization.layout,
+                    fastmath=numba_flags(specialization),
+                    scratch_bytes=generated.scratch_bytes,
+                    uses_scratch=generated.uses_scratch,
+                )
         except KernelError:
             raise
         except Exception as error:

@@ -1,0 +1,121 @@
+"""A second version of a loop over threads, for rows of a block that pass every guard.
+
+Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``. In most
+blocks every thread passes them. Where all threads of a row do, which the ends of the row tell, the
+row runs a version without the guards, whose accesses are plain vector loads.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.narrowing import Bounds, conjuncts, narrow
+from targets.cpu.purity import PureValues
+
+__all__ = ["GuardFree", "without_guards"]
+
+#: A longer body is not worth compiling twice.
+_MAX_NODES = 600
+
+
+@dataclass(frozen=True)
+class GuardFree:
+    """A body without guards, and when it may run.
+
+    Parameters
+    ----------
+    body : list of ast.stmt
+        The statements.
+    low, high : list of ast.expr
+        The row's first thread must not lie below any low, its end not beyond any high.
+    conditions : list of ast.expr
+        Must hold as well.
+    """
+
+    body: list[ast.stmt]
+    low: list[ast.expr]
+    high: list[ast.expr]
+    conditions: list[ast.expr]
+
+
+def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> GuardFree | None:
+    """Make the version of a thread's statements in which its guards hold.
+
+    Parameters
+    ----------
+    body : list of ast.stmt
+        What a thread runs.
+    variable : str
+        Loop variable of the row.
+    pure : PureValues
+        Definitions of the variables in the guards.
+
+    Returns
+    -------
+    GuardFree or None
+        ``None`` where there is no guard that the ends of a row can prove.
+    """
+    if sum(1 for node in body for _ in ast.walk(node)) > _MAX_NODES:
+        return None
+    removal = _Removal(variable, pure)
+    new: list[ast.stmt] = []
+    for node in copy_tree(body):
+        result = removal.visit(node)
+        new += result if isinstance(result, list) else [result]
+    if not removal.proven:
+        return None
+    bounds = narrow(removal.proven, (variable,), pure)
+    conditions = _unlike([pure.expanded(c) for c in bounds.rest])
+    low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
+    return GuardFree(new, _unlike(low), _unlike(high), conditions)
+
+
+def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
+    """Each different expression once."""
+    return list({ast.dump(node): node for node in nodes}.values())
+
+
+class _Removal(ast.NodeTransformer):
+    """Takes the first branch of every conditional that can be proved."""
+
+    def __init__(self, variable: str, pure: PureValues) -> None:
+        self.variable = variable
+        self.pure = pure
+        self.proven: list[ast.expr] = []
+
+    def provable(self, test: ast.expr) -> bool:
+        """Whether the ends of a row, or the row as a whole, can prove a test."""
+        for part in conjuncts(test):
+            bounds: Bounds = narrow([part], (self.variable,), self.pure)
+            for rest in bounds.rest:
+                depends = self.variable in loaded_names(self.pure.expanded(rest))
+                if depends or not self.pure.is_steady(rest):
+                    return False
+        return True
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if not self.provable(node.test):
+            self.generic_visit(node)
+            return node
+        self.proven.append(node.test)
+        return self.visit(node.body)  # type: ignore[no-any-return]
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        if node.orelse or not self.provable(node.test):
+            self.generic_visit(node)
+            return node
+        self.proven.append(node.test)
+        kept: list[ast.stmt] = []
+        for inner in node.body:
+            result = self.visit(inner)
+            kept += result if isinstance(result, list) else [result]
+        return kept
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return node  # its tests are not asked once
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return node
