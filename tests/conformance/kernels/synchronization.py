@@ -163,6 +163,24 @@ _list.add("warp_uniform_control", warp_uniform_control, _ints(2, 96), grid=(2,),
 
 
 @kd.kernel
+def warp_masked(x, out):
+    # Only the lanes that the mask names arrive; the condition varies within the warp.
+    s = kd.shared.array(64, np.int64)
+    t = kd.threadIdx.x
+    s[t] = x[kd.grid(1)]
+    kd.syncthreads()
+    if t % 2 == 0:
+        value = s[t ^ 2]
+        kd.syncwarp(0x55555555)
+        s[t] = value + 100
+    kd.syncthreads()
+    out[kd.grid(1)] = s[kd.blockDim.x - 1 - t]
+
+
+_list.add("warp_masked", warp_masked, _ints(2, 64), grid=(2,), block=(64,))
+
+
+@kd.kernel
 def warp_tail_reduction(x, out):
     s = kd.shared.array(64, np.int64)
     t = kd.threadIdx.x
