@@ -73,5 +73,5 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
 
 def shared_array_bytes(use: IntrinsicUse) -> int:
     """Bytes of one shared array, rounded up to the alignment of the next; 0 for a dynamic one."""
-    size = math.prod(use.static["shape"]) * np.dtype(use.static["dtype"]).itemsize
+    size: int = math.prod(use.static["shape"]) * np.dtype(use.static["dtype"]).itemsize
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

@@ -154,5 +154,5 @@ def place_at(node: N, place: ast.AST) -> N:
         if isinstance(inner, ast.expr | ast.stmt) and not hasattr(inner, "lineno"):
             ast.copy_location(inner, place)
             if hasattr(place, "kd_origin"):
-                inner.kd_origin = place.kd_origin  # type: ignore[attr-defined]
+                inner.__dict__["kd_origin"] = place.__dict__["kd_origin"]
     return node

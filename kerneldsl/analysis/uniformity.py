@@ -54,7 +54,7 @@ class Divergence:
 
     def chain(self) -> tuple[str, ...]:
         """The sentences from here back to the source, each with its place."""
-        lines = []
+        lines: list[str] = []
         link: Divergence | None = self
         while link is not None and len(lines) < 8:
             lines.append(f"{link.text}  ({link.where})")

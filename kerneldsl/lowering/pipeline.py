@@ -41,7 +41,7 @@ def _add_untyped(manager: Any) -> None:
     manager.add_pass(ReconstructSSA, "static single assignment")
 
 
-class KernelCompiler(CompilerBase):  # type: ignore[misc]
+class KernelCompiler(CompilerBase):
     """Bytecode to typed IR to an LLVM module."""
 
     def define_pipelines(self) -> list[Any]:
@@ -58,7 +58,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _Stop(AnalysisPass):  # type: ignore[misc]
+class _Stop(AnalysisPass):
     """Ends a pipeline after inference."""
 
     _name = "kerneldsl_stop"
@@ -72,7 +72,7 @@ class _Stop(AnalysisPass):  # type: ignore[misc]
         raise _EarlyPipelineCompletion(state.cr)
 
 
-class InferenceOnly(CompilerBase):  # type: ignore[misc]
+class InferenceOnly(CompilerBase):
     """Bytecode to types: ``compile_extra`` returns nothing, ``state.typemap`` has them."""
 
     def define_pipelines(self) -> list[Any]:
@@ -85,9 +85,16 @@ class InferenceOnly(CompilerBase):  # type: ignore[misc]
         return [manager]
 
 
-_pause_lock = threading.Lock()
-_pauses = 0
-_was_enabled = False
+class _Pauses:
+    """How many compilations hold the collector."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.was_enabled = False
+
+
+_pauses = _Pauses()
 
 
 @contextmanager
@@ -98,16 +105,15 @@ def collector_paused() -> Iterator[None]:
     collector would scan them again and again for nothing. Nested and concurrent uses are counted;
     the last one restores what was.
     """
-    global _pauses, _was_enabled
-    with _pause_lock:
-        if _pauses == 0:
-            _was_enabled = gc.isenabled()
+    with _pauses.lock:
+        if _pauses.count == 0:
+            _pauses.was_enabled = gc.isenabled()
             gc.disable()
-        _pauses += 1
+        _pauses.count += 1
     try:
         yield
     finally:
-        with _pause_lock:
-            _pauses -= 1
-            if _pauses == 0 and _was_enabled:
+        with _pauses.lock:
+            _pauses.count -= 1
+            if _pauses.count == 0 and _pauses.was_enabled:
                 gc.enable()

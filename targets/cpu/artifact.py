@@ -112,9 +112,7 @@ class CpuExecutable(Executable):
         if config.extent is not None:
             nx, ny, nz = (*reversed(config.extent), 1, 1)[:3]
         else:
-            nx, ny, nz = (
-                g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True)
-            )
+            nx, ny, nz = (g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True))
         rows = ny * nz
         wanted = thread_count * _STEPS_PER_THREAD
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, cpu, types
+from numba import types
+from numba.core import cgutils, cpu
 from numba.core import compiler as numba_compiler
 from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
@@ -75,7 +76,7 @@ def _flags(fastmath: frozenset[str] | bool) -> Any:
     flags.no_compile = True
     flags.error_model = "numpy"
     if fastmath:
-        chosen = True if fastmath is True else set(fastmath)  # type: ignore[arg-type]
+        chosen = True if isinstance(fastmath, bool) else set(fastmath)
         flags.fastmath = cpu.FastMathOptions(chosen)
     return flags
 

@@ -196,9 +196,7 @@ class Emitter:
         outside, bounds.rest = bounds.rest, []
         return self.guarded(outside, body)
 
-    def versions(
-        self, body: list[ast.stmt], low: ast.expr, high: ast.expr
-    ) -> list[ast.stmt]:
+    def versions(self, body: list[ast.stmt], low: ast.expr, high: ast.expr) -> list[ast.stmt]:
         """The loop along x of a block; twice where guards hold for whole rows."""
         guard_free = without_guards(body, "kd_tx", self.pure)
         if guard_free is None:
@@ -295,7 +293,7 @@ class Emitter:
     def slot_index(self) -> ast.expr:
         """This thread's place in a slot."""
         if isinstance(self.space, BlockSpace):
-            names = [n for n in reversed(self.space.thread_names)]
+            names = reversed(self.space.thread_names)
             return ast.Tuple([_load(n) for n in names], ast.Load())
         return ast.Tuple([_load("kd_lane")], ast.Load())
 

@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
@@ -176,11 +174,15 @@ class _Generator:
     def is_private(self, name: str, known: frozenset[str] | set[str], pure: PureValues) -> bool:
         """Whether each thread has its own value of a variable, which must be kept for it."""
         return (
-            pure.assignments[name] > 0
-            and name not in known
-            and name not in pure.definitions
-            and not name.startswith(("kd_types_", "kd_vote_", "kd_active", "kd_count"))
-        ) or name in ("kd_left",) or name.startswith("kd_mask_")
+            (
+                pure.assignments[name] > 0
+                and name not in known
+                and name not in pure.definitions
+                and not name.startswith(("kd_types_", "kd_vote_", "kd_active", "kd_count"))
+            )
+            or name in ("kd_left",)
+            or name.startswith("kd_mask_")
+        )
 
     # -- storage ---------------------------------------------------------------------------------
 
@@ -271,7 +273,7 @@ class _Generator:
     def slots_of(
         self, probes: dict[Item, list[str]], found: dict[str, Any]
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
-        from numba.core import types as numba_types
+        from numba import types as numba_types
 
         from targets.cpu.numba_ops import UnknownType, slot_maker
 
@@ -349,8 +351,8 @@ class _Generator:
             names.append(FAULT)
         arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
         tree = ast.FunctionDef(self.unit.name, arguments, body, [], None, None)
-        if hasattr(self.unit.tree, "type_params"):
-            tree.type_params = []
+        if "type_params" in ast.FunctionDef._fields:  # from Python 3.12 on
+            tree.__dict__["type_params"] = []
         return ast.copy_location(tree, self.unit.tree)
 
 
@@ -363,11 +365,16 @@ for kd_unit in range(kd_first, kd_last):
     kd_z = kd_row // kd_ny
     kd_y = kd_row - kd_z * kd_ny
 """
+#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
+#: axis then meet in the cache, as the tiles of a matrix product want it.
 _BLOCK_UNITS = """
 for kd_block in range(kd_first, kd_last):
     kd_bz = kd_block // (kd_gx * kd_gy)
-    kd_by = kd_block // kd_gx - kd_bz * kd_gy
-    kd_bx = kd_block - (kd_bz * kd_gy + kd_by) * kd_gx
+    kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
+    kd_top = kd_plane // (4 * kd_gx) * 4
+    kd_rows = min(4, kd_gy - kd_top)
+    kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
+    kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """
 
 
@@ -378,7 +385,9 @@ def _only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
     """
     for owner in ast.walk(tree):
         body = getattr(owner, "body", None)
-        for node in body if isinstance(body, list) else ():
+        if not isinstance(body, list):
+            continue
+        for node in body:
             match node:
                 case ast.Assign(
                     targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=found))

@@ -142,9 +142,7 @@ class BlockSpace:
             if depth > 1:
                 plane = ast.BinOp(self.thread("z"), ast.Mult(), ast.Constant(height))
                 row = ast.BinOp(plane, ast.Add(), row)
-            linear = ast.BinOp(
-                ast.BinOp(row, ast.Mult(), ast.Constant(width)), ast.Add(), linear
-            )
+            linear = ast.BinOp(ast.BinOp(row, ast.Mult(), ast.Constant(width)), ast.Add(), linear)
         return linear
 
     def lane(self) -> ast.expr:

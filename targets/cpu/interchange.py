@@ -183,5 +183,3 @@ class Interchange:
 
 def _mentions(node: ast.expr, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
-
-

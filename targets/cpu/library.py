@@ -16,7 +16,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic

@@ -60,8 +60,10 @@ def conjuncts(node: ast.expr) -> list[ast.expr]:
         return [part for value in node.values for part in conjuncts(value)]
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         chain = [node.left, *node.comparators]
-        if all(isinstance(c, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.BinOp)
-               for c in chain):
+        if all(
+            isinstance(c, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.BinOp)
+            for c in chain
+        ):
             return [
                 ast.copy_location(ast.Compare(left, [op], [right]), node)
                 for left, op, right in zip(chain, node.ops, chain[1:], strict=False)
@@ -69,9 +71,7 @@ def conjuncts(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
-def _place(
-    part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds: Bounds
-) -> bool:
+def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds: Bounds) -> bool:
     """Record a comparison as a bound of one variable, if it is one."""
     if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not pure.is_steady(part):
         return False

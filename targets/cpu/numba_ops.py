@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import OpaqueModel
 from numba.core.errors import TypingError
@@ -431,9 +432,7 @@ def _compare_and_swap_loop(
     return old
 
 
-def _exchange_if_equal(
-    builder: Any, pointer: Any, expected: Any, value: Any, private: bool
-) -> Any:
+def _exchange_if_equal(builder: Any, pointer: Any, expected: Any, value: Any, private: bool) -> Any:
     kind = value.type
     bits = ir.IntType(64 if str(kind) in ("double", "i64") else 32)
     as_bits = builder.bitcast(pointer, bits.as_pointer())
@@ -452,7 +451,11 @@ def _exchange_if_equal(
 
 
 def _record_fault(
-    context: Any, builder: Any, record: Any, words: tuple[Any, Any], numbers: tuple[Any, Any],
+    context: Any,
+    builder: Any,
+    record: Any,
+    words: tuple[Any, Any],
+    numbers: tuple[Any, Any],
     place: list[Any],
 ) -> None:
     """Claim the fault record if nobody has, fill it, and leave the compiled function.
@@ -475,7 +478,13 @@ def _record_fault(
 
 @intrinsic
 def checker(
-    typingctx: Any, index: Any, bound: Any, site: Any, axis: Any, wraps: Any, record: Any,
+    typingctx: Any,
+    index: Any,
+    bound: Any,
+    site: Any,
+    axis: Any,
+    wraps: Any,
+    record: Any,
     place: Any,
 ) -> Any:
     """Give `index` back if it lies in its bound; else record the fault and end the thread.

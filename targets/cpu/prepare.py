@@ -127,9 +127,7 @@ def _mark_indices(
 def _beyond_extent(space: BlockSpace, rank: int) -> ast.stmt:
     """``if`` this thread lies beyond the extent: ``return``."""
     tests: list[ast.expr] = [
-        ast.Compare(
-            space.index(axis), [ast.GtE()], [ast.Name(f"kd_extent_{position}", ast.Load())]
-        )
+        ast.Compare(space.index(axis), [ast.GtE()], [ast.Name(f"kd_extent_{position}", ast.Load())])
         for position, axis in enumerate(_AXES[:rank])
     ]
     test = tests[0] if rank == 1 else ast.BoolOp(ast.Or(), tests)

@@ -109,9 +109,7 @@ class Structure:
         names = set(block) - private - loops
         while True:
             self.block_names = names
-            keep = {
-                name for name in names if all(self.evaluable(_value(s)) for s in block[name])
-            }
+            keep = {name for name in names if all(self.evaluable(_value(s)) for s in block[name])}
             if keep == names:
                 break
             names = keep
@@ -162,7 +160,8 @@ class Structure:
             if isinstance(inner, ast.Call):
                 use = self.unit.use_of(inner)
                 if self.unit.callee_of(inner) is not None or (
-                    use is not None and use.intrinsic.effect & (Effect.ATOMIC | Effect.ALLOCATE_LOCAL)
+                    use is not None
+                    and use.intrinsic.effect & (Effect.ATOMIC | Effect.ALLOCATE_LOCAL)
                 ):
                     return False
         return self.uniformity.is_uniform_place(node) and self.uniformity.is_uniform(value)
@@ -340,7 +339,10 @@ class Structure:
         if not self.uniformity.is_uniform(node.test):
             return self.cut_masked_if(node, guards)
         before, test = self.block_value(node.test, guards, default=False)
-        return [*before, Branch(test, self.block(node.body, guards), self.block(node.orelse, guards))]
+        return [
+            *before,
+            Branch(test, self.block(node.body, guards), self.block(node.orelse, guards)),
+        ]
 
     def cut_masked_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
         """An ``if`` around a warp barrier: some threads take part, all go through its items."""
@@ -438,11 +440,11 @@ class Structure:
         chosen = value
         if default is False:
             chosen = ast.IfExp(value, ast.Constant(True), ast.Constant(False))
-        start = place_at(
-            ast.Assign([ast.Name(name, ast.Store())], ast.Constant(default)), value
-        )
+        start = place_at(ast.Assign([ast.Name(name, ast.Store())], ast.Constant(default)), value)
         fetch = place_at(ast.Assign([ast.Name(name, ast.Store())], chosen), value)
-        return [Once(start), self.threads([fetch], guards)], place_at(ast.Name(name, ast.Load()), value)
+        return [Once(start), self.threads([fetch], guards)], place_at(
+            ast.Name(name, ast.Load()), value
+        )
 
 
 def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt]:

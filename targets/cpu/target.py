@@ -90,11 +90,11 @@ class CpuTarget(Target):
         def infer(function: Any, words: int) -> dict[str, Any]:
             nonlocal typing_seconds
             began = time.perf_counter()
-            types = infer_types(
+            found: dict[str, Any] = infer_types(
                 function, words, specialization.kinds, specialization.options.debug
             )
             typing_seconds += time.perf_counter() - began
-            return types
+            return found
 
         try:
             with collector_paused():

@@ -54,9 +54,7 @@ _PARALLEL_FOR = ctypes.CFUNCTYPE(
     ctypes.c_size_t,
     ctypes.c_int,
 )
-_ENTRY = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,18 @@ class ThreadingLayer:
 
 
 _SERIAL = ThreadingLayer("serial", 1, survives_fork=True)
-_chosen: ThreadingLayer | None = None
-_choice_lock = threading.Lock()
-_forked_from_main = True
+
+
+class _Process:
+    """What this process has chosen."""
+
+    def __init__(self) -> None:
+        self.layer: ThreadingLayer | None = None
+        self.lock = threading.Lock()
+        self.forked_from_main = True
+
+
+_process = _Process()
 
 
 def threading_layer() -> ThreadingLayer:
@@ -138,16 +145,17 @@ def threading_layer() -> ThreadingLayer:
     TargetUnavailableError
         Where the environment names a layer that is unknown or cannot be loaded.
     """
-    global _chosen
-    found = _chosen
+    found = _process.layer
     if found is None:
-        with _choice_lock:
-            if _chosen is None:
-                _chosen = _choose()
+        with _process.lock:
+            if _process.layer is None:
+                _process.layer = _choose()
                 _logger.debug(
-                    "threading layer %s, %d threads", _chosen.name, _chosen.thread_count
+                    "threading layer %s, %d threads",
+                    _process.layer.name,
+                    _process.layer.thread_count,
                 )
-            found = _chosen
+            found = _process.layer
     return found
 
 
@@ -205,7 +213,7 @@ def _preload_tbb() -> None:
         files = importlib.metadata.files("tbb") or []
     except importlib.metadata.PackageNotFoundError:
         files = []
-    folders += [str(f.locate().parent) for f in files if f.name.startswith("libtbb.so")]
+    folders += [os.path.dirname(str(f.locate())) for f in files if f.name.startswith("libtbb.so")]
     for folder in folders:
         for path in sorted(glob.glob(os.path.join(folder, "libtbb.so.*"))):
             try:
@@ -217,17 +225,18 @@ def _preload_tbb() -> None:
 
 
 def _before_fork() -> None:
-    global _forked_from_main
-    _forked_from_main = threading.current_thread() is threading.main_thread()
+    _process.forked_from_main = threading.current_thread() is threading.main_thread()
 
 
 def _after_fork_in_child() -> None:
-    """A pool that cannot live in a forked child is left alone there; so is TBB if another thread
-    forked, since its main thread is then gone."""
-    global _chosen, _choice_lock
-    _choice_lock = threading.Lock()
-    if _chosen is not None and not (_chosen.survives_fork and _forked_from_main):
-        _chosen = _SERIAL
+    """Leave a pool that cannot live in a forked child alone there.
+
+    TBB can, unless another thread forked, since the thread it knows as main is then gone.
+    """
+    _process.lock = threading.Lock()
+    layer = _process.layer
+    if layer is not None and not (layer.survives_fork and _process.forked_from_main):
+        _process.layer = _SERIAL
 
 
 if hasattr(os, "register_at_fork"):
