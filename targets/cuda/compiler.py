@@ -14,6 +14,7 @@ from kerneldsl.errors import (
     BarrierDivergenceError,
     BarrierDivergenceWarning,
     CompileError,
+    ResourceLimitError,
 )
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import CompileOptions, Specialization
@@ -60,13 +61,19 @@ def compile_kernel(
         Where Numba cannot type the kernel.
     LibdeviceMissingError
         Where a mathematical function needs libdevice and there is none.
+    ResourceLimitError
+        Where it declares more static shared memory than a block can have.
     CompileError
         Where lowering fails otherwise.
     """
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
     _check_options(specialization, architecture)
-    return write_kernel(lower_kernel(specialization), architecture, version)
+    _check_shared(specialization, architecture)
+    from kerneldsl.lowering.pipeline import collector_paused
+
+    with collector_paused():
+        return write_kernel(lower_kernel(specialization), architecture, version)
 
 
 @dataclass(frozen=True)
@@ -236,6 +243,21 @@ def _check_options(specialization: Specialization, arch: Architecture) -> None:
             limit=f"A block has 1 to {arch.max_threads_per_block} threads, and 1 to 32 blocks fit "
             "on a multiprocessor",
             remedy="Give (threads,) or (threads, blocks)",
+        )
+
+
+def _check_shared(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse more static shared memory than ptxas grants."""
+    nbytes = specialization.traits.static_shared_bytes
+    if nbytes > arch.max_static_shared_bytes:
+        raise ResourceLimitError(
+            f"{specialization.unit.qualname} declares {nbytes} bytes of static shared memory",
+            where=specialization.unit.locate(specialization.unit.tree),
+            value=nbytes,
+            limit=f"A block can have {arch.max_static_shared_bytes} bytes of it (PTX ISA, shared "
+            "state space)",
+            remedy="Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
+            "kernel[grid, block, stream, shared_bytes]",
         )
 
 

@@ -22,13 +22,13 @@ from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
+from kerneldsl.lowering.pipeline import KernelCompiler
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.table import bind
 from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
 from targets.cuda.numba_glue.library import ModuleLibrary
-from targets.cuda.numba_glue.pipeline import KernelCompiler
 from targets.cuda.numba_glue.target import KernelTargetContext, descriptor
 
 __all__ = ["Lowered", "lower_unit"]

@@ -19,6 +19,7 @@ from kerneldsl.errors import CompileError
 from kerneldsl.target import CompileOptions
 from targets.cuda import libdevice
 from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 from targets.cuda.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.numba_glue.library import TRIPLE, initialize_nvptx
 
@@ -26,6 +27,8 @@ __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", 
 
 #: Functions that the driver provides to every module.
 _SYSTEM_CALLS = frozenset({"vprintf"})
+#: Names that mean something else in PTX, or in the modules that are written here.
+_TAKEN = _SYSTEM_CALLS | {DYNAMIC_SHARED, "WARP_SZ"}
 _FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract)")
 _FLOAT_CALL = re.compile(r"= call (float|double) ")
 
@@ -70,7 +73,9 @@ def entry_identifier(name: str) -> str:
         else f"_u{ord(c):04x}"
         for c in name
     )
-    return identifier if identifier[:1].isalpha() or identifier[1:] else f"_{identifier}_"
+    if identifier in _TAKEN or not identifier.strip("_"):
+        identifier += "_kernel"
+    return identifier
 
 
 def entry_attributes(options: CompileOptions) -> dict[str, str]:

@@ -111,7 +111,7 @@ def test_synchronization(instruction: str, arch: str) -> None:
 def test_shared_arrays_are_declared() -> None:
     artifact = compile_ptx(barriers, "float32[::1], float32[::1]")
     assert re.search(r"\.shared \.align 16 \.b8 shared\[256\];", artifact.ptx)
-    assert re.search(r"\.extern \.shared \.align 16 \.b8 dynamic_shared\[\];", artifact.ptx)
+    assert re.search(r"\.extern \.shared \.align 16 \.b8 kd_dynamic_shared\[\];", artifact.ptx)
     assert artifact.uses_dynamic_shared
     assert artifact.static_shared_bytes == 256
     assert artifact.resources().static_shared_bytes == 256
@@ -216,7 +216,13 @@ def test_parameters_are_those_of_the_layout() -> None:
 
 @pytest.mark.parametrize(
     ("name", "identifier"),
-    [("axpy", "axpy"), ("größe", "gr_u00f6_u00dfe"), ("_", "___"), ("add", "add"), ("bar", "bar")],
+    [
+        ("axpy", "axpy"),
+        ("größe", "gr_u00f6_u00dfe"),
+        ("_", "__kernel"),
+        ("WARP_SZ", "WARP_SZ_kernel"),
+        ("add", "add"),
+    ],
 )
 def test_entries_have_readable_valid_names(name: str, identifier: str) -> None:
     namespace: dict[str, object] = {"kd": kd}
@@ -340,3 +346,24 @@ def test_print_calls_the_drivers_function() -> None:
     ]
     assert "value 100%% %lld %.7g %s\n" in [text.rstrip("\0") for text in texts]
     assert artifact.resources().registers
+
+
+def test_a_large_local_array_is_neither_filled_nor_slow_to_compile() -> None:
+    def scratch(x):
+        a = kd.local.array(50000, np.int64)
+        a[x[0]] = x[1]
+        x[2] = a[x[3]]
+
+    body = body_of(compile_ptx(scratch, "int64[::1]"))
+    assert body.count("st.local") == 1
+
+
+def test_too_much_static_shared_memory_is_refused() -> None:
+    def greedy(x):
+        s = kd.shared.array(100000, np.int64)
+        s[x[0]] = x[1]
+        kd.syncthreads()
+        x[2] = s[x[3]]
+
+    with pytest.raises(kd.ResourceLimitError, match="800000 bytes"):
+        compile_ptx(greedy, "int64[::1]")

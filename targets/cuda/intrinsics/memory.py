@@ -81,7 +81,9 @@ def _local(call: Call) -> ir.Value:
     content = ir.ArrayType(
         call.context.get_data_type(call.signature.return_type.dtype), prod(shape)
     )
-    memory = cgutils.alloca_once(call.builder, content, name="local")
+    # Numba's own helper would fill it with zeros, element by element.
+    with call.builder.goto_entry_block():
+        memory = call.builder.alloca(content, name="local")
     memory.align = _ALIGNMENT
     return array_value(
         call.context,

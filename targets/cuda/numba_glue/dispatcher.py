@@ -15,7 +15,7 @@ from numba.core import typing
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.options import TargetOptions, include_default_options
 
-from targets.cuda.numba_glue.pipeline import KernelCompiler
+from kerneldsl.lowering.pipeline import KernelCompiler
 
 __all__ = ["DeviceFunction", "KernelOptions", "device_function_of", "jit"]
 
