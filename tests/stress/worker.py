@@ -1,7 +1,7 @@
 """One process of the stress test: threads that compile and launch, then a fork that launches.
 
 Run as ``python -m tests.stress.worker KERNELS LAUNCHES THREADS [hidden module…]``; ends with status
-0 when every result was right.
+0 when every result was right, and names the threading layer that was used.
 """
 
 from __future__ import annotations
@@ -116,15 +116,40 @@ def _run_threads(kernels: list[tuple[int, Any]], launches: int, threads: int) ->
         raise AssertionError(failures[0])
 
 
-def _run_fork(kernels: list[tuple[int, Any]]) -> None:
-    """Launch known and new kernels in a forked child, and in the parent after it."""
+def _run_fork_while_launching(kernels: list[tuple[int, Any]]) -> None:
+    """Fork while other threads launch; the child launches what is compiled already."""
+    stop = threading.Event()
+    failures: list[str] = []
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                for factor, kernel in kernels:
+                    _launch(kernel, factor, 70_000)
+        except BaseException:  # noqa: BLE001 - reported by the main thread
+            failures.append(traceback.format_exc())
+
+    running = [threading.Thread(target=work) for _ in range(3)]
+    for thread in running:
+        thread.start()
+    try:
+        for _ in range(3):
+            _run_fork(kernels, new=0)
+    finally:
+        stop.set()
+        for thread in running:
+            thread.join()
+    if failures:
+        raise AssertionError(failures[0])
+
+
+def _run_fork(kernels: list[tuple[int, Any]], new: int) -> None:
+    """Launch known and `new` kernels in a forked child, and in the parent after it."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            for factor, kernel in kernels:
-                _launch(kernel, factor, 70_000)
-            for factor, kernel in _make_kernels(2):
+            for factor, kernel in kernels + _make_kernels(new):
                 _launch(kernel, factor, 70_000)
             status = 0
         except BaseException:  # noqa: BLE001 - the parent sees the status
@@ -155,12 +180,14 @@ def main(arguments: list[str]) -> None:
     if hidden:
         sys.meta_path.insert(0, _Hider(hidden))
     import kerneldsl as kd
+    from targets.cpu.threads import threading_layer
 
     kd.use("cpu")
     kernels = _make_kernels(kernel_count)
     _run_threads(kernels, launches, threads)
-    _run_fork(kernels)
-    print("right")
+    _run_fork(kernels, new=2)
+    _run_fork_while_launching(kernels[:3])
+    print("right", threading_layer().name)
 
 
 if __name__ == "__main__":
