@@ -23,7 +23,7 @@ from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
 from targets.cpu.versions import without_guards
 
-__all__ = ["STRIP", "Emitter", "Slot", "render_for_typing"]
+__all__ = ["STRIP", "Emitter", "Slot", "once_definitions", "render_for_typing"]
 
 #: Threads of an element kernel that run one step of an interchanged loop together.
 STRIP = 64
@@ -61,6 +61,8 @@ class Emitter:
         Variable to slot.
     fetched : mapping
         For each item, the type index of each variable it fetches.
+    once : frozenset of str
+        Pure variables that are computed before the items, once for a unit of work.
     """
 
     space: Space
@@ -68,6 +70,7 @@ class Emitter:
     liveness: Liveness
     slots: Mapping[str, Slot]
     fetched: Mapping[Item, Mapping[str, int]]
+    once: frozenset[str]
     _rows: bool = field(default=False, init=False)
     _row_limits: tuple[ast.expr, ast.expr] = field(
         default_factory=lambda: (ast.Constant(0), ast.Constant(0)), init=False
@@ -106,10 +109,7 @@ class Emitter:
 
     def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
         """Compute pure variables anew."""
-        return [
-            ast.Assign([ast.Name(n, ast.Store())], copy.deepcopy(self.pure.definitions[n]))
-            for n in names
-        ]
+        return [_definition(self.pure, n) for n in names if n not in self.once]
 
     # -- loops over threads ----------------------------------------------------------------------
 
@@ -120,6 +120,8 @@ class Emitter:
         bounds = narrow(conditions, self.loop_names(), self.pure)
         if item.rows is not None:
             return self.interchanged(item.rows, bounds)
+        if self._rows and isinstance(self.space, BlockSpace):
+            return self.row_of_block(item, conditions, body)
         saves = self.saves(item)
         inner = [*body, *saves]
         return self.loops(self.under(bounds, [*self.fetches(item)], inner), bounds)
@@ -213,6 +215,27 @@ class Emitter:
         test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
         return [ast.If(test, fast, careful)]
 
+    def row_of_block(
+        self, item: Threads, conditions: list[ast.expr], body: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        """One item of an interchanged row; where the whole row meets its guards, without them."""
+        bounds = narrow(conditions, ("kd_tx",), self.pure)
+        low, high = self._row_limits
+        lows, highs = bounds.low.get("kd_tx", []), bounds.high.get("kd_tx", [])
+        inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
+        tests: list[ast.expr] = [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
+        tests += [ast.Compare(high, [ast.LtE()], [limit]) for limit in highs]
+        whole = self.row_loop(inner)
+        if not tests:
+            return [whole]
+        for limit in lows:
+            low = _extreme("max", low, limit)
+        for limit in highs:
+            high = _extreme("min", high, limit)
+        part = _thread_loop("kd_tx", low, high, copy_tree(inner))
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+        return [ast.If(test, [whole], [part])]
+
     def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
         """The loop along x of one item of an interchanged row."""
         if isinstance(self.space, BlockSpace):
@@ -296,6 +319,11 @@ class Emitter:
             names = reversed(self.space.thread_names)
             return ast.Tuple([_load(n) for n in names], ast.Load())
         return ast.Tuple([_load("kd_lane")], ast.Load())
+
+
+def once_definitions(pure: PureValues, names: Sequence[str]) -> list[ast.stmt]:
+    """Compute pure variables that are the same for a whole unit of work."""
+    return [_definition(pure, name) for name in names]
 
 
 def render_for_typing(

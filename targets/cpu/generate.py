@@ -24,7 +24,7 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.target import Specialization
-from targets.cpu.emit import STRIP, Emitter, Slot, render_for_typing
+from targets.cpu.emit import STRIP, Emitter, Slot, once_definitions, render_for_typing
 from targets.cpu.functions import Binder, shared_names
 from targets.cpu.ids import BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
@@ -139,12 +139,14 @@ class _Generator:
         binder = Binder(self.spec, self.space, self.sites)
         binder.bind(self.namespace, tree, unit, shared_names(tree) | set(arrays))
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters, arrays)
-        emitter = Emitter(self.space, pure, liveness, slots, fetched)
+        inner = self.space.thread_names
+        once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
+        emitter = Emitter(self.space, pure, liveness, slots, fetched, frozenset(once))
         body = [
             *self.storage_statements(arrays),
             *self.slot_statements(slots),
             *self.axes_of_one(),
-            self.units_loop(emitter.items(items)),
+            self.units_loop([*once_definitions(pure, once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
         place = self.unit.tree

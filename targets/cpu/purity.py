@@ -11,7 +11,7 @@ import ast
 import builtins
 import copy
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,6 +197,15 @@ class PureValues:
     def expanded(self, node: ast.expr) -> ast.expr:
         """A copy with every pure variable replaced by its expression."""
         return _Expansion(self.definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
+    def independent_of(self, variables: Collection[str]) -> list[str]:
+        """The pure variables into which none of `variables` enters, in order."""
+        return [
+            name
+            for name, value in self.definitions.items()
+            if not {n.id for n in ast.walk(self.expanded(value)) if isinstance(n, ast.Name)}
+            & set(variables)
+        ]
 
     def needed(self, names: set[str]) -> list[str]:
         """The pure variables among `names`, with those they are computed from, in order."""

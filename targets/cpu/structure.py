@@ -68,6 +68,8 @@ class Structure:
         self.mask_depth = 0
         #: Variables with one value for the block, kept outside the loops over threads.
         self.block_names: set[str] = set()
+        #: Counters of loops that all threads run together.
+        self.loop_names: set[str] = set()
         self._find_block_names(tree.body)
         self.items = self.run(tree.body)
 
@@ -107,6 +109,7 @@ class Structure:
         loops: set[str] = set()
         self._classify(body, block, private, loops, in_loop=False)
         names = set(block) - private - loops
+        self.loop_names = loops - private - set(block)
         while True:
             self.block_names = names
             keep = {name for name in names if all(self.evaluable(_value(s)) for s in block[name])}
@@ -114,7 +117,6 @@ class Structure:
                 break
             names = keep
         self.block_names = names
-        self.loop_names = loops - private - set(block)
 
     def _classify(
         self,
@@ -183,7 +185,7 @@ class Structure:
             return self.pure.assignments[name] == 0 or name in self.block_names
         return (
             name in self.block_names
-            or name in getattr(self, "loop_names", ())
+            or name in self.loop_names
             or name in self.unit.constants
             or name in self.unit.namespace
             or name in self.unit.uses

@@ -1,0 +1,189 @@
+"""The Python that the CPU target writes: what is cut, narrowed, interchanged and kept."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.errors import (
+    BarrierDivergenceError,
+    TargetUnavailableError,
+    UnsupportedConstructError,
+)
+
+
+@kd.kernel
+def axpy(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@kd.kernel
+def returns_early(x, out):
+    i = kd.grid(1)
+    if i >= out.size or i < 3:
+        return
+    out[i] = x[i]
+
+
+@kd.kernel
+def float_bound(limit, out):
+    i = kd.grid(1)
+    if i < limit:
+        out[i] = 1
+
+
+@kd.kernel
+def tree_sum(x, out):
+    s = kd.shared.array(256, kd.float32)
+    t = kd.threadIdx.x
+    i = kd.grid(1)
+    s[t] = x[i] if i < x.size else kd.float32(0)
+    kd.syncthreads()
+    width = 128
+    while width > 0:
+        if t < width:
+            s[t] += s[t + width]
+        kd.syncthreads()
+        width //= 2
+    if t == 0:
+        out[kd.blockIdx.x] = s[0]
+
+
+@kd.kernel
+def tile_product(a, b, c):
+    sa = kd.shared.array((16, 16), kd.float32)
+    sb = kd.shared.array((16, 16), kd.float32)
+    tx = kd.threadIdx.x
+    ty = kd.threadIdx.y
+    col = kd.blockIdx.x * 16 + tx
+    row = kd.blockIdx.y * 16 + ty
+    acc = kd.float32(0)
+    for tile in range((a.shape[1] + 15) // 16):
+        k0 = tile * 16
+        sa[ty, tx] = a[row, k0 + tx] if row < a.shape[0] and k0 + tx < a.shape[1] else kd.float32(0)
+        sb[ty, tx] = b[k0 + ty, col] if k0 + ty < b.shape[0] and col < b.shape[1] else kd.float32(0)
+        kd.syncthreads()
+        for k in range(16):
+            acc += sa[ty, k] * sb[k, tx]
+        kd.syncthreads()
+    if row < c.shape[0] and col < c.shape[1]:
+        c[row, col] = acc
+
+
+@kd.kernel
+def row_sum(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        acc = kd.float32(0)
+        for k in range(a.shape[1]):
+            acc += a[i, k]
+        out[i] = acc
+
+
+@kd.kernel
+def keeps_a_private_array(x, out):
+    mine = kd.local.array(4, kd.int64)
+    t = kd.threadIdx.x
+    for k in range(4):
+        mine[k] = x[t] * k
+    kd.syncthreads()
+    out[kd.grid(1)] = mine[3]
+
+
+@kd.kernel
+def warp_barrier_in_a_varying_loop(x):
+    for k in range(kd.threadIdx.x):
+        x[kd.threadIdx.x] = k
+        kd.syncwarp()
+
+
+@kd.kernel
+def divergent(x):
+    if kd.threadIdx.x < 16:
+        kd.syncthreads()
+
+
+VECTORS = "float32[::1]"
+
+
+def test_a_guard_becomes_a_bound():
+    source = axpy.cpu_source(f"float32, {VECTORS}, {VECTORS}, {VECTORS}", forall=1)
+    assert "range(kd_first_x, min(kd_last_x, out.size))" in source
+    assert "if" not in source.split("for kd_x")[1]
+
+
+def test_an_early_return_becomes_bounds():
+    source = returns_early.cpu_source(f"{VECTORS}, {VECTORS}", forall=1)
+    assert "range(max(kd_first_x, 3), min(kd_last_x, out.size))" in source
+
+
+def test_a_bound_that_is_no_integer_stays_a_test():
+    source = float_bound.cpu_source(f"float64, {VECTORS}", forall=1)
+    assert "range(kd_first_x, kd_last_x)" in source
+    assert "< limit" in source
+
+
+def test_a_block_is_cut_at_its_barriers():
+    source = tree_sum.cpu_source(f"{VECTORS}, {VECTORS}", block=256)
+    assert source.count("for kd_tx in") >= 3
+    assert "while width > 0:" in source
+    assert "for kd_tx in range(min(256, width)):" in source
+    assert "for kd_tx in range(1):" in source
+    assert "syncthreads" not in source
+
+
+def test_rows_that_pass_every_guard_run_without_them():
+    matrices = ", ".join(["float32[:, ::1]"] * 3)
+    source = tile_product.cpu_source(matrices, block=(16, 16))
+    fast, careful = re.split(r"^ +else:$", source, flags=re.MULTILINE)[:2]
+    assert " else kd.float32(0)" not in fast
+    assert " else kd.float32(0)" in careful
+
+
+def test_a_loop_over_a_tile_moves_outside_the_threads():
+    matrices = ", ".join(["float32[:, ::1]"] * 3)
+    source = tile_product.cpu_source(matrices, block=(16, 16))
+    assert re.search(r"for k in range\(16\):\n +for kd_tx in range\(16\):", source)
+
+
+def test_a_loop_along_rows_stays_inside():
+    source = row_sum.cpu_source("float32[:, ::1], float32[::1]", forall=1)
+    assert re.search(r"for kd_x in .*\n(.*\n)+? +for k in range", source)
+    assert "kd_strip" not in source
+
+
+def test_a_private_array_across_a_barrier_has_a_place_for_each_thread():
+    out = np.full(70, -1)
+    x = np.random.default_rng().integers(0, 100, 35)
+    with kd.use("cpu"):
+        keeps_a_private_array[2, 35](x, out)
+    np.testing.assert_array_equal(out, np.tile(3 * x, 2))
+
+
+def test_a_warp_barrier_in_a_varying_loop_is_refused_with_its_loop():
+    with pytest.raises(UnsupportedConstructError, match="different number of times") as info:
+        warp_barrier_in_a_varying_loop.cpu_source("int64[::1]", block=32)
+    assert "range(kd.threadIdx.x)" in str(info.value)
+
+
+def test_a_divergent_barrier_shows_line_caret_and_chain():
+    with pytest.raises(BarrierDivergenceError) as info:
+        divergent.cpu_source("int64[::1]", block=32)
+    text = str(info.value)
+    assert "kd.syncthreads()\n" in text
+    assert "^^^^" in text
+    assert "`kd.threadIdx.x` is the thread's own index" in text
+
+
+def test_an_unknown_threading_layer_is_an_error(monkeypatch):
+    from targets.cpu import threads
+
+    monkeypatch.setenv("KERNELDSL_THREADING_LAYER", "pthreads")
+    with pytest.raises(TargetUnavailableError, match="pthreads") as info:
+        threads._choose()
+    assert "tbb, omp, workqueue, serial" in str(info.value)
