@@ -16,6 +16,8 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.core.codegen import Codegen, CodeLibrary
 
+from kerneldsl.lowering.wrapping import let_narrow_integers_wrap
+
 __all__ = ["TRIPLE", "KernelCodegen", "ModuleLibrary", "initialize_nvptx"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -39,7 +41,8 @@ class ModuleLibrary(CodeLibrary):  # type: ignore[misc]
 
     def add_ir_module(self, module: ir.Module) -> None:
         """Keep a module."""
-        self._texts.append(cgutils.normalize_ir_text(str(module)))
+        text = cgutils.normalize_ir_text(str(module))
+        self._texts.append(let_narrow_integers_wrap(text))
 
     def add_linking_library(self, library: ModuleLibrary) -> None:
         """Remember a library whose functions this one calls."""
