@@ -8,12 +8,14 @@ every pass walks the whole function: the short pipeline takes about two thirds o
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from numba.core.compiler import CompilerBase, _EarlyPipelineCompletion
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 from numba.core.typed_passes import (
     IRLegalization,
@@ -93,6 +95,13 @@ class _Pauses:
         self.count = 0
         self.was_enabled = False
 
+    def forget(self) -> None:
+        """In a forked child: the threads that held the collector are not there."""
+        if self.count and self.was_enabled:
+            gc.enable()
+        self.lock = threading.Lock()
+        self.count = 0
+
 
 _pauses = _Pauses()
 
@@ -117,3 +126,14 @@ def collector_paused() -> Iterator[None]:
             _pauses.count -= 1
             if _pauses.count == 0 and _pauses.was_enabled:
                 gc.enable()
+
+
+# A child forked while another thread compiles would find Numba's lock taken for ever, and LLVM
+# half-way: so fork waits for the compilation.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+    os.register_at_fork(after_in_child=_pauses.forget)
