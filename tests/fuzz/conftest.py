@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Add the counts, which travel in the test's report, to pytest's summary."""
+    """Add up the counts, which travel in the tests' reports, in pytest's summary."""
     from tests.fuzz.test_fuzz import COUNTS_PROPERTY
 
+    found: Counter[str] = Counter()
     for report in terminalreporter.stats.get("passed", []):
         for name, counts in report.user_properties:
             if name == COUNTS_PROPERTY:
-                terminalreporter.section(name)
-                total = counts["programs"]
-                for feature, count in sorted(counts.items(), key=lambda item: -item[1]):
-                    terminalreporter.line(f"{feature:24s} {count:6d}  {count / total:6.1%}")
+                found.update(counts)
+    if found:
+        terminalreporter.section(COUNTS_PROPERTY)
+        for feature, count in found.most_common():
+            terminalreporter.line(f"{feature:24s} {count:6d}  {count / found['programs']:6.1%}")

@@ -23,6 +23,8 @@ from tests.support.arrays import assert_same_bits, poisoned, random_array
 from tests.support.source import exec_source
 
 EXAMPLES = int(os.environ.get("KERNELDSL_FUZZ_EXAMPLES", "200"))
+#: The programs are generated in so many tests, which processes may share.
+PARTS = 4
 #: At least this part of the programs holds each of these.
 SHARE = 0.2
 REQUIRED = ("barrier", "shared array", "device function")
@@ -78,7 +80,7 @@ def describe(program: Program) -> str:
 
 
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=-(-EXAMPLES // PARTS),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.generate, Phase.shrink),
@@ -99,11 +101,12 @@ def run_programs(program: Program) -> None:
 
 
 @pytest.mark.timeout(0 if EXAMPLES > 1000 else 600)
-def test_generated_kernels(record_property: Callable[[str, object], None]) -> None:
-    """The programs, and what they held: each required feature in at least a fifth of them."""
+@pytest.mark.parametrize("part", range(PARTS))
+def test_generated_kernels(part: int, record_property: Callable[[str, object], None]) -> None:
+    """A part of the programs, and what they held: each required feature in at least a fifth."""
     counts.clear()
     run_programs()
     record_property(COUNTS_PROPERTY, dict(counts))
-    assert counts["programs"] >= EXAMPLES
+    assert counts["programs"] * PARTS >= EXAMPLES
     for feature in REQUIRED:
         assert counts[feature] >= SHARE * counts["programs"], feature
