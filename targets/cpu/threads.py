@@ -101,17 +101,21 @@ class ThreadingLayer:
         counts = (ctypes.c_size_t * 1)(steps)
         strides = (ctypes.c_size_t * 1)(1)
         if parallel and self.parallel_for is not None and steps > 1:
-            with self.lock:
-                self.parallel_for(
-                    entry,
-                    ctypes.addressof(base),
-                    ctypes.addressof(counts),
-                    ctypes.addressof(strides),
-                    launch,
-                    0,
-                    1,
-                    self.thread_count,
-                )
+            _process.launches.append(entry)  # one step for the interpreter, so without a lock
+            try:
+                with self.lock:
+                    self.parallel_for(
+                        entry,
+                        ctypes.addressof(base),
+                        ctypes.addressof(counts),
+                        ctypes.addressof(strides),
+                        launch,
+                        0,
+                        1,
+                        self.thread_count,
+                    )
+            finally:
+                _process.launches.pop()
         else:
             _ENTRY(entry)(
                 ctypes.addressof(base), ctypes.addressof(counts), ctypes.addressof(strides), launch
@@ -127,7 +131,11 @@ class _Process:
     def __init__(self) -> None:
         self.layer: ThreadingLayer | None = None
         self.lock = threading.Lock()
-        self.forked_from_main = True
+        #: The thread that started the pool.
+        self.starter: int | None = None
+        #: An entry for each parallel launch that is running.
+        self.launches: list[int] = []
+        self.may_keep_pool = True
 
 
 _process = _Process()
@@ -150,6 +158,7 @@ def threading_layer() -> ThreadingLayer:
         with _process.lock:
             if _process.layer is None:
                 _process.layer = _choose()
+                _process.starter = threading.get_ident()
                 _logger.debug(
                     "threading layer %s, %d threads",
                     _process.layer.name,
@@ -225,17 +234,19 @@ def _preload_tbb() -> None:
 
 
 def _before_fork() -> None:
-    _process.forked_from_main = threading.current_thread() is threading.main_thread()
+    _process.may_keep_pool = threading.get_ident() == _process.starter and not _process.launches
 
 
 def _after_fork_in_child() -> None:
     """Leave a pool that cannot live in a forked child alone there.
 
-    TBB can, unless another thread forked, since the thread it knows as main is then gone.
+    TBB can, unless another thread than the one that started it forked, or a launch was running:
+    then threads that it waits for are gone.
     """
     _process.lock = threading.Lock()
+    _process.launches.clear()
     layer = _process.layer
-    if layer is not None and not (layer.survives_fork and _process.forked_from_main):
+    if layer is not None and not (layer.survives_fork and _process.may_keep_pool):
         _process.layer = _SERIAL
 
 
