@@ -29,11 +29,11 @@ from numba.core import compiler as numba_compiler
 from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-from numba.np.arrayobj import make_array, populate_array
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering.arrays import array_value
 from kerneldsl.lowering.pipeline import InferenceOnly, KernelCompiler
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.library import create_library
@@ -308,24 +308,9 @@ class _Entry:
 
     def array(self, name: str, kind: ArrayKind, found: Any, places: dict[str, Any]) -> Any:
         context, builder = self.context, self.builder
-        array = make_array(found)(context, builder)
-        item = context.get_abi_sizeof(context.get_data_type(found.dtype))
         shape = [self.field(places[f"{name}.shape[{i}]"], _I64) for i in range(kind.ndim)]
+        strides = None
         if kind.layout == "A":
             strides = [self.field(places[f"{name}.strides[{i}]"], _I64) for i in range(kind.ndim)]
-        else:
-            strides = [_I64(0)] * kind.ndim
-            order = range(kind.ndim) if kind.layout == "F" else reversed(range(kind.ndim))
-            stride: Any = _I64(item)
-            for axis in order:
-                strides[axis] = stride
-                stride = builder.mul(stride, shape[axis])
-        populate_array(
-            array,
-            data=self.field(places[f"{name}.data"], array.data.type),
-            shape=cgutils.pack_array(builder, shape, ty=_I64),
-            strides=cgutils.pack_array(builder, strides, ty=_I64),
-            itemsize=context.get_constant(types.intp, item),
-            meminfo=None,
-        )
-        return array._getvalue()
+        data = self.field(places[f"{name}.data"], _BYTE.as_pointer())
+        return array_value(context, builder, found, data, shape, strides=strides)

@@ -24,11 +24,11 @@ from numba.np.arrayobj import (
     basic_indexing,
     make_array,
     normalize_indices,
-    populate_array,
 )
 from numba.np.numpy_support import from_dtype
 
 from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.lowering.arrays import array_value
 
 __all__ = [
     "SlotType",
@@ -107,28 +107,6 @@ def fence(typingctx: Any) -> Any:
 # -- arrays of a block or a thread ------------------------------------------------------------
 
 
-def _array_struct(
-    context: Any, builder: Any, array_type: Any, data: Any, shape: tuple[Any, ...]
-) -> Any:
-    """A C-contiguous array over `data`, with extents given as LLVM values."""
-    item = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-    array = make_array(array_type)(context, builder)
-    stride: Any = context.get_constant(types.intp, item)
-    strides: list[Any] = []
-    for extent in reversed(shape):
-        strides.insert(0, stride)
-        stride = builder.mul(stride, extent)
-    populate_array(
-        array,
-        data=builder.bitcast(data, array.data.type),
-        shape=cgutils.pack_array(builder, list(shape)),
-        strides=cgutils.pack_array(builder, strides),
-        itemsize=context.get_constant(types.intp, item),
-        meminfo=None,
-    )
-    return array._getvalue()
-
-
 def array_maker(
     dtype: str, shape: tuple[int, ...], copies: int = 1, offset: int | None = None
 ) -> Callable[..., Any]:
@@ -170,7 +148,7 @@ def array_maker(
                 extents: tuple[Any, ...] = (builder.udiv(args[1], _I64(item)),)
             else:
                 extents = tuple(_I64(n) for n in shape)
-            return _array_struct(context, builder, array_type, data, extents)
+            return array_value(context, builder, array_type, data, extents)
 
         return array_type(types.int64, types.int64), generate
 
@@ -188,7 +166,7 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
         for extent in extents:
             count = builder.mul(count, extent)
         data = builder.gep(first.data, [builder.mul(count, args[1])])
-        return _array_struct(context, builder, array, data, extents)
+        return array_value(context, builder, array, data, extents)
 
     return array(array, types.int64), generate
 

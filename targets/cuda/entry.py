@@ -21,9 +21,9 @@ from numba import types
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.lowering.arrays import array_value
 from kerneldsl.target import Specialization
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.numba_glue.arrays import array_value
 
 __all__ = ["build_entry"]
 

@@ -7,8 +7,8 @@ from math import prod
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.lowering.arrays import array_value
 from targets.cuda.intrinsics.bound import Call, Emitter
-from targets.cuda.numba_glue.arrays import array_value
 
 __all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
 

@@ -6,6 +6,7 @@ for it; being no CPU target keeps whatever calls Python or allocates out.
 
 from __future__ import annotations
 
+import operator
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +40,10 @@ __all__ = ["TARGET_NAME", "KernelDescriptor", "KernelTargetContext", "descriptor
 #: The name in Numba's registry of targets.
 TARGET_NAME = "kerneldsl_cuda"
 
+_OPERATORS = frozenset(
+    value for name, value in vars(operator).items() if callable(value) and name[0] != "_"
+)
+
 
 class KernelGPU(GPU):  # type: ignore[misc]
     """The target's place in Numba's hierarchy of targets."""
@@ -53,6 +58,26 @@ class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
 
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
+
+    def __init__(self) -> None:
+        #: Signatures of Python's operators by operator and argument types.
+        self._operators: dict[tuple[Any, ...], Any] = {}
+        super().__init__()
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Type a call; what an operator means for given types is looked up once.
+
+        Numba tries some forty declarations for each arithmetic operator, at every use of it.
+        """
+        if kws or func not in _OPERATORS:
+            return super().resolve_function_type(func, args, kws)
+        key = (func, *args)
+        found = self._operators.get(key)
+        if found is None:
+            found = super().resolve_function_type(func, args, kws)
+            if found is not None:
+                self._operators[key] = found
+        return found
 
     def resolve_value_type(self, val: Any) -> Any:
         """Type an outside object; functions that Numba compiles for the CPU become ours."""

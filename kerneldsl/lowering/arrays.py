@@ -1,0 +1,88 @@
+"""Numba's structure of an array, made from an address and extents.
+
+Numba's own helper goes through a stack slot and a pointer for each field, which is slow to write,
+to print, to parse and to optimize away; here fields are inserted into a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+__all__ = ["array_value", "contiguous_strides"]
+
+_i64 = ir.IntType(64)
+
+
+def array_value(
+    context: Any,
+    builder: ir.IRBuilder,
+    kind: Any,
+    data: ir.Value,
+    shape: Sequence[ir.Value],
+    *,
+    strides: Sequence[ir.Value] | None = None,
+) -> ir.Value:
+    """Make Numba's structure of an array that owns nothing.
+
+    Parameters
+    ----------
+    context : numba.core.base.BaseContext
+        Where types have sizes.
+    builder : ir.IRBuilder
+        Where to put the instructions.
+    kind : numba.types.Array
+        Type of the array.
+    data : ir.Value
+        Address of the first element, a pointer to anything.
+    shape : sequence of ir.Value
+        Extent along each axis, i64.
+    strides : sequence of ir.Value, optional
+        Bytes along each axis; computed where the array is contiguous.
+
+    Returns
+    -------
+    ir.Value
+    """
+    element = context.get_data_type(kind.dtype)
+    itemsize = _i64(context.get_abi_sizeof(element))
+    if strides is None:
+        strides = contiguous_strides(builder, shape, itemsize, kind.layout)
+    count: ir.Value = _i64(1)
+    for extent in shape:
+        count = builder.mul(count, extent, flags=["nsw"])
+    fields = {
+        "nitems": count,
+        "itemsize": itemsize,
+        "data": builder.bitcast(data, element.as_pointer()),
+        "shape": _packed(builder, shape),
+        "strides": _packed(builder, strides),
+    }
+    model = context.data_model_manager[kind]
+    value = ir.Constant(model.get_value_type(), None)  # no owner, no parent
+    for name, field in fields.items():
+        value = builder.insert_value(value, field, model.get_field_position(name))
+    return value
+
+
+def contiguous_strides(
+    builder: ir.IRBuilder, shape: Sequence[ir.Value], itemsize: ir.Value, layout: str
+) -> list[ir.Value]:
+    """Bytes along each axis of an array without gaps; "F" has its first axis contiguous."""
+    order = range(len(shape)) if layout == "F" else range(len(shape) - 1, -1, -1)
+    strides = [itemsize] * len(shape)
+    running = itemsize
+    for axis in order:
+        strides[axis] = running
+        if axis != order[-1]:
+            running = builder.mul(running, shape[axis], flags=["nsw"])
+    return strides
+
+
+def _packed(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    array: ir.Value = ir.Constant(ir.ArrayType(_i64, len(values)), ir.Undefined)
+    for position, value in enumerate(values):
+        array = builder.insert_value(array, value, position)
+    return array
