@@ -40,6 +40,7 @@ if __name__ == "__main__" and hasattr(os, "sched_setaffinity"):
     # Before NumPy, Numba and OpenBLAS count the cores.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])
 
+import numba
 import numpy as np
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +49,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
 import cpu_kernels as work
 
 import kerneldsl as kd
+from targets.cpu.threads import threading_layer
 
 _PACKAGES = ("kerneldsl", "numba", "llvmlite", "numpy", "tbb")
 
@@ -352,6 +354,7 @@ def _process_seconds(text: str, **environment: str) -> float:
 
 _SIMULATED = """
 import json, sys, time
+import numba
 import numpy as np
 from numba import cuda
 
@@ -404,6 +407,23 @@ def measure_simulator(report: Report, pairs: int) -> None:
     )
 
 
+def share_one_pool() -> str:
+    """Have both sides run on the same threads; return the name of the pool.
+
+    Of two pools in one process, GNU OpenMP's threads go on spinning for some milliseconds after
+    their work and take the processors from whoever is measured next. Whichever side starts its
+    pool first makes TBB's library known to the other.
+    """
+    x = np.ones(1 << 20, np.float32)
+    out = np.empty_like(x)
+    work.axpy.forall(x.size)(np.float32(2), x, x, out)
+    work.axpy_prange(np.float32(2), x, x, out)
+    ours, theirs = threading_layer().name, numba.threading_layer()
+    if ours != theirs:
+        raise RuntimeError(f"two pools would disturb each other: ours {ours}, Numba's {theirs}")
+    return ours
+
+
 def describe_machine() -> dict[str, Any]:
     """Return what the results depend on."""
     model = platform.processor()
@@ -449,7 +469,7 @@ def main() -> int:
     options = parser.parse_args()
     pairs = max(15, options.pairs)
     kd.use("cpu")
-    report = Report(describe_machine())
+    report = Report({**describe_machine(), "threading_layer": share_one_pool()})
     print(json.dumps(report.machine, indent=1))
     limits = measure_limits(report, pairs)
     print(

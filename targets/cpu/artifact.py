@@ -18,8 +18,11 @@ __all__ = ["CpuArtifact", "CpuExecutable"]
 
 #: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
 _SERIAL_THREADS = 16 * 1024
-#: Shares of the work a pool's thread gets, so that a slow thread does not hold up a launch.
-_STEPS_PER_THREAD = 4
+#: Steps a launch is cut into for each thread of the pool, at most: small ones let a thread that
+#: was held up fall behind without holding up the launch, and keep threads on neighbouring memory.
+_STEPS_PER_THREAD = 16
+#: Threads of the kernel that are worth a step of its own.
+_MIN_STEP_THREADS = 16 * 1024
 #: Shortest piece of a row that is worth a step of its own.
 _MIN_SEGMENT = 2048
 _HEADER = struct.Struct("=12q")
@@ -88,7 +91,7 @@ class CpuExecutable(Executable):
         if units == 0:
             return
         parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
-        steps = min(units, layer.thread_count * _STEPS_PER_THREAD) if parallel else 1
+        steps = min(units, _step_count(threads, layer.thread_count)) if parallel else 1
         step = -(-units // steps)
         record = None
         fault = 0
@@ -114,7 +117,7 @@ class CpuExecutable(Executable):
         else:
             nx, ny, nz = (g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True))
         rows = ny * nz
-        wanted = thread_count * _STEPS_PER_THREAD
+        wanted = _step_count(nx * rows, thread_count)
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
         # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
         segment = max(-(-nx // pieces), _MIN_SEGMENT)
@@ -126,3 +129,8 @@ class CpuExecutable(Executable):
         blocks = math.prod(config.grid_dim)
         extent = (*(config.extent or ()), 1, 1, 1)[:3]
         return blocks, (*config.grid_dim, *extent), blocks * math.prod(config.block_dim)
+
+
+def _step_count(threads: int, thread_count: int) -> int:
+    """Steps for a launch of so many threads of the kernel on a pool of so many threads."""
+    return max(thread_count, min(threads // _MIN_STEP_THREADS, thread_count * _STEPS_PER_THREAD))

@@ -371,12 +371,16 @@ for kd_unit in range(kd_first, kd_last):
 #: axis then meet in the cache, as the tiles of a matrix product want it.
 _BLOCK_UNITS = """
 for kd_block in range(kd_first, kd_last):
-    kd_bz = kd_block // (kd_gx * kd_gy)
-    kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-    kd_top = kd_plane // (4 * kd_gx) * 4
-    kd_rows = min(4, kd_gy - kd_top)
-    kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-    kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
+    kd_bx = kd_block
+    kd_by = 0
+    kd_bz = 0
+    if kd_gy > 1 or kd_gz > 1:
+        kd_bz = kd_block // (kd_gx * kd_gy)
+        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
+        kd_top = kd_plane // (4 * kd_gx) * 4
+        kd_rows = min(4, kd_gy - kd_top)
+        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
+        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """
 
 
