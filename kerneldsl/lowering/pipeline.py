@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core.compiler import CompilerBase, _EarlyPipelineCompletion
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, _EarlyPipelineCompletion
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 from numba.core.typed_passes import (
+    InlineOverloads,
     IRLegalization,
     NativeLowering,
     NoPythonBackend,
@@ -25,37 +26,63 @@ from numba.core.typed_passes import (
     PreLowerStripPhis,
 )
 from numba.core.untyped_passes import (
+    DeadBranchPrune,
     FixupArgs,
     GenericRewrites,
     IRProcessing,
     ReconstructSSA,
+    RewriteSemanticConstants,
     TranslateByteCode,
 )
 
-__all__ = ["InferenceOnly", "KernelCompiler", "collector_paused"]
+__all__ = ["FunctionCompiler", "InferenceOnly", "KernelCompiler", "collector_paused"]
 
 
 def _add_untyped(manager: Any) -> None:
     manager.add_pass(TranslateByteCode, "bytecode to IR")
     manager.add_pass(FixupArgs, "fix up arguments")
     manager.add_pass(IRProcessing, "process IR")
+    # A kernel may choose by a captured constant or by an array's rank between branches of which
+    # only one can be typed.
+    manager.add_pass(RewriteSemanticConstants, "ranks and lengths are constants")
+    manager.add_pass(DeadBranchPrune, "drop branches that constants rule out")
     manager.add_pass(GenericRewrites, "constant indices, prints")
     manager.add_pass(ReconstructSSA, "static single assignment")
 
 
+def _add_typed(manager: Any) -> None:
+    manager.add_pass(NopythonTypeInference, "infer types")
+    manager.add_pass(PreLowerStripPhis, "remove phi nodes")
+    manager.add_pass(InlineOverloads, "inline overloaded functions")
+    manager.add_pass(IRLegalization, "ensure the IR is legal")
+    manager.add_pass(NativeLowering, "lower to LLVM")
+    manager.add_pass(NoPythonBackend, "collect the result")
+    manager.finalize()
+
+
 class KernelCompiler(CompilerBase):
-    """Bytecode to typed IR to an LLVM module."""
+    """Bytecode to typed IR to an LLVM module, for a kernel that our front end has read."""
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline there is."""
         manager = PassManager("kerneldsl")
         _add_untyped(manager)
-        manager.add_pass(NopythonTypeInference, "infer types")
-        manager.add_pass(PreLowerStripPhis, "remove phi nodes")
-        manager.add_pass(IRLegalization, "ensure the IR is legal")
-        manager.add_pass(NativeLowering, "lower to LLVM")
-        manager.add_pass(NoPythonBackend, "collect the result")
-        manager.finalize()
+        _add_typed(manager)
+        return [manager]
+
+
+class FunctionCompiler(CompilerBase):
+    """The same for any function of Numba's, whose untyped passes all run.
+
+    Left out are the rewrites after inference, which only fuse array expressions and need an
+    allocator, and type annotations, which are for people.
+    """
+
+    def define_pipelines(self) -> list[Any]:
+        """The one pipeline there is."""
+        manager = PassManager("kerneldsl_function")
+        manager.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
+        _add_typed(manager)
         return [manager]
 
 

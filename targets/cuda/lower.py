@@ -29,7 +29,11 @@ from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.table import bind
 from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
 from targets.cuda.numba_glue.library import ModuleLibrary
-from targets.cuda.numba_glue.target import KernelTargetContext, descriptor
+from targets.cuda.numba_glue.target import (
+    KernelTargetContext,
+    descriptor,
+    load_array_functions,
+)
 
 __all__ = ["Lowered", "lower_unit"]
 
@@ -85,8 +89,9 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     flags.dbg_directives_only = flags.debuginfo = specialization.options.lineinfo
     prepared = time.perf_counter()
     timings["prepare"] = prepared - started
-    try:
-        result = compile_extra(
+
+    def compile_now() -> Any:
+        return compile_extra(
             contexts.typing_context,
             contexts.target_context,
             function,
@@ -96,6 +101,14 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
             {},
             pipeline_class=KernelCompiler,
         )
+
+    try:
+        try:
+            result = compile_now()
+        except NumbaError:
+            if not load_array_functions():
+                raise
+            result = compile_now()
     except NumbaError as error:
         raise translate(error, specialization.unit, specialization.kinds) from error
     timings["numba"] = time.perf_counter() - prepared

@@ -187,3 +187,45 @@ def test_an_unknown_threading_layer_is_an_error(monkeypatch):
     with pytest.raises(TargetUnavailableError, match="pthreads") as info:
         threads._choose()
     assert "tbb, omp, workqueue, serial" in str(info.value)
+
+
+USES_BIAS = False
+
+
+@kd.kernel
+def chooses_by_rank(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        if a.ndim == 2:
+            out[i] = a[i, 0]
+        else:
+            out[i] = a[i]
+        if USES_BIAS:
+            out[i] = a[i, 0, 0]
+
+
+@kd.kernel
+def row_sums(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a[i].sum()
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 3)])
+def test_a_branch_that_a_constant_rules_out_is_not_typed(shape):
+    a = np.random.default_rng().random(shape)
+    out = np.full(5, np.nan)
+    with kd.use("cpu"):
+        chooses_by_rank.forall(5)(a, out)
+    np.testing.assert_array_equal(out, a.reshape(5, -1)[:, 0])
+    kinds = f"float64[{', '.join([':'] * (len(shape) - 1) + ['::1'])}], float64[::1]"
+    assert ".entry chooses_by_rank" in chooses_by_rank.ptx(kinds, arch="sm_90")
+
+
+def test_functions_of_whole_arrays_are_there_when_they_are_needed():
+    a = np.random.default_rng().random((5, 7))
+    out = np.full(5, np.nan)
+    with kd.use("cpu"):
+        row_sums.forall(5)(a, out)
+    np.testing.assert_allclose(out, a.sum(axis=1), rtol=1e-15)
+    assert "add.f64" in row_sums.ptx("float64[:, ::1], float64[::1]", arch="sm_90")

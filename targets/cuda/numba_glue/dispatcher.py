@@ -15,7 +15,7 @@ from numba.core import typing
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.options import TargetOptions, include_default_options
 
-from kerneldsl.lowering.pipeline import KernelCompiler
+from kerneldsl.lowering.pipeline import FunctionCompiler
 
 __all__ = ["DeviceFunction", "KernelOptions", "device_function_of", "jit"]
 
@@ -79,7 +79,7 @@ class DeviceFunction:
         self.targetoptions = dict(options or {})
         self.targetdescr = descriptor()
         self._compiler = _FunctionCompiler(
-            function, self.targetdescr, self.targetoptions, {}, KernelCompiler
+            function, self.targetdescr, self.targetoptions, {}, FunctionCompiler
         )
         self.overloads: dict[tuple[Any, ...], Any] = {}
         self.is_compiling = False

@@ -35,7 +35,13 @@ from targets.cuda.numba_glue.dispatcher import (
 )
 from targets.cuda.numba_glue.library import KernelCodegen
 
-__all__ = ["TARGET_NAME", "KernelDescriptor", "KernelTargetContext", "descriptor"]
+__all__ = [
+    "TARGET_NAME",
+    "KernelDescriptor",
+    "KernelTargetContext",
+    "descriptor",
+    "load_array_functions",
+]
 
 #: The name in Numba's registry of targets.
 TARGET_NAME = "kerneldsl_cuda"
@@ -118,7 +124,7 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
             tupleobj,
         )
         from numba.misc import literal  # noqa: F401
-        from numba.np import arraymath, arrayobj, npyimpl  # noqa: F401
+        from numba.np import arrayobj, npyimpl  # noqa: F401
         from numba.np.unsafe import ndarray  # noqa: F401
 
         from targets.cuda.numba_glue import printing
@@ -204,6 +210,7 @@ class KernelDescriptor(TargetDescriptor):  # type: ignore[misc]
     """The two contexts, as Numba's overload machinery asks for them."""
 
     options = KernelOptions
+    has_array_functions = False
 
     @cached_property
     def typing_context(self) -> KernelTypingContext:
@@ -220,6 +227,23 @@ class _RegisteredDispatcher(DeviceFunction):
     """What Numba finds in its registry of dispatchers; it reads ``targetdescr`` alone."""
 
     targetdescr: KernelDescriptor | None = None
+
+
+def load_array_functions() -> bool:
+    """Install NumPy's functions of whole arrays; say whether they were not there before.
+
+    Few kernels use one, and their module looks for a BLAS library, which imports SciPy: so they
+    are loaded when a kernel could not be typed without them.
+    """
+    contexts = descriptor()
+    if contexts.has_array_functions:
+        return False
+    from numba.np import arraymath  # noqa: F401 - registers
+
+    contexts.typing_context.refresh()
+    contexts.target_context.refresh()
+    contexts.has_array_functions = True
+    return True
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
