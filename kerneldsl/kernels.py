@@ -47,7 +47,7 @@ class Launch:
         self._dispatcher = kernel._dispatcher
         self._shape = shape
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: Any, **named: Any) -> None:
         """Launch the kernel.
 
         Parameters
@@ -56,6 +56,8 @@ class Launch:
             One for each parameter: NumPy arrays, device arrays, arrays of other libraries with
             DLPack or ``__cuda_array_interface__``, bools, ints (as int64), floats (as float64),
             complex numbers, NumPy scalars, and tuples of those.
+        **named
+            The same by the names of the parameters.
 
         Raises
         ------
@@ -72,6 +74,8 @@ class Launch:
         KernelFault
             In debug mode, if the kernel raised.
         """
+        if named:
+            args = self._dispatcher.in_order(args, named)
         self._dispatcher.launch(self._shape, args)
 
     def time(self, *args: Any, samples: int = 7) -> Timing:

@@ -321,7 +321,7 @@ class _Analysis:
                 # What stands behind a varying operand is evaluated by some threads only.
                 facts: list[_Fact] = []
                 for value in node.values:
-                    facts.append(self.expression(value, env, _join(control, *facts)))
+                    facts.append(self.condition(value, env, _join(control, *facts)))
                 return _join(*facts)
             case ast.IfExp():
                 test = self.condition(node.test, env, control)

@@ -250,7 +250,14 @@ class Rewriter(ast.NodeTransformer):
         while isinstance(root, ast.Attribute):
             root = root.value
         assert isinstance(root, ast.Name)
-        self.namespace[root.id] = self._scope.resolve(root).value
+        owner = self._scope.resolve(root).value
+        if _draws(owner, resolved.path):
+            self._reporter.fail(
+                node,
+                f"{resolved.path} draws from a state that threads do not have",
+                "Draw the numbers before the launch, and pass them in an array",
+            )
+        self.namespace[root.id] = owner
         if resolved.is_direct and not isinstance(resolved.value, types.ModuleType):
             self._capture(resolved.path, resolved)
 
@@ -392,3 +399,13 @@ class Rewriter(ast.NodeTransformer):
         at = node.func if isinstance(node, ast.Call) else node
         function = ast.copy_location(ast.Name(name, ast.Load()), at)
         return ast.copy_location(ast.Call(function, arguments, []), node)
+
+
+def _draws(owner: object, path: str) -> bool:
+    """Whether a chain leads into Python's or NumPy's random numbers."""
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
+    if module in ("random", "numpy.random") or (
+        module == "numpy" and path.split(".")[1:2] == ["random"]
+    ):
+        return True
+    return type(getattr(owner, "__self__", None)).__module__ in ("random", "numpy.random.mtrand")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kerneldsl.analysis.expressions import text_of
 from kerneldsl.errors import (
     CompileError,
     KernelError,
@@ -118,10 +119,13 @@ def _locate(
             and filename == reached.filename
             and tree.lineno <= line <= (tree.end_lineno or tree.lineno)
         )
+        # What Numba cannot place it places at the function's head.
+        is_placed = is_inside and line != tree.lineno
         if is_inside or (line is None and finding is not None):
-            node = _node_of(tree, line, finding)
+            node = _node_of(tree, line if is_placed else None, finding)
             if node is not None:
-                return reached.locate(node), ast.unparse(node)
+                where = reached.locate(node)
+                return where, text_of(node, where.line)
         if is_inside and line is not None:
             return SourceLocation(reached.filename, line, function=reached.qualname), None
     return unit.locate(unit.tree), None
@@ -199,6 +203,30 @@ def _is_subscript(node: ast.AST) -> bool:
 
 def _is_operation(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
+
+
+def _is_atomic(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "").startswith("kd_atomic_")
+
+
+def _needs_memory(node: ast.AST) -> bool:
+    """Whether an expression makes or moves a whole array."""
+    return isinstance(node, ast.Subscript) and any(
+        isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)
+    )
+
+
+def _tell_atomic(text: str) -> _Finding:
+    return _Finding(text.rstrip("."), "See the atomics in docs/language.md", _is_atomic)
+
+
+def _tell_memory() -> _Finding:
+    return _Finding(
+        "an expression over whole arrays needs memory for its result, which a kernel cannot "
+        "allocate",
+        "Write a loop over the elements, each thread over its own",
+        lambda node: _needs_memory(node) or _is_operation(node),
+    )
 
 
 def _tell_attribute(name: str, owner: str) -> _Finding:
@@ -300,6 +328,8 @@ def _tell_no_implementation(function: str, arguments: str) -> _Finding:
 _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
+        (r"(atomic\.\w+ (?:takes|writes)[^\n]*)", _tell_atomic),
+        (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _tell_memory),
         (r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", _tell_module_attribute),
         (r"Unknown attribute '(\w+)' of type (.+?)\n", _tell_attribute),
         (r"NameError: name '(\w+)' is not defined", _tell_undefined),

@@ -150,6 +150,13 @@ def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
         block_idx=record.block_idx,
         where=site.location,
         value=record.index if site.array is not None else site.message,
-        limit=f"Valid are indices below {record.bound}" if site.array is not None else None,
+        limit=_valid_indices(record) if site.array is not None else None,
         remedy="Guard the access, or correct the index" if site.array is not None else None,
     )
+
+
+def _valid_indices(record: FaultRecord) -> str:
+    if record.bound == 0:
+        return "The axis is empty"
+    below = f"0 to {record.bound - 1}"
+    return f"Valid are {below}" + (f", and -{record.bound} to -1" if record.index < 0 else "")

@@ -182,6 +182,15 @@ class Dispatcher:
                 limit="forall chooses blocks for element kernels alone",
                 remedy="Name it: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
             )
+        if traits.uses_dynamic_shared and shape.shared_bytes == 0:
+            raise LaunchConfigError(
+                f"{state.unit.qualname} uses dynamic shared memory, and was launched with "
+                "shared_bytes 0",
+                value=0,
+                limit="shared.array(0, dtype) has as many bytes as the launch gives it",
+                remedy="Give them: kernel[grid, block, stream, shared_bytes](…) or "
+                "kernel.forall(n, block=…, shared_bytes=…)(…)",
+            )
         check_limits(
             place.device,
             shape.grid_dim,
@@ -251,6 +260,30 @@ class Dispatcher:
             lambda values: loaded.executable.launch(config, loaded.pack(*values)),
             config.stream,
         )
+
+    def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """Arguments given by name, put behind those given by position.
+
+        Raises
+        ------
+        ArgumentTypeError
+            For a name that is unknown or given twice, or a parameter that is missing.
+        """
+        unit = self.state().unit
+        rest = unit.parameters[len(args) :]
+        wrong = [name for name in named if name not in rest]
+        if wrong:
+            known = wrong[0] in unit.parameters
+            raise ArgumentTypeError(
+                f"{unit.qualname} was given the argument {wrong[0]!r} "
+                + ("twice" if known else "that it does not have"),
+                value=wrong[0],
+                limit=f"Its parameters are ({', '.join(unit.parameters)})",
+            )
+        missing = [name for name in rest if name not in named]
+        if missing:
+            self._refuse_count(unit, (*args, *named.values()))
+        return (*args, *(named[name] for name in rest))
 
     def _refuse_count(self, unit: FunctionUnit, args: tuple[Any, ...]) -> NoReturn:
         wanted = unit.parameters

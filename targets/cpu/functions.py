@@ -72,6 +72,7 @@ class Binder:
         self.spec = spec
         self.space = space
         self.sites = sites
+        self.prints = 0
         self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
     def bind(
@@ -115,6 +116,9 @@ class Binder:
             if node.func.id in (CHECKED, FAULT_CALL):
                 self.pass_place(node)
                 continue
+            if node.func.id == "print" and unit.namespace.get("print", print) is print:
+                self.bind_print(node, namespace, unit)
+                continue
             use = unit.use_of(node)
             if use is not None:
                 if use.intrinsic.effect & Effect.ATOMIC:
@@ -139,6 +143,27 @@ class Binder:
                 namespace[node.func.id] = function
                 extra = [place_at(ast.Name(p, ast.Load()), node) for p in passed]
                 node.args = [*extra, *node.args]
+
+    def bind_print(self, node: ast.Call, namespace: dict[str, Any], unit: FunctionUnit) -> None:
+        """Bind one ``print`` to an operation that knows its constant strings."""
+        from targets.cpu.numba_ops import printer
+
+        texts: list[str | None] = []
+        values: list[ast.expr] = []
+        for argument in node.args:
+            value = argument.value if isinstance(argument, ast.Constant) else None
+            if isinstance(argument, ast.Name) and argument.id in unit.constants:
+                value = unit.constants[argument.id].value
+            if isinstance(value, str):
+                texts.append(value)
+            else:
+                texts.append(None)
+                values.append(argument)
+        self.prints += 1
+        name = f"kd_print_{self.prints}"
+        namespace[name] = printer(tuple(texts))
+        node.func = place_at(ast.Name(name, ast.Load()), node)
+        node.args = values
 
     def pass_place(self, node: ast.Call) -> None:
         """Complete a check: where the record is, and which thread this is."""

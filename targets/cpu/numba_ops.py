@@ -29,6 +29,7 @@ from numba.np.numpy_support import from_dtype
 
 from kerneldsl.language.intrinsics import INTRINSICS
 from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.printing import format_value
 
 __all__ = [
     "SlotType",
@@ -40,6 +41,7 @@ __all__ = [
     "faulter",
     "fence",
     "load_slot",
+    "printer",
     "same",
     "slot_maker",
     "store_slot",
@@ -91,6 +93,49 @@ def unknown(typingctx: Any) -> Any:
         raise AssertionError("a function made for inference alone was lowered")
 
     return UnknownType()(), generate
+
+
+def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
+    """Make the intrinsic of one ``print``: C's ``printf``, and its buffer emptied.
+
+    Numba's own goes through Python, whose lock a kernel does not hold.
+
+    Parameters
+    ----------
+    texts : tuple of str or None
+        The constant strings among the arguments, ``None`` for each value.
+    """
+
+    @intrinsic
+    def show(typingctx: Any, *values: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            members = iter(cgutils.unpack_tuple(builder, args[0], len(values)))
+            kinds = iter(values)
+            parts: list[str] = []
+            flat: list[Any] = []
+            for text in texts:
+                if text is not None:
+                    parts.append(text.replace("%", "%%"))
+                    continue
+                form, numbers = format_value(context, builder, next(kinds), next(members))
+                parts.append(form)
+                flat += numbers
+            pointer = _BYTE.as_pointer()
+            module = builder.module
+            printf = cgutils.get_or_insert_function(
+                module, ir.FunctionType(_I32, [pointer], var_arg=True), "printf"
+            )
+            flush = cgutils.get_or_insert_function(
+                module, ir.FunctionType(_I32, [pointer]), "fflush"
+            )
+            line = context.insert_const_string(module, " ".join(parts) + "\n")
+            builder.call(printf, [line, *flat])
+            builder.call(flush, [ir.Constant(pointer, None)])
+            return context.get_dummy_value()
+
+        return types.none(types.StarArgTuple(values)), generate
+
+    return show  # type: ignore[no-any-return]
 
 
 @intrinsic
@@ -285,7 +330,10 @@ def atomic(name: str, *, private: bool) -> Callable[..., Any]:
             )
         if not array.mutable:
             raise TypingError(f"{name} writes to a read-only array")
-        count = len(index) if isinstance(index, types.BaseTuple) else 1
+        indices = tuple(index) if isinstance(index, types.BaseTuple) else (index,)
+        if not all(isinstance(types.unliteral(i), types.Integer) for i in indices):
+            raise TypingError(f"{name} takes integer indices, not {index}")
+        count = len(indices)
         if count != array.ndim:
             raise TypingError(f"{name} takes one index for each of {array.ndim} axes, not {count}")
         converted = [array.dtype] * len(values)

@@ -14,6 +14,8 @@ from numba import types
 from numba.core import cgutils, errors
 from numba.core.imputils import Registry
 
+from kerneldsl.lowering.printing import format_value
+
 __all__ = ["registry"]
 
 registry = Registry("kerneldsl_cuda printing")
@@ -28,7 +30,7 @@ def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
     formats: list[str] = []
     values: list[ir.Value] = []
     for kind, value in zip(sig.args, args, strict=True):
-        text, flat = _format(context, builder, kind, value)
+        text, flat = format_value(context, builder, kind, value)
         formats.append(text)
         values.extend(flat)
     if len(values) > _LIMIT:
@@ -45,31 +47,3 @@ def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
     text_pointer = context.insert_const_string(builder.module, " ".join(formats) + "\n")
     builder.call(function, [text_pointer, buffer])
     return context.get_dummy_value()
-
-
-def _format(
-    context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
-) -> tuple[str, list[ir.Value]]:
-    if isinstance(kind, types.StringLiteral):
-        return str(kind.literal_value).replace("%", "%%"), []
-    if isinstance(kind, types.Literal):
-        kind, value = (
-            types.unliteral(kind),
-            context.cast(builder, value, kind, types.unliteral(kind)),
-        )
-    if isinstance(kind, types.Boolean):
-        words = [context.insert_const_string(builder.module, word) for word in ("True", "False")]
-        return "%s", [builder.select(value, *words)]
-    if isinstance(kind, types.Integer):
-        wide = types.int64 if kind.signed else types.uint64
-        return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
-    if isinstance(kind, types.Float):
-        return "%.7g" if kind == types.float32 else "%.15g", [
-            context.cast(builder, value, kind, types.float64)
-        ]
-    if isinstance(kind, types.Complex):
-        parts = context.make_complex(builder, kind, value)
-        real, one = _format(context, builder, kind.underlying_float, parts.real)
-        imag, two = _format(context, builder, kind.underlying_float, parts.imag)
-        return f"({real},{imag})", one + two
-    raise errors.TypingError(f"print of {kind} in a kernel; it takes numbers and constant strings")

@@ -1,0 +1,62 @@
+"""C's format for what a kernel prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import errors
+
+__all__ = ["format_value"]
+
+
+def format_value(
+    context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
+) -> tuple[str, list[ir.Value]]:
+    """Say how C's ``printf`` shows one value.
+
+    Parameters
+    ----------
+    context : numba.core.base.BaseContext
+        Where types have sizes.
+    builder : ir.IRBuilder
+        Where to put conversions.
+    kind : numba.types.Type
+        A number, a bool or a constant string.
+    value : ir.Value
+        The value.
+
+    Returns
+    -------
+    str
+        A format, such as ``%lld``.
+    list of ir.Value
+        The values that it takes.
+
+    Raises
+    ------
+    numba.core.errors.TypingError
+        For anything else.
+    """
+    if isinstance(kind, types.StringLiteral):
+        return str(kind.literal_value).replace("%", "%%"), []
+    if isinstance(kind, types.Literal):
+        plain = types.unliteral(kind)
+        kind, value = plain, context.cast(builder, value, kind, plain)
+    if isinstance(kind, types.Boolean):
+        words = [context.insert_const_string(builder.module, word) for word in ("True", "False")]
+        return "%s", [builder.select(value, *words)]
+    if isinstance(kind, types.Integer):
+        wide = types.int64 if kind.signed else types.uint64
+        return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
+    if isinstance(kind, types.Float):
+        return "%.7g" if kind == types.float32 else "%.15g", [
+            context.cast(builder, value, kind, types.float64)
+        ]
+    if isinstance(kind, types.Complex):
+        parts = context.make_complex(builder, kind, value)
+        real, one = format_value(context, builder, kind.underlying_float, parts.real)
+        imag, two = format_value(context, builder, kind.underlying_float, parts.imag)
+        return f"({real},{imag})", one + two
+    raise errors.TypingError(f"print of {kind} in a kernel; it takes numbers and constant strings")
