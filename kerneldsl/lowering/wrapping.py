@@ -1,22 +1,24 @@
-"""Let narrow signed integers wrap around, as NumPy's do.
+"""Let signed integers wrap around, as NumPy's do.
 
-Numba marks the arithmetic of signed integers as never overflowing. Python's operators compute in
-64 bits, where an overflow is out of a kernel's way and the mark helps with indices. NumPy's
-functions (``np.multiply`` of two int32, say) compute in the operands' own width, where overflow is
-ordinary: there the mark lets LLVM widen the operation and give another result.
+Numba marks the arithmetic of signed integers as never overflowing, so LLVM may give any result
+where it does: it takes the square of an int64 for positive, say. Hashes and generators of random
+numbers count on the wraparound, and both machines shall give the same bits.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["let_narrow_integers_wrap"]
+__all__ = ["let_integers_wrap"]
 
-_MARKED = re.compile(r"\b(add|sub|mul|shl) nsw (i(?:8|16|32)) ")
+_MARKED = re.compile(r"\b(add|sub|mul|shl) nsw (i(?:8|16|32|64)) ")
 
 
-def let_narrow_integers_wrap(text: str) -> str:
-    """Take the mark off operations of 8, 16 and 32 bits.
+def let_integers_wrap(text: str) -> str:
+    """Take the mark off additions, subtractions, products and shifts.
+
+    Operations that carry a second mark, as our own of thread indices do, keep both: they cannot
+    overflow.
 
     Parameters
     ----------
@@ -25,9 +27,9 @@ def let_narrow_integers_wrap(text: str) -> str:
 
     Examples
     --------
-    >>> let_narrow_integers_wrap("%p = mul nsw i32 %a, %b")
-    '%p = mul i32 %a, %b'
-    >>> let_narrow_integers_wrap("%p = mul nsw i64 %a, %b")
-    '%p = mul nsw i64 %a, %b'
+    >>> let_integers_wrap("%p = mul nsw i64 %a, %b")
+    '%p = mul i64 %a, %b'
+    >>> let_integers_wrap("%p = mul nuw nsw i64 %a, %b")
+    '%p = mul nuw nsw i64 %a, %b'
     """
     return _MARKED.sub(r"\1 \2 ", text)

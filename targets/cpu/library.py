@@ -22,7 +22,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from kerneldsl.lowering.wrapping import let_narrow_integers_wrap
+from kerneldsl.lowering.wrapping import let_integers_wrap
 
 __all__ = ["BodyLibrary", "create_library", "keep_loop"]
 
@@ -55,7 +55,7 @@ class BodyLibrary(JITCodeLibrary):
         for number, block in enumerate(_marked_blocks(ir_module)):
             mark = ir_module.add_metadata([_MARK, ir.IntType(32)(number)])
             block.terminator.set_metadata("llvm.loop", mark)
-        text = let_narrow_integers_wrap(cgutils.normalize_ir_text(str(ir_module)))
+        text = let_integers_wrap(cgutils.normalize_ir_text(str(ir_module)))
         # llvmlite cannot write a node that names itself, as a loop's identity must.
         text = _MARKED.sub(r'!\1 = distinct !{ !\1, !{!"llvm.loop.unroll.disable"} }', text)
         module = llvm.parse_assembly(text)

@@ -77,6 +77,9 @@ class Structure:
         """The items of the whole kernel."""
         body = _without_definitions(body, self.pure)
         if not any(self.cuts(node, leaves_loop=False) for node in body):
+            # One item: whatever is assigned is assigned within the loops over threads.
+            self.block_names.clear()
+            self.loop_names.clear()
             return [Threads(lower_returns(body, result=None, flag="kd_done"))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:

@@ -229,3 +229,37 @@ def test_functions_of_whole_arrays_are_there_when_they_are_needed():
         row_sums.forall(5)(a, out)
     np.testing.assert_allclose(out, a.sum(axis=1), rtol=1e-15)
     assert "add.f64" in row_sums.ptx("float64[:, ::1], float64[::1]", arch="sm_90")
+
+
+@kd.kernel
+def guard_of_a_reassigned_variable(out):
+    i = kd.threadIdx.x
+    limit = kd.float32(0)
+    value = kd.int32(limit) if limit >= -1.0 and limit < 1.0 else kd.int32(3)
+    out[i] = value
+    limit = kd.float32(0)
+    out[i] += kd.int32(limit)
+
+
+@kd.kernel
+def squares(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] * x[i]
+
+
+def test_a_guard_over_a_variable_of_the_thread_stays_in_the_loop():
+    out = np.full(3, -1, np.int32)
+    with kd.use("cpu"):
+        guard_of_a_reassigned_variable[1, 3](out)
+    np.testing.assert_array_equal(out, 0)
+
+
+def test_signed_integers_wrap_around():
+    x = np.random.default_rng().integers(-(2**63), 2**63 - 1, 1000)
+    out = np.zeros(1000)
+    with kd.use("cpu"):
+        squares.forall(1000)(x, out)
+    np.testing.assert_array_equal(out, (x * x).astype(np.float64))
+    # A square that were taken for positive would be converted as an unsigned number.
+    assert "cvt.rn.f64.s64" in squares.ptx("int64[::1], float64[::1]", arch="sm_90")

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.core.codegen import Codegen, CodeLibrary
 
-from kerneldsl.lowering.wrapping import let_narrow_integers_wrap
+from kerneldsl.lowering.wrapping import let_integers_wrap
 
 __all__ = ["TRIPLE", "KernelCodegen", "ModuleLibrary", "initialize_nvptx"]
 
@@ -42,7 +42,7 @@ class ModuleLibrary(CodeLibrary):  # type: ignore[misc]
     def add_ir_module(self, module: ir.Module) -> None:
         """Keep a module."""
         text = cgutils.normalize_ir_text(str(module))
-        self._texts.append(let_narrow_integers_wrap(text))
+        self._texts.append(let_integers_wrap(text))
 
     def add_linking_library(self, library: ModuleLibrary) -> None:
         """Remember a library whose functions this one calls."""
