@@ -2,7 +2,7 @@
 
 Numba's own pipeline looks for closures, object-mode blocks, literals to unroll, array expressions
 to fuse and loops to parallelize. A kernel has none of these (the front end has refused them), and
-every pass walks the whole function: the short pipeline takes about two thirds of the time.
+every pass walks the whole function.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ _pauses = _Pauses()
 def collector_paused() -> Iterator[None]:
     """Hold Python's cyclic garbage collector while a kernel compiles.
 
-    Compiling makes some hundred thousand small objects that nearly all live until its end, so the
-    collector would scan them again and again for nothing. Nested and concurrent uses are counted;
+    Compiling makes many small objects that nearly all live until its end, so the collector would
+    scan them again and again for nothing. Nested and concurrent uses are counted;
     the last one restores what was.
     """
     with _pauses.lock:

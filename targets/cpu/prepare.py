@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
 from kerneldsl.language.kinds import TupleKind
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
@@ -105,23 +104,8 @@ def prepare_function(
         tree, table = record(unit)
         sites.extend(table.sites)
         return tree
-    return _mark_indices(DropExceptions()(unit.tree), unit, spec)
-
-
-def _mark_indices(
-    tree: ast.FunctionDef, unit: FunctionUnit, spec: Specialization
-) -> ast.FunctionDef:
-    def is_coordinate(call: ast.Call) -> bool:
-        use = unit.use_of(call)
-        return use is not None and use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
-
-    mark = MarkNonnegativeIndices(
-        wraparound=spec.options.wraparound,
-        nonnegative_calls=is_coordinate,
-        constants={name: captured.value for name, captured in unit.constants.items()},
-        opaque=frozenset(unit.callees),
-    )
-    return mark(tree)
+    mark = MarkNonnegativeIndices.for_unit(unit, wraparound=spec.options.wraparound, tuples=tuples)
+    return mark(DropExceptions()(unit.tree))
 
 
 def _beyond_extent(space: BlockSpace, rank: int) -> ast.stmt:

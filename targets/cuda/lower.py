@@ -13,7 +13,6 @@ from numba.core.compiler import Flags, compile_extra
 from numba.core.errors import NumbaError
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
 from kerneldsl.language.kinds import TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
@@ -159,11 +158,8 @@ class _FunctionBuilder:
             tree, table = record(unit)
             self._sites.extend(table.sites)
             return tree
-        mark = MarkNonnegativeIndices(
-            wraparound=self._options.wraparound,
-            nonnegative_calls=lambda call: _is_index(unit, call),
-            constants={name: captured.value for name, captured in unit.constants.items()},
-            opaque=frozenset(unit.callees),
+        mark = MarkNonnegativeIndices.for_unit(
+            unit, wraparound=self._options.wraparound, tuples=tuples
         )
         return mark(DropExceptions()(unit.tree))
 
@@ -176,9 +172,3 @@ class _FunctionBuilder:
             )
             known = self._devices.setdefault(id(unit), made)
         return known
-
-
-def _is_index(unit: FunctionUnit, call: ast.Call) -> bool:
-    """Whether a call is of an intrinsic that gives indices or sizes."""
-    use = unit.use_of(call)
-    return use is not None and use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE)

@@ -153,3 +153,21 @@ def test_print(tmp_path):
         "100% 0 -0 True captured -7",
         "100% 1 1.5 False captured -7",
     ]
+
+
+SECOND = 1
+
+
+@kd.kernel
+def takes_the_second(pair, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = pair[SECOND]
+
+
+def test_a_tuple_of_two_types_is_indexed_by_a_captured_constant():
+    out = np.full(3, np.nan)
+    takes_the_second.forall(3)((1, 2.5), out)
+    np.testing.assert_array_equal(out, 2.5)
+    text = takes_the_second.ptx("(int64, float64), float64[::1]", arch="sm_90")
+    assert "st.global.b64" in text

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.analysis.ranges import nonnegative_indices
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Typing
+from kerneldsl.lowering.passes.tuple_names import tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["UNSIGNED", "MarkNonnegativeIndices"]
@@ -45,6 +48,34 @@ class MarkNonnegativeIndices:
     constants: Mapping[str, Any] = field(default_factory=dict)
     opaque: frozenset[str] = frozenset()
     tuple_names: frozenset[str] = frozenset()
+
+    @classmethod
+    def for_unit(
+        cls, unit: FunctionUnit, *, wraparound: bool, tuples: Mapping[str, int] | None = None
+    ) -> MarkNonnegativeIndices:
+        """The pass with what a unit tells of its names.
+
+        Parameters
+        ----------
+        unit : FunctionUnit
+            The function that will be rewritten.
+        wraparound : bool
+            As for the pass.
+        tuples : mapping, optional
+            Parameters that are tuples, with their lengths.
+        """
+
+        def is_coordinate(call: ast.Call) -> bool:
+            use = unit.use_of(call)
+            return use is not None and use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
+
+        return cls(
+            wraparound,
+            is_coordinate,
+            {name: captured.value for name, captured in unit.constants.items()},
+            frozenset(unit.callees),
+            frozenset(tuple_lengths(unit, tuples)),
+        )
 
     def __call__(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         """Return the function with its indices marked."""

@@ -73,7 +73,7 @@ class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """Type a call; what an operator means for given types is looked up once.
 
-        Numba tries some forty declarations for each arithmetic operator, at every use of it.
+        Numba tries an operator's declarations one after the other, at every use of it.
         """
         if kws or func not in _OPERATORS:
             return super().resolve_function_type(func, args, kws)
