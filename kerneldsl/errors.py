@@ -16,23 +16,37 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "ArgumentValueError",
+    "AttributeUnavailableError",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
+    "ClosedResourceError",
     "CompileError",
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceMemoryError",
     "DeviceMismatchError",
+    "DriverCompileError",
     "DriverError",
+    "DriverInitializationError",
+    "DriverSystemError",
+    "FallbackWarning",
+    "GraphError",
     "KernelError",
     "KernelFault",
+    "KernelImageError",
     "KernelTypingError",
     "KernelWarning",
     "LaunchConfigError",
+    "LaunchError",
     "LibdeviceMissingError",
+    "OutOfMemoryError",
     "OutsideKernelError",
     "ReadOnlyArrayError",
     "ResourceLimitError",
     "ShadowedPackageError",
     "SourceLocation",
     "SourceUnavailableError",
+    "StreamError",
     "TargetUnavailableError",
     "ToolMissingError",
     "UnknownTargetError",
@@ -230,7 +244,7 @@ class ShadowedPackageError(KernelError, ImportError):
 
 
 class DriverError(KernelError, RuntimeError):
-    """The device's driver answered a call with an error.
+    """The device's driver, or a compiler library of its vendor, answered a call with an error.
 
     Parameters
     ----------
@@ -238,12 +252,115 @@ class DriverError(KernelError, RuntimeError):
         The driver's code.
     name : str
         The code's name, such as ``CUDA_ERROR_ILLEGAL_ADDRESS``.
+    is_fatal : bool
+        Whether the device's context is lost with it: nothing in this process can use the device
+        any more.
+    doing : str
+        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
     """
 
-    def __init__(self, what: str, *, code: int, name: str, **fields: Any) -> None:
+    #: ``"initialization"``, ``"device"``, ``"memory"``, ``"kernel"``, ``"launch"``, ``"stream"``,
+    #: ``"compile"`` or ``"system"``: one for each subclass.
+    category: str = "system"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        code: int,
+        name: str,
+        is_fatal: bool = False,
+        doing: str = "",
+        **fields: Any,
+    ) -> None:
         self.code = code
         self.name = name
+        self.is_fatal = is_fatal
+        self.doing = doing
         super().__init__(what, **fields)
+
+
+class DriverInitializationError(DriverError):
+    """The driver could not be started, is too old, or was lost in a fork."""
+
+    category = "initialization"
+
+
+class DeviceError(DriverError):
+    """The device is missing, busy, failed or cannot do what was asked."""
+
+    category = "device"
+
+
+class DeviceLostError(DeviceError):
+    """The device failed earlier in this process, and nothing can use it here any more.
+
+    Parameters
+    ----------
+    suspects : tuple of str
+        The launches since the device was last known to be well, newest last: one of them has
+        probably done it.
+    """
+
+    def __init__(self, what: str, *, suspects: tuple[str, ...] = (), **fields: Any) -> None:
+        self.suspects = suspects
+        super().__init__(what, is_fatal=True, **fields)
+
+
+class DeviceMemoryError(DriverError):
+    """Memory of a device could not be had, copied, mapped or given back."""
+
+    category = "memory"
+
+
+class OutOfMemoryError(DeviceMemoryError, MemoryError):
+    """There is no room: on the device, or below the limit of a pool."""
+
+
+class KernelImageError(DriverError):
+    """Compiled code could not be loaded on the device, or an entry was not found in it."""
+
+    category = "kernel"
+
+
+class LaunchError(DriverError):
+    """A kernel could not be started, or failed while it ran."""
+
+    category = "launch"
+
+
+class StreamError(DriverError):
+    """A stream, event or graph was used in a way that the driver refuses."""
+
+    category = "stream"
+
+
+class DriverCompileError(DriverError):
+    """One of the vendor's compilers or linkers refused its input."""
+
+    category = "compile"
+
+
+class DriverSystemError(DriverError):
+    """The operating system, or the installation of the driver, stands in the way."""
+
+    category = "system"
+
+
+class GraphError(KernelError, RuntimeError):
+    """A recording cannot be made, replayed or updated in this way."""
+
+
+class ClosedResourceError(KernelError, ValueError):
+    """An array, stream, event, graph or pool was used after it had been closed."""
+
+
+class AttributeUnavailableError(KernelError, AttributeError):
+    """An attribute of a device cannot be had here; the message says why."""
+
+
+class FallbackWarning(KernelWarning):
+    """A launch that was meant for a GPU runs on the CPU."""
 
 
 class KernelFault(KernelError):

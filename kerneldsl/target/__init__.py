@@ -1,0 +1,36 @@
+"""What a target is: the contract (:mod:`~kerneldsl.target.contract`) and what it speaks of."""
+
+from __future__ import annotations
+
+from kerneldsl.target.code import (
+    Artifact,
+    CompileOptions,
+    Executable,
+    LaunchConfig,
+    Resources,
+    Specialization,
+)
+from kerneldsl.target.contract import Target
+from kerneldsl.target.device import Device, DeviceLimits, Dim3
+from kerneldsl.target.info import DeviceInfo
+from kerneldsl.target.memory import Buffer, PoolBackend
+from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream
+
+__all__ = [
+    "Artifact",
+    "Buffer",
+    "CompileOptions",
+    "Device",
+    "DeviceEvent",
+    "DeviceGraph",
+    "DeviceInfo",
+    "DeviceLimits",
+    "DeviceStream",
+    "Dim3",
+    "Executable",
+    "LaunchConfig",
+    "PoolBackend",
+    "Resources",
+    "Specialization",
+    "Target",
+]
