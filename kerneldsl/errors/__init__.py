@@ -1,0 +1,99 @@
+"""Every error that kerneldsl raises on purpose.
+
+One root, :class:`KernelError`. An error holds fields, not only a string: *what* is wrong, *where*
+(a place in the user's kernel), the *value* found, the *limit* it broke and where that limit comes
+from, and the *remedy*. The message is composed of those fields, in that order, so every error
+reads alike. Mistakes in arguments are also ``TypeError`` or ``ValueError``, as Python users expect.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.errors.base import (
+    KernelError,
+    KernelWarning,
+    SourceLocation,
+)
+from kerneldsl.errors.driver import (
+    DeviceError,
+    DeviceLostError,
+    DeviceMemoryError,
+    DriverCompileError,
+    DriverError,
+    DriverInitializationError,
+    DriverSystemError,
+    KernelImageError,
+    LaunchError,
+    OutOfMemoryError,
+    StreamError,
+)
+from kerneldsl.errors.kernels import (
+    BarrierDivergenceError,
+    BarrierDivergenceWarning,
+    CompileError,
+    KernelFault,
+    KernelTypingError,
+    LibdeviceMissingError,
+    OutsideKernelError,
+    SourceUnavailableError,
+    ToolMissingError,
+    UnsupportedConstructError,
+    fault_class,
+)
+from kerneldsl.errors.launches import (
+    ArgumentError,
+    ArgumentTypeError,
+    ArgumentValueError,
+    AttributeUnavailableError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    FallbackWarning,
+    GraphError,
+    LaunchConfigError,
+    ReadOnlyArrayError,
+    ResourceLimitError,
+    ShadowedPackageError,
+    TargetUnavailableError,
+    UnknownTargetError,
+)
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ArgumentValueError",
+    "AttributeUnavailableError",
+    "BarrierDivergenceError",
+    "BarrierDivergenceWarning",
+    "ClosedResourceError",
+    "CompileError",
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceMemoryError",
+    "DeviceMismatchError",
+    "DriverCompileError",
+    "DriverError",
+    "DriverInitializationError",
+    "DriverSystemError",
+    "FallbackWarning",
+    "GraphError",
+    "KernelError",
+    "KernelFault",
+    "KernelImageError",
+    "KernelTypingError",
+    "KernelWarning",
+    "LaunchConfigError",
+    "LaunchError",
+    "LibdeviceMissingError",
+    "OutOfMemoryError",
+    "OutsideKernelError",
+    "ReadOnlyArrayError",
+    "ResourceLimitError",
+    "ShadowedPackageError",
+    "SourceLocation",
+    "SourceUnavailableError",
+    "StreamError",
+    "TargetUnavailableError",
+    "ToolMissingError",
+    "UnknownTargetError",
+    "UnsupportedConstructError",
+    "fault_class",
+]

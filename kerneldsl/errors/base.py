@@ -1,0 +1,123 @@
+"""What every error of kerneldsl is made of: its fields, its message, the place it speaks of."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "KernelError",
+    "KernelWarning",
+    "SourceLocation",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """A place in a kernel's source.
+
+    Parameters
+    ----------
+    filename : str
+        The file, or the name that the interpreter gave to a cell or to exec'd text.
+    lineno : int
+        Line, counted from 1.
+    col_offset, end_col_offset : int or None
+        Columns in characters, counted from 0; ``None`` where only the line is known.
+    function : str
+        Qualified name of the kernel or device function the line stands in.
+    """
+
+    filename: str
+    lineno: int
+    col_offset: int | None = None
+    end_col_offset: int | None = None
+    function: str = ""
+
+    @property
+    def line(self) -> str:
+        """The text of the line, without its end; empty where the source is gone."""
+        return linecache.getline(self.filename, self.lineno).rstrip("\n")
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.lineno}"
+
+    def render(self) -> str:
+        """``file:line``, the line itself, and a caret under the columns."""
+        text = self.line
+        head = f"{self}" + (f", in {self.function}" if self.function else "")
+        if not text.strip():
+            return head
+        indent = len(text) - len(text.lstrip())
+        shown = text.strip()
+        lines = [head, "    " + shown]
+        if self.col_offset is not None:
+            start = max(0, self.col_offset - indent)
+            end = self.end_col_offset - indent if self.end_col_offset is not None else start + 1
+            end = min(max(end, start + 1), max(len(shown), start + 1))
+            lines.append("    " + " " * start + "^" * (end - start))
+        return "\n".join(lines)
+
+
+def _compose(
+    what: str,
+    where: SourceLocation | None,
+    limit: str | None,
+    remedy: str | None,
+    chain: tuple[str, ...],
+) -> str:
+    sentence = what if what.endswith((".", "!", "?")) else what + "."
+    parts = [sentence]
+    if limit:
+        parts.append(limit if limit.endswith(".") else limit + ".")
+    if remedy:
+        parts.append(remedy if remedy.endswith(".") else remedy + ".")
+    text = " ".join(parts)
+    if where is not None:
+        text += "\n  at " + where.render().replace("\n", "\n  ")
+    for link in chain:
+        text += "\n  " + link.replace("\n", "\n  ")
+    return text
+
+
+class KernelError(Exception):
+    """Root of everything kerneldsl raises on purpose.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, with the value found in it.
+    where : SourceLocation, optional
+        The place in the user's kernel.
+    value : object, optional
+        The offending value itself, for programs.
+    limit : str, optional
+        The limit or rule that was broken and where it comes from.
+    remedy : str, optional
+        What to do about it.
+    chain : tuple of str, optional
+        Further lines of explanation, such as how a value came to vary between threads.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: SourceLocation | None = None,
+        value: Any = None,
+        limit: str | None = None,
+        remedy: str | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.value = value
+        self.limit = limit
+        self.remedy = remedy
+        self.chain = chain
+        super().__init__(_compose(what, where, limit, remedy, chain))
+
+
+class KernelWarning(UserWarning):
+    """Root of the warnings of kerneldsl."""

@@ -1,0 +1,125 @@
+"""Errors that a device's driver answers with, one class for each category of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.errors.base import KernelError
+
+__all__ = [
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceMemoryError",
+    "DriverCompileError",
+    "DriverError",
+    "DriverInitializationError",
+    "DriverSystemError",
+    "KernelImageError",
+    "LaunchError",
+    "OutOfMemoryError",
+    "StreamError",
+]
+
+
+class DriverError(KernelError, RuntimeError):
+    """The device's driver, or a compiler library of its vendor, answered a call with an error.
+
+    Parameters
+    ----------
+    code : int
+        The driver's code.
+    name : str
+        The code's name, such as ``CUDA_ERROR_ILLEGAL_ADDRESS``.
+    is_fatal : bool
+        Whether the device's context is lost with it: nothing in this process can use the device
+        any more.
+    doing : str
+        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
+    """
+
+    #: ``"initialization"``, ``"device"``, ``"memory"``, ``"kernel"``, ``"launch"``, ``"stream"``,
+    #: ``"compile"`` or ``"system"``: one for each subclass.
+    category: str = "system"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        code: int,
+        name: str,
+        is_fatal: bool = False,
+        doing: str = "",
+        **fields: Any,
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.is_fatal = is_fatal
+        self.doing = doing
+        super().__init__(what, **fields)
+
+
+class DriverInitializationError(DriverError):
+    """The driver could not be started, is too old, or was lost in a fork."""
+
+    category = "initialization"
+
+
+class DeviceError(DriverError):
+    """The device is missing, busy, failed or cannot do what was asked."""
+
+    category = "device"
+
+
+class DeviceLostError(DeviceError):
+    """The device failed earlier in this process, and nothing can use it here any more.
+
+    Parameters
+    ----------
+    suspects : tuple of str
+        The launches since the device was last known to be well, newest last: one of them has
+        probably done it.
+    """
+
+    def __init__(self, what: str, *, suspects: tuple[str, ...] = (), **fields: Any) -> None:
+        self.suspects = suspects
+        super().__init__(what, is_fatal=True, **fields)
+
+
+class DeviceMemoryError(DriverError):
+    """Memory of a device could not be had, copied, mapped or given back."""
+
+    category = "memory"
+
+
+class OutOfMemoryError(DeviceMemoryError, MemoryError):
+    """There is no room: on the device, or below the limit of a pool."""
+
+
+class KernelImageError(DriverError):
+    """Compiled code could not be loaded on the device, or an entry was not found in it."""
+
+    category = "kernel"
+
+
+class LaunchError(DriverError):
+    """A kernel could not be started, or failed while it ran."""
+
+    category = "launch"
+
+
+class StreamError(DriverError):
+    """A stream, event or graph was used in a way that the driver refuses."""
+
+    category = "stream"
+
+
+class DriverCompileError(DriverError):
+    """One of the vendor's compilers or linkers refused its input."""
+
+    category = "compile"
+
+
+class DriverSystemError(DriverError):
+    """The operating system, or the installation of the driver, stands in the way."""
+
+    category = "system"

@@ -1,0 +1,112 @@
+"""Errors of a kernel itself: its source, its barriers, its types, its compilation, its faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.errors.base import KernelError, KernelWarning
+
+__all__ = [
+    "BarrierDivergenceError",
+    "BarrierDivergenceWarning",
+    "CompileError",
+    "KernelFault",
+    "KernelTypingError",
+    "LibdeviceMissingError",
+    "OutsideKernelError",
+    "SourceUnavailableError",
+    "ToolMissingError",
+    "UnsupportedConstructError",
+    "fault_class",
+]
+
+
+class SourceUnavailableError(KernelError, OSError):
+    """The function's source text cannot be found, so it cannot be compiled."""
+
+
+class UnsupportedConstructError(KernelError, SyntaxError):
+    """The kernel uses a Python construct that has no meaning on a device."""
+
+    def __str__(self) -> str:  # SyntaxError would print its own fields
+        return str(self.args[0])
+
+
+class OutsideKernelError(KernelError, RuntimeError):
+    """An intrinsic was called from plain Python instead of from a kernel."""
+
+
+class BarrierDivergenceError(KernelError):
+    """Threads of one block would not all reach the same barrier."""
+
+
+class BarrierDivergenceWarning(KernelWarning):
+    """A barrier could not be proved uniform; the target runs it all the same."""
+
+
+class KernelTypingError(KernelError, TypeError):
+    """Numba could not type the kernel for these argument types."""
+
+
+class CompileError(KernelError, RuntimeError):
+    """Lowering, assembling or linking failed for a reason that is not a typing error."""
+
+
+class LibdeviceMissingError(CompileError):
+    """A mathematical function needs libdevice, and no libdevice was found."""
+
+
+class ToolMissingError(KernelError, RuntimeError):
+    """An external program (such as ptxas) that the request needs was not found."""
+
+
+class KernelFault(KernelError):
+    """An exception raised inside a kernel in debug mode.
+
+    Concrete faults are also of the class that the kernel raised: an index out of range is also an
+    ``IndexError``, ``assert`` an ``AssertionError``, and so on; see :func:`fault_class`.
+
+    Parameters
+    ----------
+    thread_idx, block_idx : tuple of int
+        Coordinates of the first thread found to have failed.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        thread_idx: tuple[int, int, int],
+        block_idx: tuple[int, int, int],
+        **fields: Any,
+    ) -> None:
+        self.thread_idx = thread_idx
+        self.block_idx = block_idx
+        super().__init__(what, **fields)
+
+
+_fault_classes: dict[type[BaseException], type[KernelFault]] = {}
+
+
+def fault_class(kind: type[BaseException]) -> type[KernelFault]:
+    """Return the class that is both a :class:`KernelFault` and a *kind*.
+
+    Parameters
+    ----------
+    kind : type
+        The exception class the kernel raised.
+
+    Returns
+    -------
+    type
+        A subclass of both, made once for each *kind*; `KernelFault` itself where the two layouts
+        cannot be combined.
+    """
+    known = _fault_classes.get(kind)
+    if known is None:
+        try:
+            known = type(f"Kernel{kind.__name__}", (KernelFault, kind), {"__module__": __name__})
+        except TypeError:  # two built-in exception layouts that cannot be mixed
+            known = KernelFault
+        _fault_classes[kind] = known
+    return known

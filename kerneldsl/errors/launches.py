@@ -1,0 +1,78 @@
+"""Errors of what surrounds a kernel: arguments, shapes, targets, devices and their resources."""
+
+from __future__ import annotations
+
+from kerneldsl.errors.base import KernelError, KernelWarning
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ArgumentValueError",
+    "AttributeUnavailableError",
+    "ClosedResourceError",
+    "DeviceMismatchError",
+    "FallbackWarning",
+    "GraphError",
+    "LaunchConfigError",
+    "ReadOnlyArrayError",
+    "ResourceLimitError",
+    "ShadowedPackageError",
+    "TargetUnavailableError",
+    "UnknownTargetError",
+]
+
+
+class ArgumentError(KernelError):
+    """Something is wrong with an argument of a launch."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a type, dtype or rank that the kernel cannot take."""
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """An argument is of the right type, but its value cannot be used."""
+
+
+class ReadOnlyArrayError(ArgumentValueError):
+    """A read-only array is written by the kernel."""
+
+
+class DeviceMismatchError(ArgumentValueError):
+    """Arguments, or the active ``kd.use``, name different devices."""
+
+
+class LaunchConfigError(KernelError, ValueError):
+    """Grid, block or dynamic shared memory are impossible on this device."""
+
+
+class ResourceLimitError(LaunchConfigError):
+    """The compiled kernel needs more of a resource than the device has."""
+
+
+class UnknownTargetError(KernelError, ValueError):
+    """No target of that name is known."""
+
+
+class TargetUnavailableError(KernelError, RuntimeError):
+    """The target is known but cannot be used on this machine."""
+
+
+class ShadowedPackageError(KernelError, ImportError):
+    """Another module named ``targets`` or ``stdlib_kernels`` hides ours."""
+
+
+class AttributeUnavailableError(KernelError, AttributeError):
+    """An attribute of a device cannot be had here; the message says why."""
+
+
+class ClosedResourceError(KernelError, ValueError):
+    """An array, stream, event, graph or pool was used after it had been closed."""
+
+
+class GraphError(KernelError, RuntimeError):
+    """A recording cannot be made, replayed or updated in this way."""
+
+
+class FallbackWarning(KernelWarning):
+    """A launch that was meant for a GPU runs on the CPU."""
