@@ -6,6 +6,10 @@
 ``KERNELDSL_DEBUG``   ``1`` compiles kernels as with ``debug=True``; read when a kernel is decorated
 ``KERNELDSL_LOG``     ``debug``, ``info``, ``warning``…: print the log to standard error; read when
                       the first kernel is decorated
+``KERNELDSL_CACHE_DIR``  folder for what is kept between processes; without it the user's cache
+                      folder; read when it is needed
+``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
+                      the CPU; empty for no GPU at all; kernels run where they would without it
 ================== =======================================================================
 """
 
@@ -14,7 +18,27 @@ from __future__ import annotations
 import logging
 import os
 
-__all__ = ["configure_logging", "debug_is_on", "logger", "target_spec"]
+__all__ = [
+    "VARIABLES",
+    "cache_folder_spec",
+    "configure_logging",
+    "debug_is_on",
+    "fake_gpu_spec",
+    "logger",
+    "target_spec",
+]
+
+#: Every variable a user may set, and what it is for; `status` and `doctor` read this.
+VARIABLES = {
+    "KERNELDSL_TARGET": "where kernels run",
+    "KERNELDSL_FALLBACK": "what happens when a GPU cannot run a kernel",
+    "KERNELDSL_DEBUG": "checks in kernels",
+    "KERNELDSL_LOG": "level of the log on standard error",
+    "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
+    "KERNELDSL_POOL": "whether device memory comes from pools",
+    "KERNELDSL_CACHE_DIR": "folder for what is kept between processes",
+    "KERNELDSL_FAKE_GPU": "what detection pretends to find",
+}
 
 #: What was compiled, loaded, staged and launched, in which time, and why a fallback happened.
 logger = logging.getLogger("kerneldsl")
@@ -26,6 +50,16 @@ _handler: logging.Handler | None = None
 def target_spec() -> str | None:
     """The target that ``KERNELDSL_TARGET`` names, or ``None``."""
     return os.environ.get("KERNELDSL_TARGET", "").strip() or None
+
+
+def fake_gpu_spec() -> str | None:
+    """What ``KERNELDSL_FAKE_GPU`` says is there; ``""`` is no GPU, ``None`` is no fake."""
+    return os.environ.get("KERNELDSL_FAKE_GPU")
+
+
+def cache_folder_spec() -> str | None:
+    """The folder that ``KERNELDSL_CACHE_DIR`` names, or ``None``."""
+    return os.environ.get("KERNELDSL_CACHE_DIR", "").strip() or None
 
 
 def debug_is_on() -> bool:

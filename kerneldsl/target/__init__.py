@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kerneldsl.target.checks import Check, CheckStatus
 from kerneldsl.target.code import (
     Artifact,
     CompileOptions,
@@ -19,6 +20,8 @@ from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream
 __all__ = [
     "Artifact",
     "Buffer",
+    "Check",
+    "CheckStatus",
     "CompileOptions",
     "Device",
     "DeviceEvent",

@@ -12,9 +12,11 @@ Compiling and running are apart: :meth:`Target.compile` needs no device and give
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.target.checks import Check
 from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
 from kerneldsl.target.device import Device, Dim3
 from kerneldsl.target.info import DeviceInfo
@@ -121,6 +123,14 @@ class Target(ABC):
         reading it raises; nothing may read 0 in its place.
         """
         return DeviceInfo(device)
+
+    def checks(self) -> Iterable[Check]:
+        """Look at what the target needs on this machine, for ``kd.preflight()``.
+
+        **May** be overridden. **Must not** raise where something is missing: that is a finding,
+        with a remedy. Names **must** begin with the target's name and a dot.
+        """
+        return ()
 
     # ------------------------------------------------------------------ memory
 

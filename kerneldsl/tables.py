@@ -1,0 +1,71 @@
+"""Small tables for ``repr`` and notebooks: text with aligned columns, and HTML.
+
+The command line draws its own with rich; values that a person prints in an interpreter use these,
+which need nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["html_table", "text_table"]
+
+
+def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Align columns as text.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        One for each column.
+    rows : iterable of sequence
+        What stands in each row; ``None`` is shown as an en dash, a line break as a space.
+
+    Returns
+    -------
+    str
+        Lines without trailing spaces, the last one without an end.
+
+    Examples
+    --------
+    >>> print(text_table(("name", "bytes"), [("a", 16), ("long", None)]))
+    name  bytes
+    a     16
+    long  –
+    """
+    cells = [tuple(headers), *(tuple(_text(cell) for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+
+
+def html_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
+) -> str:
+    """The same as HTML, with everything escaped.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        One for each column.
+    rows : iterable of sequence
+        What stands in each row; ``None`` is shown as an en dash.
+    caption : str, optional
+        What stands above the table.
+    """
+    head = "".join(f"<th style='text-align:left'>{escape(h)}</th>" for h in headers)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='text-align:left'>{escape(_text(cell))}</td>" for cell in row)
+        + "</tr>"
+        for row in rows
+    )
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _text(cell: object) -> str:
+    return "–" if cell is None else " ".join(str(cell).split())

@@ -1,0 +1,43 @@
+"""What was looked at on this machine, what was found, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["Check", "CheckStatus"]
+
+#: ``"ok"``; ``"warning"``: works, but slower, or not everywhere; ``"problem"``: does not work.
+CheckStatus: TypeAlias = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding of :func:`kerneldsl.preflight`.
+
+    Parameters
+    ----------
+    name : str
+        Stable, with a dot between the part of the machine and what was looked at, such as
+        ``"cuda.driver"``.
+    status : {"ok", "warning", "problem"}
+        Whether it is as it should be.
+    found : str
+        What was found, in words.
+    remedy : str or None
+        What to do about it; there is one unless the status is ``"ok"``.
+    """
+
+    name: str
+    status: CheckStatus
+    found: str
+    remedy: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "found": self.found,
+            "remedy": self.remedy,
+        }
