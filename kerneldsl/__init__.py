@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
 
     from kerneldsl.decorators import func, kernel
+    from kerneldsl.detection import Backend, backends
     from kerneldsl.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -110,8 +111,15 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from kerneldsl.runtime.placement import current_target, devices, synchronize, targets, use
-    from kerneldsl.target import Device
+    from kerneldsl.runtime.placement import (
+        current_target,
+        device_info,
+        devices,
+        synchronize,
+        targets,
+        use,
+    )
+    from kerneldsl.target import Device, DeviceInfo
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
 
@@ -136,6 +144,7 @@ _MODULES = {
         "uint64"
     ),
     "kerneldsl.decorators": "func kernel",
+    "kerneldsl.detection": "Backend backends",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
         "BarrierDivergenceError BarrierDivergenceWarning ClosedResourceError CompileError "
@@ -159,8 +168,8 @@ _MODULES = {
         "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
         "zeros_like"
     ),
-    "kerneldsl.runtime.placement": "current_target devices synchronize targets use",
-    "kerneldsl.target": "Device",
+    "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
+    "kerneldsl.target": "Device DeviceInfo",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
 }
@@ -172,6 +181,7 @@ __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
     "AttributeUnavailableError",
+    "Backend",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
     "ClosedResourceError",
@@ -180,6 +190,7 @@ __all__ = [
     "DeviceArray",
     "DeviceError",
     "DeviceFunction",
+    "DeviceInfo",
     "DeviceLostError",
     "DeviceMemoryError",
     "DeviceMismatchError",
@@ -215,12 +226,14 @@ __all__ = [
     "__version__",
     "as_array",
     "atomic",
+    "backends",
     "blockDim",
     "blockIdx",
     "bool_",
     "complex64",
     "complex128",
     "current_target",
+    "device_info",
     "devices",
     "empty",
     "empty_like",

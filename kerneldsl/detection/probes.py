@@ -1,0 +1,266 @@
+"""What each backend leaves behind on a machine where it is installed.
+
+A probe reads files, asks a tool with a time limit, or looks a package up; it loads no graphics
+library into this process.
+
+References
+----------
+Vulkan Loader, "Driver Interface to the Vulkan Loader", section "Driver Discovery"; ROCm
+documentation, "ROCm Linux Filesystem Hierarchy Standard"; NVIDIA Driver README, chapter "The
+/proc Filesystem Interface"; OpenGL 4.3, chapter 19 "Compute Shaders".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+
+from kerneldsl.detection.files import (
+    find_library,
+    library_version,
+    package_version,
+    read_text,
+    system_name,
+    tool_output,
+)
+
+__all__ = ["PROBES", "Finding", "nvidia_driver_library", "nvidia_driver_version", "nvidia_gpus"]
+
+_VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
+_NVIDIA_VENDOR = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+_IN_BROWSER = "emscripten"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a probe found.
+
+    Parameters
+    ----------
+    is_detected : bool
+        Whether the backend's driver or runtime is there.
+    what : str
+        What that is, or what is missing; the first half of the reason.
+    version : str or None
+        Its version, where it can be known.
+    evidence : tuple of str
+        Where it was found.
+    """
+
+    is_detected: bool
+    what: str
+    version: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------ CUDA
+
+
+def nvidia_driver_library() -> str | None:
+    """Where the CUDA driver's library is, or ``None``."""
+    return find_library("libcuda.so.1", windows="nvcuda")
+
+
+def nvidia_driver_version() -> str | None:
+    """The version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
+
+    The kernel module's own word comes first; where it cannot be read, the file name of the library
+    and then ``nvidia-smi`` are asked.
+    """
+    line = (read_text("/proc/driver/nvidia/version") or "").partition("\n")[0]
+    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)", line)
+    if match:
+        return match[1]
+    library = nvidia_driver_library()
+    told = library_version(library) if library else None
+    if told is not None:
+        return told
+    answer = tool_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    match = _VERSION.search(answer or "")
+    return match[0] if match else None
+
+
+def nvidia_gpus() -> tuple[str, ...]:
+    """Signs of NVIDIA GPUs in this machine, whether or not their driver works."""
+    found = sorted(glob("/dev/nvidia[0-9]*"))
+    found += sorted(glob("/proc/driver/nvidia/gpus/*"))
+    for device in sorted(glob("/sys/bus/pci/devices/*")):
+        vendor = (read_text(Path(device, "vendor")) or "").strip()
+        kind = (read_text(Path(device, "class")) or "").strip()
+        if vendor == _NVIDIA_VENDOR and kind.startswith(_DISPLAY_CLASSES):
+            found.append(device)
+    return tuple(found)
+
+
+def _cuda() -> Finding:
+    library = nvidia_driver_library()
+    evidence = tuple(filter(None, (library, *nvidia_gpus())))
+    if library is None:
+        missing = "NVIDIA's driver was not found"
+        if evidence:
+            missing = f"there is an NVIDIA GPU ({evidence[0]}), but no driver library for it"
+        return Finding(False, missing, evidence=evidence)
+    return Finding(True, "NVIDIA's driver was found", nvidia_driver_version(), evidence)
+
+
+# ------------------------------------------------------------------------------------------ ROCm
+
+
+def _rocm() -> Finding:
+    roots = (os.environ.get("ROCM_PATH"), os.environ.get("HIP_PATH"), "/opt/rocm")
+    root = next((r for r in roots if r and os.path.isdir(r)), None)
+    tools = [p for t in ("rocminfo", "amd-smi", "rocm-smi", "hipInfo") if (p := shutil.which(t))]
+    library = find_library("libamdhip64.so", windows="amdhip64") or (
+        find_library("libamdhip64.so.6") or find_library("libamdhip64.so.7")
+    )
+    evidence = tuple(filter(None, (root, library, *tools)))
+    if not evidence:
+        return Finding(False, "neither ROCm's tools nor its libraries were found")
+    version = None
+    if root is not None:
+        match = _VERSION.match((read_text(Path(root, ".info", "version")) or "").strip())
+        version = match[0] if match else None
+    if system_name() == "linux" and not os.path.exists("/dev/kfd"):
+        what = "ROCm is installed, but there is no AMD GPU that it serves (/dev/kfd)"
+        return Finding(False, what, version, evidence)
+    return Finding(True, "detected by ROCm's tools and libraries", version, evidence)
+
+
+# -------------------------------------------------------------------------------- Metal, Vulkan
+
+
+def _metal() -> Finding:
+    if system_name() != "darwin":
+        return Finding(False, "Metal is part of macOS")
+    framework = "/System/Library/Frameworks/Metal.framework"
+    if not os.path.isdir(framework):
+        return Finding(False, f"{framework} is missing")
+    macos = platform.mac_ver()[0]
+    return Finding(True, f"part of macOS {macos}", None, (framework,))
+
+
+def _vulkan() -> Finding:
+    library = find_library("libvulkan.so.1", macos="vulkan", windows="vulkan-1")
+    if library is None and system_name() == "darwin":
+        library = find_library("", macos="MoltenVK")
+    if library is None:
+        return Finding(False, "the Vulkan loader was not found")
+    drivers = tuple(_vulkan_drivers())
+    version = library_version(library) or _ask_vulkan_loader(library)
+    if not drivers and system_name() != "win32":
+        what = "the Vulkan loader is there, but no driver (ICD) is registered with it"
+        return Finding(False, what, version, (library,))
+    return Finding(True, "the Vulkan loader was found", version, (library, *drivers))
+
+
+def _vulkan_drivers() -> Iterator[str]:
+    """The manifests of installed drivers whose library is there."""
+    named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
+    if named:
+        manifests = [p for p in named.split(os.pathsep) if p]
+    else:
+        shared = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
+        roots = ["/etc", "/usr/local/etc", os.path.expanduser("~/.local/share")]
+        roots += ["/opt/homebrew/share", *shared.split(":")]
+        manifests = [p for r in roots for p in sorted(glob(os.path.join(r, "vulkan/icd.d/*.json")))]
+    for manifest in dict.fromkeys(manifests):
+        try:
+            library = json.loads(read_text(manifest) or "{}")["ICD"]["library_path"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        beside = os.path.join(os.path.dirname(manifest), str(library))
+        # A bare name is the loader's to find; a path is relative to the manifest.
+        found = beside if os.path.dirname(str(library)) else find_library(str(library))
+        if system_name() == "darwin" or (found and os.path.isfile(found)):
+            yield manifest
+
+
+_ASK_LOADER = """
+import ctypes, sys
+number = ctypes.c_uint32()
+ctypes.CDLL(sys.argv[1]).vkEnumerateInstanceVersion(ctypes.byref(number))
+print(f"{number.value >> 22 & 127}.{number.value >> 12 & 1023}.{number.value & 4095}")
+"""
+
+
+def _ask_vulkan_loader(library: str) -> str | None:
+    """Ask the loader for its version, in a process of its own."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _ASK_LOADER, library],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.fullmatch(done.stdout.strip()) if done.returncode == 0 else None
+    return match[0] if match else None
+
+
+# ----------------------------------------------------------------------------- OpenGL and the web
+
+
+def _opengl() -> Finding:
+    library = find_library("libGL.so.1", macos="OpenGL", windows="opengl32")
+    library = library or find_library("libEGL.so.1")
+    if library is None:
+        return Finding(False, "no OpenGL library was found")
+    what = "an OpenGL library was found; its version is known only where there is a context"
+    if system_name() == "darwin":
+        what = "an OpenGL library was found; macOS stops at OpenGL 4.1, without compute shaders"
+    return Finding(True, what, None, (library,))
+
+
+def _webgpu() -> Finding:
+    if system_name() == _IN_BROWSER:
+        return Finding(_browser_has_gpu(), "asked of the browser (navigator.gpu)")
+    for package in ("wgpu", "dawn-python", "pydawn"):
+        version = package_version(package)
+        if version is not None:
+            what = f"the package {package} was found"
+            return Finding(True, what, version, (f"{package} {version}",))
+    return Finding(False, "outside of a browser it is a package such as wgpu, which is not there")
+
+
+def _browser_has_gpu() -> bool:
+    try:
+        import js  # type: ignore[import-not-found]
+    except ImportError:
+        return False
+    return bool(getattr(js.navigator, "gpu", None))
+
+
+def _webgl2() -> Finding:
+    if system_name() == _IN_BROWSER:
+        return Finding(True, "this is a browser")
+    return Finding(False, "it exists in browsers alone")
+
+
+def _cpu() -> Finding:
+    return Finding(True, f"this machine's processors ({platform.machine()})")
+
+
+#: Backend to what looks for it, in the order in which they are shown.
+PROBES: dict[str, Callable[[], Finding]] = {
+    "cuda": _cuda,
+    "rocm": _rocm,
+    "metal": _metal,
+    "vulkan": _vulkan,
+    "opengl": _opengl,
+    "webgpu": _webgpu,
+    "webgl2": _webgl2,
+    "cpu": _cpu,
+}
