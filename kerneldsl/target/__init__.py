@@ -12,8 +12,8 @@ from kerneldsl.target.code import (
     Specialization,
 )
 from kerneldsl.target.contract import Target
-from kerneldsl.target.device import Device, DeviceLimits, Dim3
-from kerneldsl.target.info import DeviceInfo
+from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream
 
@@ -27,6 +27,8 @@ __all__ = [
     "DeviceEvent",
     "DeviceGraph",
     "DeviceInfo",
+    "DeviceKind",
+    "DeviceLike",
     "DeviceLimits",
     "DeviceStream",
     "Dim3",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["Device", "DeviceLimits", "Dim3"]
+__all__ = ["Device", "DeviceKind", "DeviceLimits", "Dim3"]
 
 #: Extents along x, y and z.
 Dim3: TypeAlias = tuple[int, int, int]
+
+#: What a device is: a GPU with memory of its own, one that shares the host's, a share of a GPU that
+#: a virtual machine was given, a CPU, or something else.
+DeviceKind: TypeAlias = Literal["discrete", "integrated", "virtual", "cpu", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ class Device:
         Architecture that :meth:`Target.compile` takes, such as ``"sm_90"`` or ``"native"``.
     limits : DeviceLimits
         What a launch is checked against.
+    extra : mapping
+        What else the target knows at once, by names of its own. Where it has them,
+        ``compute_capability`` (a pair) and ``total_memory_bytes`` count in the choice of the best
+        device.
+    kind : str
+        ``"discrete"``, ``"integrated"``, ``"virtual"``, ``"cpu"`` or ``"other"``.
     """
 
     target: str
@@ -49,6 +59,7 @@ class Device:
     arch: str
     limits: DeviceLimits
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    kind: DeviceKind = "other"
 
     def __str__(self) -> str:
         return self.target if self.target == "cpu" else f"{self.target}:{self.index}"
