@@ -1,25 +1,86 @@
 """Queues of work on a device, marks in them, and work that was recorded once to be replayed.
 
 Implementations stand behind :class:`kerneldsl.Stream`, :class:`kerneldsl.Event` and
-:class:`kerneldsl.Graph`. A target whose launches finish before they return needs none of its own:
-the defaults of the contract are :mod:`kerneldsl.target.host_streams`.
+:class:`kerneldsl.Graph`, which check what they are asked for: whether something is closed, of
+another device, or being recorded. So an implementation need not. A target whose launches finish
+before they return needs none of its own: the defaults of the contract are
+:mod:`kerneldsl.target.host_streams`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 from kerneldsl.target.device import Device
 
-__all__ = ["DeviceEvent", "DeviceGraph", "DeviceStream"]
+__all__ = ["DeviceEvent", "DeviceGraph", "DeviceStream", "Recording", "Step"]
+
+
+class Step:
+    """One launch, copy or other piece of work, for targets that run things at once.
+
+    Parameters
+    ----------
+    what : str
+        Such as ``"launch axpy"``; its first word is the kind of the step.
+    run : callable
+        Does it.
+    """
+
+    __slots__ = ("run", "what")
+
+    def __init__(self, what: str, run: Callable[[], None]) -> None:
+        self.what = what
+        self.run = run
+
+    @property
+    def kind(self) -> str:
+        """``"launch"``, ``"copy"``…: what an update of a graph must not change."""
+        return self.what.partition(" ")[0]
+
+
+class Recording:
+    """A capture that is being made: which streams take part, and what it needs later.
+
+    Attributes
+    ----------
+    streams : list of DeviceStream
+        The stream whose `begin_capture` was called, then those that joined it by waiting for one of
+        its events.
+    kept : list
+        What must live as long as the graph: arrays, host memory, kernels.
+    steps : list of Step
+        What was put in, in order, on a target that runs things at once; else empty.
+    is_open : bool
+        Whether it is still being made.
+    """
+
+    def __init__(self, stream: DeviceStream) -> None:
+        self.streams = [stream]
+        self.kept: list[Any] = []
+        self.steps: list[Step] = []
+        self.is_open = True
 
 
 class DeviceStream(ABC):
     """A queue of work: what is put into it runs in its order."""
 
     device: Device
-    #: The driver's number for it; what other libraries take.
+    #: The driver's number for it; what other libraries take. While the stream is recorded, this
+    #: **may** be another one, through which their work is recorded too.
     handle: int
+    #: What the core is recording of this stream; set and cleared by the core alone.
+    recording: Recording | None = None
+    #: Whether it belongs to another library, so that its handle may die at any time.
+    is_foreign: bool = False
+
+    @property
+    def own_handle(self) -> int:
+        """The stream's number, also while it is recorded: in its order memory is acquired and
+        released, which is never a part of a recording."""
+        return self.handle
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -33,13 +94,44 @@ class DeviceStream(ABC):
     def wait(self, event: DeviceEvent) -> None:
         """Let what is put in from now on wait for an event, also one of another device."""
 
+    def put(self, what: str, run: Callable[[], None]) -> None:
+        """Put a step into the stream, by calling what starts it.
+
+        The default calls it at once, and is right where the driver does the recording. A target
+        that runs things at once **must** keep the step instead while the stream is recorded.
+
+        Parameters
+        ----------
+        what : str
+            Such as ``"launch axpy"``.
+        run : callable
+            Starts it, in this stream.
+        """
+        run()
+
     @abstractmethod
     def begin_capture(self) -> None:
-        """Record what is put in from now on instead of running it."""
+        """Record what is put in from now on instead of running it.
+
+        **Must not** disturb other streams, the default stream among them, whichever thread uses
+        them; what this thread loads or allocates meanwhile takes effect at once.
+        """
+
+    @abstractmethod
+    def join_capture(self, event: DeviceEvent) -> None:
+        """Take part in the recording in which an event was recorded, after that event."""
+
+    @abstractmethod
+    def leave_capture(self) -> None:
+        """End taking part, once the recording has ended; **must not** raise."""
 
     @abstractmethod
     def end_capture(self) -> DeviceGraph:
-        """End the recording and return it, ready to be launched."""
+        """End the recording and return it, ready to be launched.
+
+        **Must** raise `GraphError` where the driver takes it for no graph, and then leave the
+        stream usable.
+        """
 
     @abstractmethod
     def abort_capture(self) -> None:
@@ -98,5 +190,9 @@ class DeviceGraph(ABC):
         """
 
     @abstractmethod
+    def write_dot(self, path: str) -> None:
+        """Write the steps and their order to a file, in the language DOT."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Give the recording back; twice is harmless."""
+        """Give the recording back; work that is under way **must** go on. Twice is harmless."""

@@ -1,0 +1,172 @@
+"""Streams, events and graphs of a target whose launches finish before they return.
+
+A stream of it is a queue that is always empty, an event the time at which it was recorded. A
+recording keeps the steps themselves, and a graph does them again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+
+from kerneldsl.errors import GraphError
+from kerneldsl.target.device import Device
+from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording, Step
+
+__all__ = ["HostEvent", "HostGraph", "HostStream"]
+
+#: Streams and events are numbered, so that two of them differ; 0, 1 and 2 name default streams.
+_numbers = itertools.count(16)
+
+
+class HostStream(DeviceStream):
+    """A queue that is always empty.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is.
+    wait_for_device : callable
+        Waits for the device. A target that does have work under way and uses this class all the
+        same is right, if slow.
+    handle : int, optional
+        A number given by somebody else; a new one by default.
+    """
+
+    def __init__(
+        self, device: Device, wait_for_device: Callable[[], None], handle: int | None = None
+    ) -> None:
+        self.device = device
+        self.handle = next(_numbers) if handle is None else handle
+        self._wait_for_device = wait_for_device
+
+    def synchronize(self) -> None:
+        self._wait_for_device()
+
+    def is_done(self) -> bool:
+        self._wait_for_device()
+        return True
+
+    def wait(self, event: DeviceEvent) -> None:
+        event.synchronize()
+
+    def put(self, what: str, run: Callable[[], None]) -> None:
+        """Do the step, or keep it while the stream is recorded."""
+        if self.recording is None:
+            run()
+        else:
+            self.recording.steps.append(Step(what, run))
+
+    def begin_capture(self) -> None:
+        """Nothing to do: `put` looks at the recording."""
+
+    def join_capture(self, event: DeviceEvent) -> None:
+        """Nothing to do: the order in which steps were put in is one that keeps every promise."""
+
+    def leave_capture(self) -> None:
+        """Nothing to do."""
+
+    def end_capture(self) -> DeviceGraph:
+        assert self.recording is not None
+        return HostGraph(self.device, self.recording)
+
+    def abort_capture(self) -> None:
+        """Nothing to do: the steps go with the recording."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class HostEvent(DeviceEvent):
+    """The time at which it was recorded.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is.
+    is_timed : bool
+        Whether it may be asked for its time.
+    """
+
+    def __init__(self, device: Device, is_timed: bool) -> None:
+        self.device = device
+        self.is_timed = is_timed
+        self.handle = next(_numbers)
+        self._stream: DeviceStream | None = None
+        self._time_ns = 0
+
+    def record(self, stream: DeviceStream) -> None:
+        """Note the time; in a recording nothing happens, as nothing runs."""
+        if stream.recording is None:
+            if not stream.is_done():
+                stream.synchronize()
+            self._stream = stream
+            self._time_ns = time.perf_counter_ns()
+
+    def synchronize(self) -> None:
+        """Nothing to do: `record` has waited."""
+
+    def is_done(self) -> bool:
+        return True
+
+    def elapsed_ms_since(self, earlier: DeviceEvent) -> float:
+        assert isinstance(earlier, HostEvent)
+        return (self._time_ns - earlier._time_ns) / 1e6
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class HostGraph(DeviceGraph):
+    """Steps that are done again, in the order in which they were put in.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is.
+    recording : Recording
+        What was recorded.
+    """
+
+    def __init__(self, device: Device, recording: Recording) -> None:
+        self.device = device
+        self._steps = tuple(recording.steps)
+        self.node_count = len(self._steps)
+
+    def launch(self, stream: DeviceStream) -> None:
+        for step in self._steps:
+            step.run()
+
+    def update(self, newer: DeviceGraph) -> None:
+        assert isinstance(newer, HostGraph)
+        ours = [step.kind for step in self._steps]
+        theirs = [step.kind for step in newer._steps]
+        if ours != theirs:
+            raise GraphError(
+                "the graphs are of different shape",
+                value=theirs,
+                limit=f"This one does {_listed(ours)}; the other {_listed(theirs)}",
+                remedy="Launch the newer graph instead",
+            )
+        self._steps = newer._steps
+
+    def write_dot(self, path: str) -> None:
+        lines = [
+            f'  {i} [label="{step.what.translate(_ESCAPED)}"];'
+            for i, step in enumerate(self._steps)
+        ]
+        lines += [f"  {i} -> {i + 1};" for i in range(len(self._steps) - 1)]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(["digraph graph_of_steps {", *lines, "}"]) + "\n")
+
+    def close(self) -> None:
+        self._steps = ()
+
+
+#: What has a meaning inside a quoted text of DOT.
+_ESCAPED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n"})
+
+
+def _listed(kinds: list[str]) -> str:
+    return ", ".join(kinds) if kinds else "nothing"
