@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from kerneldsl.decorators import func, kernel
     from kerneldsl.detection import Backend, backends
+    from kerneldsl.doctor import Check, Report, preflight
     from kerneldsl.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -145,6 +146,7 @@ _MODULES = {
     ),
     "kerneldsl.decorators": "func kernel",
     "kerneldsl.detection": "Backend backends",
+    "kerneldsl.doctor": "Check Report preflight",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
         "BarrierDivergenceError BarrierDivergenceWarning ClosedResourceError CompileError "
@@ -184,6 +186,7 @@ __all__ = [
     "Backend",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
+    "Check",
     "ClosedResourceError",
     "CompileError",
     "Device",
@@ -213,6 +216,7 @@ __all__ = [
     "OutOfMemoryError",
     "OutsideKernelError",
     "ReadOnlyArrayError",
+    "Report",
     "ResourceLimitError",
     "ShadowedPackageError",
     "SourceLocation",
@@ -256,6 +260,7 @@ __all__ = [
     "local",
     "ones",
     "ones_like",
+    "preflight",
     "shared",
     "show_versions",
     "synchronize",

@@ -10,6 +10,9 @@
                       folder; read when it is needed
 ``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
                       the CPU; empty for no GPU at all; kernels run where they would without it
+``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
+                      straight back, so that tools such as compute-sanitizer see each array's
+                      bounds; read when a pool is made
 ================== =======================================================================
 """
 
@@ -17,14 +20,19 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "VARIABLES",
-    "cache_folder_spec",
+    "cache_folder",
     "configure_logging",
     "debug_is_on",
     "fake_gpu_spec",
     "logger",
+    "pool_is_off",
     "target_spec",
 ]
 
@@ -57,9 +65,27 @@ def fake_gpu_spec() -> str | None:
     return os.environ.get("KERNELDSL_FAKE_GPU")
 
 
-def cache_folder_spec() -> str | None:
-    """The folder that ``KERNELDSL_CACHE_DIR`` names, or ``None``."""
-    return os.environ.get("KERNELDSL_CACHE_DIR", "").strip() or None
+def cache_folder() -> Path:
+    """The folder for what is kept between processes; it need not exist.
+
+    Raises
+    ------
+    RuntimeError
+        If neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
+    """
+    from pathlib import Path
+
+    named = os.environ.get("KERNELDSL_CACHE_DIR", "").strip()
+    if named:
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
+
+
+def pool_is_off() -> bool:
+    """Whether ``KERNELDSL_POOL`` asks for memory straight from the driver."""
+    return os.environ.get("KERNELDSL_POOL", "on").strip().lower() in _FALSE
 
 
 def debug_is_on() -> bool:

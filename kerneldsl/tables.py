@@ -9,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["html_table", "text_table"]
+__all__ = ["format_bytes", "html_table", "text_table"]
+
+
+def format_bytes(count: float) -> str:
+    """A number of bytes for a reader, in powers of 1024.
+
+    Examples
+    --------
+    >>> format_bytes(1536), format_bytes(80 * 2**30), format_bytes(12)
+    ('1.5 KiB', '80 GiB', '12 bytes')
+    """
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(count) >= size:
+            shown = count / size
+            return f"{shown:.3g} {unit}" if abs(shown) < 999.5 else f"{shown:.0f} {unit}"
+    return f"{count:.0f} byte{'s' * (count != 1)}"
 
 
 def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,0 +1,67 @@
+"""What ``kd.preflight()`` looks at for the CPU target: Numba and the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.target import Check
+
+__all__ = ["check_cpu"]
+
+
+def check_cpu() -> Iterator[Check]:
+    """Look at Numba's settings and the threading layer."""
+    try:
+        from numba.core import config
+    except ImportError as error:
+        yield Check(
+            "cpu.numba",
+            "problem",
+            f"Numba cannot be imported: {error}",
+            "Install the numba and llvmlite that fit: pip install --force-reinstall kerneldsl",
+        )
+        return
+    if config.DISABLE_JIT:
+        yield Check(
+            "cpu.numba",
+            "problem",
+            "NUMBA_DISABLE_JIT is set, so Numba compiles nothing",
+            "Unset NUMBA_DISABLE_JIT; to look into a kernel, use @kd.kernel(debug=True)",
+        )
+    else:
+        yield Check("cpu.numba", "ok", "Numba compiles")
+    yield _check_threads()
+
+
+def _check_threads() -> Check:
+    from targets.cpu.threads import threading_layer
+
+    name = "cpu.threading_layer"
+    try:
+        layer = threading_layer()
+    except TargetUnavailableError as error:
+        return Check(name, "problem", error.what, error.remedy)
+    threads = f"{layer.thread_count} thread{'s' * (layer.thread_count != 1)}"
+    found = f"{layer.name} with {threads}"
+    if layer.name == "workqueue":
+        return Check(
+            name,
+            "warning",
+            f"{found}; it runs one launch at a time",
+            "Install TBB: pip install tbb",
+        )
+    if layer.name == "serial":
+        return Check(
+            name,
+            "warning",
+            f"{found}: launches use the calling thread alone",
+            "Unset KERNELDSL_THREADING_LAYER; in a forked child, use spawn instead of fork",
+        )
+    if not layer.survives_fork:
+        return Check(
+            name,
+            "ok",
+            f"{found}; a forked child runs on one thread (TBB would go on: pip install tbb)",
+        )
+    return Check(name, "ok", found)

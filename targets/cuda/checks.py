@@ -1,0 +1,301 @@
+"""What ``kd.preflight()`` looks at for NVIDIA GPUs, from the device files to what code they take.
+
+Without an NVIDIA GPU there is nothing wrong, and it says so; with one, whatever stands between it
+and a running kernel is a problem with a remedy.
+
+References
+----------
+CUDA Compatibility, "Minor Version Compatibility" and "Forward Compatibility"; NVIDIA Driver README,
+chapter "Known Issues", on device files; CUDA Programming Guide, "Compute Modes".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from kerneldsl.detection.files import find_library, library_version, package_version, read_text
+from kerneldsl.detection.probes import (
+    nvidia_driver_library,
+    nvidia_driver_version,
+    nvidia_gpus,
+)
+from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.target import Check, Device
+from targets.cuda.architectures import (
+    ARCHITECTURES,
+    PTX_RELEASES,
+    choose_ptx_version,
+    parse_arch,
+)
+from targets.cuda.driver import Driver, get_driver
+from targets.cuda.libdevice import find_libdevice
+
+__all__ = ["check_cuda"]
+
+_INSTALL_DRIVER = (
+    "Install NVIDIA's driver, so that nvidia-smi works; in a container, start it with --gpus all"
+)
+_COMPUTE_MODES = {0: "default", 2: "prohibited", 3: "exclusive process"}
+#: Values of ``CUDA_VISIBLE_DEVICES`` that leave no device.
+_HIDES_ALL = ("", "-1", "nodevfiles")
+
+
+def check_cuda() -> Iterator[Check]:
+    """Look at driver, device files, packages, and each device."""
+    gpus, library = nvidia_gpus(), nvidia_driver_library()
+    if not gpus and library is None:
+        yield Check(
+            "cuda.driver", "ok", "no NVIDIA GPU and no driver is here; kernels run on the CPU"
+        )
+        yield _check_libdevice(is_needed=False)
+        return
+    yield _check_driver(library, gpus)
+    yield from _check_kernel_module(library)
+    yield from _check_device_files(bool(gpus))
+    yield from _check_visible_devices()
+    yield from _check_packages()
+    yield _check_libdevice(is_needed=True)
+    if library is not None:
+        yield from _check_started(library)
+
+
+# ------------------------------------------------------------------------------ driver, as files
+
+
+def _check_driver(library: str | None, gpus: tuple[str, ...]) -> Check:
+    if library is None:
+        found = f"there is an NVIDIA GPU ({gpus[0]}), but the driver's library was not found"
+        return Check("cuda.driver", "problem", found, _INSTALL_DRIVER)
+    if "stubs" in Path(library).parts:
+        return Check(
+            "cuda.driver",
+            "problem",
+            f"{library} is the toolkit's stub, with which nothing runs",
+            f"Take {os.path.dirname(library)} out of LD_LIBRARY_PATH",
+        )
+    version = nvidia_driver_version()
+    return Check("cuda.driver", "ok", f"driver {version or 'of unknown version'}, {library}")
+
+
+def _check_kernel_module(library: str | None) -> Iterator[Check]:
+    """The kernel module and the library have to be of one version."""
+    module = nvidia_driver_version() if read_text("/proc/driver/nvidia/version") else None
+    told = library_version(library) if library else None
+    # The name may end at the major version, which says nothing.
+    if module is None or told is None or "." not in told or told == module:
+        return
+    yield Check(
+        "cuda.kernel_module",
+        "problem",
+        f"the kernel module is {module}, the library {library} is {told}",
+        "Restart the machine, or install the driver again; in a container, remove the driver "
+        "packages from its image",
+    )
+
+
+def _check_device_files(has_gpu: bool) -> Iterator[Check]:
+    """Whether this user may open the device files."""
+    if sys.platform != "linux" or os.path.exists("/dev/dxg"):  # WSL 2 has another way
+        return
+    nodes = [*sorted(glob("/dev/nvidia[0-9]*")), "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    missing = [node for node in nodes if not os.path.exists(node)]
+    if not has_gpu and len(missing) == len(nodes):
+        return
+    closed = [
+        node for node in nodes if node not in missing and not os.access(node, os.R_OK | os.W_OK)
+    ]
+    if closed:
+        yield Check(
+            "cuda.permissions",
+            "problem",
+            f"user {os.getuid()} may not open {', '.join(closed)}",
+            "Add the user to the group that owns them (ls -l /dev/nvidia*; often video or render) "
+            "and log in again; in a container, pass the devices",
+        )
+    elif missing:
+        yield Check(
+            "cuda.permissions",
+            "warning",
+            f"{', '.join(missing)} is missing",
+            "Run `nvidia-modprobe -u -c=0` as root; in a container, start it with --gpus all",
+        )
+    else:
+        yield Check("cuda.permissions", "ok", f"user {os.getuid()} may open {', '.join(nodes)}")
+
+
+def _check_visible_devices() -> Iterator[Check]:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return
+    found = f"CUDA_VISIBLE_DEVICES is {visible!r}"
+    if visible.strip().lower() in _HIDES_ALL:
+        remedy = "Unset it, or name a device such as 0 in it, unless this is wanted"
+        yield Check("cuda.visible_devices", "warning", f"{found}: it hides every GPU", remedy)
+    else:
+        yield Check("cuda.visible_devices", "ok", found)
+
+
+# -------------------------------------------------------------------------------------- packages
+
+
+def _check_packages() -> Iterator[Check]:
+    version = package_version("cuda-bindings")
+    if version is None:
+        yield Check(
+            "cuda.bindings",
+            "problem",
+            "cuda-bindings is not installed, so no GPU can be used",
+            'Run: pip install "kerneldsl[cuda13]", or "kerneldsl[cuda12]" for a driver of CUDA 12',
+        )
+    elif (hidden := _what_hides_bindings()) is not None:
+        yield Check(
+            "cuda.bindings",
+            "problem",
+            f"cuda-bindings {version} is installed, but import cuda finds {hidden}",
+            f"Rename {hidden}, or uninstall the package that brings it",
+        )
+    else:
+        yield Check("cuda.bindings", "ok", f"cuda-bindings {version}")
+    core = package_version("cuda-core")
+    if core is None:
+        yield Check(
+            "cuda.core",
+            "warning",
+            "cuda-core is not installed: no streams, events, graphs, pinned memory or live values",
+            'Run: pip install "kerneldsl[cuda13]", or "kerneldsl[cuda12]" for a driver of CUDA 12',
+        )
+    else:
+        yield Check("cuda.core", "ok", f"cuda-core {core}")
+
+
+def _what_hides_bindings() -> str | None:
+    """The file that takes the name ``cuda``, where NVIDIA's namespace cannot be imported."""
+    try:
+        if importlib.util.find_spec("cuda.bindings.driver") is not None:
+            return None
+        spec = importlib.util.find_spec("cuda")
+    except (ImportError, AttributeError, ValueError):
+        spec = importlib.util.find_spec("cuda")
+    return (spec.origin if spec else None) or "something else of that name"
+
+
+def _check_libdevice(*, is_needed: bool) -> Check:
+    path = find_libdevice()
+    if path is not None:
+        return Check("cuda.libdevice", "ok", str(path))
+    found = "libdevice was not found: kernels for GPUs cannot use functions such as sin and exp"
+    if not is_needed:
+        return Check("cuda.libdevice", "ok", f"{found}; no GPU here needs it")
+    return Check("cuda.libdevice", "problem", found, 'Run: pip install "kerneldsl[cuda13]"')
+
+
+# ------------------------------------------------------------------------------ driver, started
+
+
+def _check_started(library: str) -> Iterator[Check]:
+    """Start the driver, and look at what it says of itself and of its devices."""
+    try:
+        driver = get_driver()
+    except (TargetUnavailableError, DriverError) as error:
+        is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().lower() in _HIDES_ALL
+        said = " ".join(filter(None, (error.what, error.limit)))
+        yield Check(
+            "cuda.start",
+            "warning" if is_hidden else "problem",
+            said,
+            error.remedy or _INSTALL_DRIVER,
+        )
+        return
+    supported = _dotted(driver.cuda_version)
+    yield Check(
+        "cuda.start", "ok", f"the driver supports CUDA {supported}, {len(driver.devices())} devices"
+    )
+    yield from _check_bindings_fit(driver)
+    yield from _check_assembler(library)
+    for device in driver.devices():
+        yield _check_ptx(driver, device)
+        yield from _check_mode(driver, device)
+
+
+def _check_bindings_fit(driver: Driver) -> Iterator[Check]:
+    version = package_version("cuda-bindings") or ""
+    major = version.partition(".")[0]
+    if major.isdigit() and int(major) > driver.cuda_version[0]:
+        supported = _dotted(driver.cuda_version)
+        yield Check(
+            "cuda.bindings_fit",
+            "problem",
+            f"cuda-bindings {version} is newer than the driver, which supports CUDA {supported}",
+            f'Run: pip install "kerneldsl[cuda{driver.cuda_version[0]}]", or update the driver',
+        )
+
+
+def _check_assembler(library: str) -> Iterator[Check]:
+    """The driver's own assembler is a file apart, which small images leave out."""
+    name = "libnvidia-ptxjitcompiler.so.1"
+    if sys.platform != "linux" or os.path.isfile(os.path.join(os.path.dirname(library), name)):
+        return
+    if find_library(name) is None:
+        yield Check(
+            "cuda.assembler",
+            "warning",
+            f"{name}, with which the driver assembles PTX, was not found",
+            "Install the driver's complete packages; in a container, set "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        )
+
+
+def _check_ptx(driver: Driver, device: Device) -> Check:
+    """Whether the driver takes the PTX that is written for the device."""
+    name = f"cuda.ptx.{device}"
+    if device.arch not in ARCHITECTURES:
+        found = f"{device.name} is {device.arch}, which is older than what can be compiled for"
+        return Check(name, "problem", found, 'Run kernels on the CPU: kd.use("cpu")')
+    needed = choose_ptx_version(parse_arch(device.arch))
+    release = next(r for r in PTX_RELEASES if r.ptx == needed)
+    newest = [r.ptx for r in PTX_RELEASES if r.cuda <= driver.cuda_version]
+    taken = f"the driver takes PTX up to {_dotted(newest[-1])}" if newest else "the driver is old"
+    found = f"{device.name}: code for {device.arch} is PTX {_dotted(needed)}; {taken}"
+    if driver.cuda_version < release.cuda:
+        remedy = f"Update the NVIDIA driver to branch {release.driver} or newer"
+        return Check(name, "problem", found, remedy)
+    return Check(name, "ok", found)
+
+
+def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
+    """Settings of a device that surprise: who may use it, and how long a kernel may run."""
+    mode = _attribute(driver, device, "COMPUTE_MODE")
+    if mode in (2, 3):
+        yield Check(
+            f"cuda.compute_mode.{device}",
+            "problem" if mode == 2 else "warning",
+            f"{device.name} is in compute mode {_COMPUTE_MODES[mode]}",
+            f"Run as root: nvidia-smi -i {device.index} -c DEFAULT",
+        )
+    if _attribute(driver, device, "KERNEL_EXEC_TIMEOUT"):
+        yield Check(
+            f"cuda.timeout.{device}",
+            "warning",
+            f"{device.name} drives a display: a kernel that runs for seconds is ended",
+            "Split long work into several launches, or use a GPU without a display",
+        )
+
+
+def _attribute(driver: Driver, device: Device, name: str) -> int:
+    api: Any = driver.api
+    handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
+    attribute = getattr(api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    value: int = driver.call(
+        api.cuDeviceGetAttribute, attribute, handle, doing=f"read {name} of {device}"
+    )
+    return int(value)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
