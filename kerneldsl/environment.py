@@ -3,6 +3,8 @@
 ================== =======================================================================
 ``KERNELDSL_TARGET``  where kernels run when neither arguments nor ``kd.use`` say: ``cpu``,
                       ``cuda``, ``cuda:1``, ``null``; read at each such decision
+``KERNELDSL_FALLBACK``  ``warn``, ``silent`` or ``never``: what happens when a GPU was asked for
+                      and cannot run a kernel; read at each such decision
 ``KERNELDSL_DEBUG``   ``1`` compiles kernels as with ``debug=True``; read when a kernel is decorated
 ``KERNELDSL_LOG``     ``debug``, ``info``, ``warning``…: print the log to standard error; read when
                       the first kernel is decorated
@@ -31,6 +33,7 @@ __all__ = [
     "configure_logging",
     "debug_is_on",
     "fake_gpu_spec",
+    "fallback_spec",
     "logger",
     "pool_is_off",
     "target_spec",
@@ -58,6 +61,11 @@ _handler: logging.Handler | None = None
 def target_spec() -> str | None:
     """The target that ``KERNELDSL_TARGET`` names, or ``None``."""
     return os.environ.get("KERNELDSL_TARGET", "").strip() or None
+
+
+def fallback_spec() -> str | None:
+    """The policy that ``KERNELDSL_FALLBACK`` names, or ``None``."""
+    return os.environ.get("KERNELDSL_FALLBACK", "").strip().lower() or None
 
 
 def fake_gpu_spec() -> str | None:

@@ -12,6 +12,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES
 from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
 from kerneldsl.runtime.placement import Place, current_place, place_of
+from kerneldsl.runtime.pools import allocate
 from kerneldsl.target import Device
 
 __all__ = [
@@ -93,7 +94,7 @@ def empty(
     size = element.itemsize
     for extent in extents:
         size *= extent
-    buffer = place.target.allocate(place.device, size, stream)
+    buffer = allocate(place, size, stream)
     strides = contiguous_strides(extents, element.itemsize, order)
     return DeviceArray(place, buffer.pointer, extents, strides, element, buffer)
 

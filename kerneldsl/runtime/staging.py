@@ -16,6 +16,7 @@ import numpy as np
 
 from kerneldsl.environment import logger
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.pools import allocate
 from kerneldsl.runtime.transfer import byte_bounds, host_view
 from kerneldsl.target import Buffer
 
@@ -131,7 +132,7 @@ def launch_staged(
             _pack(place, region, staged, stream)
             continue
         size, lead = region.high - region.low, region.low % _ALIGNMENT
-        region.buffer = target.allocate(device, size + lead, stream)
+        region.buffer = allocate(place, size + lead, stream)
         start = region.buffer.pointer + lead
         if size:
             target.copy_from_host(device, start, region.low, size, stream)
@@ -156,7 +157,7 @@ def _pack(place: Place, region: _Region, staged: list[Any], stream: Any) -> None
     (item,) = region.arrays
     packed = np.ascontiguousarray(item.array)
     region.is_packed = True
-    region.buffer = place.target.allocate(place.device, packed.nbytes, stream)
+    region.buffer = allocate(place, packed.nbytes, stream)
     place.target.copy_from_host(
         place.device, region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream
     )

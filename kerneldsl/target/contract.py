@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.target.checks import Check
 from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
 from kerneldsl.target.device import Device, Dim3
@@ -74,8 +75,8 @@ class Target(ABC):
         """Put compiled code on a device."""
 
     @abstractmethod
-    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
-        """Allocate memory, at least 256-byte aligned; ``nbytes`` may be 0."""
+    def create_pool(self, device: Device) -> PoolBackend:
+        """Make the source of memory for one pool; every device array's memory comes from one."""
 
     @abstractmethod
     def copy_from_host(
@@ -134,10 +135,6 @@ class Target(ABC):
 
     # ------------------------------------------------------------------ memory
 
-    def create_pool(self, device: Device) -> PoolBackend:
-        """Make the source of memory for one pool."""
-        raise NotImplementedError
-
     def memory_info(self, device: Device) -> tuple[int, int]:
         """Bytes of the device's memory that are free now, and in all."""
         raise NotImplementedError
@@ -175,16 +172,50 @@ class Target(ABC):
     # ----------------------------------------------------------------- streams
 
     def create_stream(self, device: Device, *, priority: int, is_blocking: bool) -> DeviceStream:
-        """Make a stream; a blocking one and the default stream wait for each other."""
-        raise NotImplementedError
+        """Make a stream; a blocking one and the default stream wait for each other.
+
+        A lower number is a higher priority; what lies outside the device's range **should** be
+        clamped to it. The default is right where launches finish before they return.
+        """
+        from kerneldsl.target.host_streams import HostStream
+
+        return HostStream(device, lambda: self.synchronize(device))
 
     def wrap_stream(self, device: Device, stream: Any) -> DeviceStream:
         """Return a stream of the device for ``None`` (its default) or another library's stream.
 
-        Closing it **must not** end the other library's stream.
+        Closing it **must not** end the other library's stream. **Must** raise `DeviceMismatchError`
+        for a stream of another device, and `ArgumentTypeError` for what is no stream.
         """
-        raise NotImplementedError
+        from kerneldsl.target.host_streams import HostStream
+
+        if stream is not None and not isinstance(stream, int):
+            raise ArgumentTypeError(
+                f"{type(stream).__name__} is no stream of {device}",
+                value=stream,
+                limit=f"The target {self.name!r} takes no streams of other libraries",
+                remedy="Make one with kd.Stream(), or leave it out",
+            )
+        return HostStream(device, lambda: self.synchronize(device), stream or 0)
+
+    def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
+        """Return an event for another library's, to be waited for alone.
+
+        **Must** raise `ArgumentTypeError` for what is no event.
+        """
+        raise ArgumentTypeError(
+            f"{type(event).__name__} is no event of {device}",
+            value=event,
+            limit=f"The target {self.name!r} takes no events of other libraries",
+            remedy="Record one with kd.Event().record(stream)",
+        )
 
     def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
-        """Make an event."""
-        raise NotImplementedError
+        """Make an event. The default is right where launches finish before they return."""
+        from kerneldsl.target.host_streams import HostEvent
+
+        return HostEvent(device, is_timed)
+
+    def stream_device_index(self, stream: Any) -> int | None:
+        """The index of the device that another library's stream says it is on, if it says so."""
+        return None

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from kerneldsl.target.device import Device
 
-__all__ = ["Buffer", "PoolBackend"]
+__all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend"]
+
+#: Stands for every stream of the device, where memory was lent to others whose streams are unknown.
+WHOLE_DEVICE: Final = "whole device"
 
 
 class Buffer(ABC):
-    """Memory of a device, freed when the object goes."""
+    """Memory of a device, or of the host for one, freed when the object goes."""
+
+    __slots__ = ()
 
     device: Device
-    #: Address on the device.
+    #: Address on the device; of page-locked memory the address on the host.
     pointer: int
     nbytes: int
 
@@ -28,7 +33,9 @@ class Buffer(ABC):
 class PoolBackend(ABC):
     """Where the memory of one pool comes from.
 
-    Calls may come from any thread, several at a time.
+    The core calls one method at a time for each device, from any thread; a finalizer that allocates
+    may call `acquire` while the same thread is inside another method. A *stream* is ``None`` for
+    the device's default stream, else a `DeviceStream` that lives at least until the call returns.
     """
 
     device: Device
@@ -38,13 +45,12 @@ class PoolBackend(ABC):
         """Return the address of memory that may be used by what is put into `stream` from now on.
 
         **Must** be at least 256-byte aligned, **must** raise `OutOfMemoryError` where there is no
-        room (the core then collects, trims and asks once more) and **must not** be called with 0
-        bytes.
+        room (the core then collects, trims and asks once more) and is never called with 0 bytes.
         """
 
     @abstractmethod
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
-        """Take memory back.
+        """Take memory back; may be called by a finalizer, at any time and from any thread.
 
         Parameters
         ----------
@@ -53,9 +59,10 @@ class PoolBackend(ABC):
         stream : object
             The stream it was acquired in.
         used_on : sequence
-            Other streams in which it was used. An implementation **must not** give the memory out
-            again before what is in all of these streams now has finished, and **must not** wait
-            for that on the host where the device can order it.
+            Other streams in which it was used, marks that `mark` has made, or `WHOLE_DEVICE`. An
+            implementation **must not** give the memory out again before what is in all of these
+            streams now, and what stood before the marks, has finished, and **must not** wait for
+            that on the host where the device can order it.
         """
 
     @abstractmethod
@@ -64,9 +71,30 @@ class PoolBackend(ABC):
 
     @abstractmethod
     def trim(self, keep_bytes: int) -> None:
-        """Give back to the device what is not in use, down to `keep_bytes` reserved."""
+        """Give back to the device what is not in use, down to `keep_bytes` reserved.
+
+        Memory whose last work has not finished yet **may** stay.
+        """
 
     @abstractmethod
     def close(self) -> None:
         """Give everything back; **must** leave memory that is still in use alone until it is
-        released."""
+        released, and **must not** raise."""
+
+    def mark(self, stream: Any, earlier: Any) -> Any:
+        """Return a mark of what is in a stream now, for `release`.
+
+        Called for streams of other libraries, whose handles may be dead when the memory is
+        released.
+
+        Parameters
+        ----------
+        stream : object
+            Whatever stands for a stream of this device.
+        earlier : object or None
+            The mark that was made last in the same stream for the same memory; **may** be reused,
+            nobody else holds it.
+
+        The default is right where everything has finished when a call returns.
+        """
+        return earlier

@@ -5,42 +5,32 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import platform
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.errors import BarrierDivergenceError, KernelError
 from kerneldsl.target import (
     Artifact,
-    Buffer,
+    Check,
     Device,
+    DeviceInfo,
     DeviceLimits,
     Dim3,
     Executable,
     LaunchConfig,
+    PoolBackend,
     Specialization,
     Target,
 )
+from targets.cpu.memory import HostPool, host_memory_info
 
 __all__ = ["CpuTarget"]
 
-_ALIGNMENT = 256
 #: Blocks of ``forall``, chosen only so that ``blockDim`` has a value; elements are merged.
 _DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
-
-
-class CpuBuffer(Buffer):
-    """Host memory, aligned to 256 bytes."""
-
-    def __init__(self, device: Device, nbytes: int) -> None:
-        self.device = device
-        self.nbytes = nbytes
-        self._memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
-        self.pointer = -(-self._memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
 
 
 class CpuTarget(Target):
@@ -56,6 +46,18 @@ class CpuTarget(Target):
     def devices(self) -> tuple[Device, ...]:
         """The machine's processors, as one device."""
         return (_device(),)
+
+    def checks(self) -> Iterable[Check]:
+        """What ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
+        from targets.cpu.checks import check_cpu
+
+        return check_cpu()
+
+    def describe(self, device: Device) -> DeviceInfo:
+        """Model, cores, vector extensions in use, caches and memory."""
+        from targets.cpu.description import describe_cpu
+
+        return describe_cpu(device)
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Whether loops over the block's threads are part of the code."""
@@ -135,9 +137,13 @@ class CpuTarget(Target):
         assert isinstance(artifact, CpuArtifact)
         return CpuExecutable(artifact, device)
 
-    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
-        """Allocate host memory."""
-        return CpuBuffer(device, nbytes)
+    def create_pool(self, device: Device) -> PoolBackend:
+        """Make a pool of host memory."""
+        return HostPool(device)
+
+    def memory_info(self, device: Device) -> tuple[int, int]:
+        """Bytes of the machine's memory that are available, and in all."""
+        return host_memory_info()
 
     def copy_from_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
@@ -174,6 +180,8 @@ def refuse_divergent_barriers(specialization: Specialization) -> None:
 
 @functools.cache
 def _device() -> Device:
+    from targets.cpu.description import cpu_model
+
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -186,4 +194,4 @@ def _device() -> Device:
         warp_size=32,
         multiprocessor_count=count,
     )
-    return Device("cpu", 0, platform.processor() or platform.machine(), "native", limits)
+    return Device("cpu", 0, cpu_model(), "native", limits, kind="cpu")

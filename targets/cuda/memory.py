@@ -27,6 +27,7 @@ __all__ = [
     "copy_to_host",
     "device_of_pointer",
     "free",
+    "memory_info",
 ]
 
 _log = logging.getLogger("kerneldsl.cuda.memory")
@@ -107,6 +108,15 @@ def _free_of_total(api: Any) -> str:
     if int(failed):
         return "how many are free could not be read"
     return f"{int(sizes[0])} of {int(sizes[1])} bytes are free"
+
+
+def memory_info(driver: Driver, index: int) -> tuple[int, int]:
+    """Bytes of a device's memory that are free now, and in all."""
+    with driver.current(index):
+        free_bytes, total_bytes = driver.call(
+            driver.api.cuMemGetInfo, doing=f"read how much memory of cuda:{index} is free"
+        )
+    return int(free_bytes), int(total_bytes)
 
 
 def free(driver: Driver, index: int, pointer: int) -> None:

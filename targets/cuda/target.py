@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
 from kerneldsl.target import (
     Artifact,
-    Buffer,
+    Check,
     Device,
     Dim3,
     Executable,
     LaunchConfig,
+    PoolBackend,
     Specialization,
     Target,
 )
-from targets.cuda import memory
+from targets.cuda import memory, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
     DEFAULT_ARCH,
@@ -65,6 +67,12 @@ class CudaTarget(Target):
 
     def devices(self) -> tuple[Device, ...]:
         return () if self.unavailable_reason() is not None else get_driver().devices()
+
+    def checks(self) -> Iterable[Check]:
+        """What ``kd.preflight()`` looks at; see :mod:`targets.cuda.checks`."""
+        from targets.cuda.checks import check_cuda
+
+        return check_cuda()
 
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
@@ -120,8 +128,11 @@ class CudaTarget(Target):
 
     # ---------------------------------------------------------------- memory
 
-    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
-        return memory.CudaBuffer(get_driver(), device, nbytes)
+    def create_pool(self, device: Device) -> PoolBackend:
+        return pools.create_pool(get_driver(), device)
+
+    def memory_info(self, device: Device) -> tuple[int, int]:
+        return memory.memory_info(get_driver(), device.index)
 
     def copy_from_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None

@@ -10,21 +10,15 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-import logging
 import threading
-import weakref
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.errors import DriverError
-from kerneldsl.target import Buffer, Device
+from kerneldsl.errors import DriverError, OutOfMemoryError
+from kerneldsl.target import Device
 
-__all__ = ["ALIGNMENT", "AddressSpace", "NullBuffer"]
-
-_log = logging.getLogger("kerneldsl.null.memory")
+__all__ = ["ALIGNMENT", "AddressSpace"]
 
 #: Every address is a multiple of it, as the CUDA driver's are.
 ALIGNMENT = 256
@@ -67,11 +61,13 @@ class AddressSpace:
         self._capacity: int | None = device.extra.get("total_memory_bytes")
         self._base = _FIRST_BASE + next(_serial) * _SPACING
         self._next = self._base
-        self._lock = threading.Lock()
+        # Reentrant, because a finalizer may allocate or free in the middle of another call.
+        self._lock = threading.RLock()
         self._starts: list[int] = []
         self._live: dict[int, _Allocation] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=4096)
-        self._abandoned: deque[int] = deque()
+        #: Bytes that pools keep of what was freed.
+        self._kept = 0
 
     def __contains__(self, address: int) -> bool:
         return self._base <= address < self._base + _SPACING
@@ -79,77 +75,86 @@ class AddressSpace:
     @property
     def live_bytes(self) -> int:
         """Bytes that are allocated now."""
-        with self._settled():
+        with self._lock:
             return self._used()
 
     @property
     def live_count(self) -> int:
         """Number of allocations that are live now."""
-        with self._settled():
+        with self._lock:
             return len(self._live)
 
     def _used(self) -> int:
         return sum(a.nbytes for a in self._live.values())
 
-    @contextmanager
-    def _settled(self) -> Iterator[None]:
-        """Hold the lock, with everything freed that finalizers have given up."""
-        with self._lock:
-            while self._abandoned:
-                address = self._abandoned.popleft()
-                if not self._release(address):
-                    _log.warning("%#x on %s was freed twice", address, self.device)
-            yield
-
-    def abandon(self, address: int) -> None:
-        """Give memory back from a finalizer, which may run at any time, also under the lock."""
-        self._abandoned.append(address)
-
-    def _release(self, address: int) -> bool:
-        allocation = self._live.pop(address, None)
-        if allocation is None:
-            return False
+    def _release(self, address: int) -> int:
+        """Forget an allocation, and return its size; 0 where there is none."""
+        if address not in self._live:
+            return 0
         self._starts.pop(bisect.bisect_left(self._starts, address))
+        allocation = self._live.pop(address)
         self._freed.append((address, allocation.nbytes))
-        return True
+        return allocation.nbytes
 
-    def allocate(self, nbytes: int) -> int:
+    def free_bytes(self) -> int | None:
+        """Bytes that nobody holds; ``None`` where there is no limit."""
+        with self._lock:
+            return None if self._capacity is None else self._capacity - self._used() - self._kept
+
+    def allocate(self, nbytes: int, *, from_reserve: int = 0) -> int:
         """Return the address of fresh memory; 0 for no bytes.
+
+        Parameters
+        ----------
+        nbytes : int
+            How much.
+        from_reserve : int
+            So many of them come from what a pool has kept.
 
         Raises
         ------
-        DriverError
+        OutOfMemoryError
             The described device has no room for it.
         """
         if nbytes == 0:
             return 0
-        with self._settled():
-            free = None if self._capacity is None else self._capacity - self._used()
-            if free is not None and nbytes > free:
-                raise _error(
-                    f"Could not allocate {nbytes} bytes on {self.device} ({free} of "
-                    f"{self._capacity} bytes are free)",
-                    2,
-                    "CUDA_ERROR_OUT_OF_MEMORY",
-                    "Free device arrays, or use smaller ones",
+        with self._lock:
+            free = self.free_bytes()
+            if free is not None and nbytes - from_reserve > free:
+                raise OutOfMemoryError(
+                    f"Could not allocate {nbytes} bytes on {self.device}",
+                    code=2,
+                    name="CUDA_ERROR_OUT_OF_MEMORY",
+                    limit=f"{free} of {self._capacity} bytes are free",
+                    remedy="Free device arrays, or use smaller ones",
+                    doing=f"allocate {nbytes} bytes on {self.device}",
                 )
+            self._kept -= from_reserve
             address = self._next
+            allocation = _Allocation(address, nbytes)
             # At least one alignment's worth of nothing lies between two allocations.
             self._next += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT
+            self._live[address] = allocation
             self._starts.append(address)
-            self._live[address] = _Allocation(address, nbytes)
         return address
 
-    def free(self, address: int) -> None:
-        """Give memory back.
+    def give_back(self, nbytes: int) -> None:
+        """Let the device have so many bytes again that a pool has kept."""
+        with self._lock:
+            self._kept -= nbytes
+
+    def free(self, address: int, *, keep: bool = False) -> None:
+        """Give memory back; `keep` its bytes for the pool that it came from.
 
         Raises
         ------
         DriverError
             The address is not the start of a live allocation: it was freed before, or never made.
         """
-        with self._settled():
-            if self._release(address):
+        with self._lock:
+            nbytes = self._release(address)
+            if nbytes:
+                self._kept += nbytes if keep else 0
                 return
         raise _error(
             f"Could not free {address:#x} on {self.device}: {self._describe(address)}",
@@ -161,22 +166,22 @@ class AddressSpace:
     def check(self, address: int, nbytes: int, doing: str) -> None:
         """Raise `DriverError` unless `nbytes` at `address` lie within one live allocation."""
         if nbytes:
-            with self._settled():
+            with self._lock:
                 self._find(address, nbytes, doing)
 
     def read(self, address: int, host: int, nbytes: int) -> None:
         """Copy device bytes to a host address."""
-        with self._settled():
+        with self._lock:
             ctypes.memmove(host, self._host(address, nbytes, "copy to the host"), nbytes)
 
     def write(self, address: int, host: int, nbytes: int) -> None:
         """Copy bytes of a host address to the device."""
-        with self._settled():
+        with self._lock:
             ctypes.memmove(self._host(address, nbytes, "copy from the host"), host, nbytes)
 
     def move(self, destination: int, source: int, nbytes: int) -> None:
         """Copy within the device; the ranges may overlap."""
-        with self._settled():
+        with self._lock:
             to = self._host(destination, nbytes, "copy within the device (destination)")
             come_from = self._host(source, nbytes, "copy within the device (source)")
             ctypes.memmove(to, come_from, nbytes)
@@ -218,25 +223,3 @@ def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
     return DriverError(
         what, code=code, name=name, value=code, limit=f"A driver would answer {name}", remedy=remedy
     )
-
-
-class NullBuffer(Buffer):
-    """Memory of a described device, freed when the object goes.
-
-    Parameters
-    ----------
-    space : AddressSpace
-        Where it is allocated.
-    nbytes : int
-        How much; 0 is allowed and has address 0.
-    """
-
-    def __init__(self, space: AddressSpace, nbytes: int) -> None:
-        self.device = space.device
-        self.nbytes = nbytes
-        self.pointer = space.allocate(nbytes)
-        if self.pointer:
-            weakref.finalize(self, space.abandon, self.pointer).atexit = False
-
-    def __repr__(self) -> str:
-        return f"<NullBuffer {self.nbytes} bytes at {self.pointer:#x} on {self.device}>"

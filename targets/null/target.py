@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.errors import DeviceMismatchError
 from kerneldsl.target import (
     Artifact,
-    Buffer,
     Device,
     Dim3,
     Executable,
     LaunchConfig,
+    PoolBackend,
     Specialization,
     Target,
 )
 from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
-from targets.null.memory import AddressSpace, NullBuffer
+from targets.null.memory import AddressSpace
+from targets.null.pools import NullPool
 
 if TYPE_CHECKING:
     from targets.null.executable import LaunchRecord
@@ -171,10 +172,21 @@ class NullTarget(Target):
         with self._lock:
             self.launches.append(record)
 
-    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
-        self._begin("allocate")
-        stream_handle(stream)
-        return NullBuffer(self.memory_of(device), nbytes)
+    def create_pool(self, device: Device) -> PoolBackend:
+        return NullPool(self.memory_of(device), self._begin)
+
+    def memory_info(self, device: Device) -> tuple[int, int]:
+        """Bytes that nobody holds, and all there are.
+
+        Raises
+        ------
+        NotImplementedError
+            The described device has no limit.
+        """
+        free = self.memory_of(device).free_bytes()
+        if free is None:
+            raise NotImplementedError("the described device has no limit of memory")
+        return free, int(device.extra["total_memory_bytes"])
 
     def copy_from_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None

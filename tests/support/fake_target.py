@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,11 +16,11 @@ from kerneldsl.abi import ParameterLayout
 from kerneldsl.runtime import placement
 from kerneldsl.target import (
     Artifact,
-    Buffer,
     Device,
     DeviceLimits,
     Executable,
     LaunchConfig,
+    PoolBackend,
     Resources,
     Specialization,
     Target,
@@ -62,13 +62,30 @@ class _Executable(Executable):
             self.target.body(config, named)
 
 
-class _Buffer(Buffer):
-    def __init__(self, target: FakeTarget, device: Device, nbytes: int) -> None:
-        self._memory = np.zeros(nbytes + 256, np.uint8)
-        self.pointer = -(-self._memory.ctypes.data // 256) * 256
+class _Pool(PoolBackend):
+    def __init__(self, target: FakeTarget, device: Device) -> None:
         self.device = device
-        self.nbytes = nbytes
-        target.buffers.append(nbytes)
+        self._target = target
+        self._memory: dict[int, np.ndarray[Any, Any]] = {}
+
+    def acquire(self, nbytes: int, stream: Any) -> int:
+        memory = np.zeros(nbytes + 256, np.uint8)
+        pointer = -(-memory.ctypes.data // 256) * 256
+        self._memory[pointer] = memory
+        self._target.buffers.append(nbytes)
+        return pointer
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        del self._memory[pointer]
+
+    def reserved_bytes(self) -> int:
+        return sum(memory.nbytes - 256 for memory in self._memory.values())
+
+    def trim(self, keep_bytes: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class FakeTarget(Target):
@@ -113,8 +130,8 @@ class FakeTarget(Target):
     def load(self, artifact: Artifact, device: Device) -> Executable:
         return _Executable(self, artifact, device)
 
-    def allocate(self, device: Device, nbytes: int, stream: Any = None) -> Buffer:
-        return _Buffer(self, device, nbytes)
+    def create_pool(self, device: Device) -> PoolBackend:
+        return _Pool(self, device)
 
     def copy_from_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 
 import numpy as np
 import pytest
 
-from kerneldsl.errors import DriverError
+from kerneldsl.errors import DriverError, OutOfMemoryError
 from targets.null.devices import H100, SMALL_OLD_CARD
-from targets.null.memory import ALIGNMENT, AddressSpace, NullBuffer
+from targets.null.memory import ALIGNMENT, AddressSpace
 
 
 @pytest.fixture
@@ -108,17 +107,21 @@ def test_out_of_memory_leaves_the_rest_usable() -> None:
     assert small.allocate(2**31) != 0
 
 
-def test_a_buffer_frees_itself(space: AddressSpace) -> None:
-    buffer = NullBuffer(space, 1000)
-    assert space.live_bytes == 1000
-    del buffer
-    gc.collect()
-    assert space.live_count == 0
+def test_what_a_pool_keeps_is_not_free() -> None:
+    small = AddressSpace(SMALL_OLD_CARD)
+    small.free(small.allocate(2**30), keep=True)
+    assert small.live_count == 0
+    assert small.free_bytes() == 2**30
+    with pytest.raises(OutOfMemoryError, match=f"{2**30} of {2**31} bytes are free"):
+        small.allocate(2**30 + 1)
+    again = small.allocate(2**30 + 1, from_reserve=2**30)
+    assert small.free_bytes() == 2**30 - 1
+    small.free(again, keep=True)
+    small.give_back(2**30 + 1)
+    assert small.free_bytes() == 2**31
 
 
-def test_a_finalizer_under_the_lock_does_not_wait_for_itself(space: AddressSpace) -> None:
-    buffer = NullBuffer(space, 8)
-    with space._settled():  # as when the collector runs within an operation
-        del buffer
-        gc.collect()
+def test_a_finalizer_may_allocate_and_free_in_the_middle_of_a_call(space: AddressSpace) -> None:
+    with space._lock:
+        space.free(space.allocate(8))
     assert space.live_count == 0

@@ -1,0 +1,133 @@
+"""What is done when device memory runs out, and the error when it was in vain.
+
+Python frees arrays of a reference cycle only when its collector runs; freed memory may wait for the
+work that used it; and pools keep memory for later. So all of it is collected, waited for and given
+back before the second and last try.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.environment import logger
+from kerneldsl.errors import OutOfMemoryError, StreamError
+from kerneldsl.runtime.memory_statistics import readable_bytes
+
+if TYPE_CHECKING:
+    from kerneldsl.runtime.placement import Place
+    from kerneldsl.runtime.pools import MemoryPool
+
+__all__ = ["acquire_again", "memory_info"]
+
+
+def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> int:
+    """Make room, and try a second time.
+
+    Raises
+    ------
+    OutOfMemoryError
+        Saying how much was asked for, what is free, and who has the rest.
+    """
+    memory, place = pool._memory, pool._place
+    logger.debug("%s; collecting unused memory", first)
+    gc.collect()
+    memory.drain()
+    if first.name != "POOL_LIMIT":
+        try:
+            place.target.synchronize(place.device)
+        except StreamError as error:  # somebody records a graph, so the device cannot be waited for
+            logger.debug("%s", error)
+        for other in tuple(memory.pools):
+            memory.trim(other, 0)
+    try:
+        return memory.acquire(pool, nbytes, stream)
+    except OutOfMemoryError as error:
+        raise _explained(pool, nbytes, error) from error
+
+
+def memory_info(place: Place) -> tuple[int, int] | None:
+    """Free bytes of a device, and all it has, or ``None`` where the target cannot say."""
+    try:
+        return place.target.memory_info(place.device)
+    except NotImplementedError:
+        return None
+
+
+def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfMemoryError:
+    if error.name == "POOL_LIMIT":
+        return error
+    memory, place = pool._memory, pool._place
+    reserved = 0
+    chain = []
+    for other in sorted(memory.pools, key=lambda p: p.name):
+        stats = other.stats()
+        reserved += stats.reserved_bytes
+        chain.append(
+            f"the pool {stats.name!r} has reserved {readable_bytes(stats.reserved_bytes)}, of "
+            f"which {readable_bytes(stats.in_use_bytes)} are in use"
+        )
+    info = memory_info(place)
+    limit = None
+    if info is not None:
+        free, total = info
+        limit = f"{readable_bytes(free)} of {readable_bytes(total)} are free"
+        elsewhere = max(total - free - reserved, 0)
+        chain.append(
+            f"{readable_bytes(elsewhere)} are held by other processes, other libraries and the "
+            "driver"
+        )
+    caches = _caches_of_others(place)
+    chain += [text for text, _ in caches]
+    remedy = "Free arrays, with array.close() or by dropping them, or use smaller ones"
+    remedy += "".join(f"; {advice}" for _, advice in caches)
+    return OutOfMemoryError(
+        f"could not allocate {nbytes} bytes ({readable_bytes(nbytes)}) on {place.name}",
+        code=error.code,
+        name=error.name,
+        value=nbytes,
+        limit=limit,
+        remedy=remedy,
+        chain=tuple(chain),
+        doing=f"allocate {nbytes} bytes on {place.name}",
+    )
+
+
+def _caches_of_others(place: Place) -> list[tuple[str, str]]:
+    """What torch and CuPy keep for later on the device, and how to make them let go of it."""
+    if place.target.name != "cuda":
+        return []
+    found = []
+    index = place.device.index
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            used, kept = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
+            if kept:
+                found.append(
+                    (
+                        f"torch has reserved {readable_bytes(kept)}, of which "
+                        f"{readable_bytes(used)} are in use",
+                        "torch.cuda.empty_cache() empties torch's cache",
+                    )
+                )
+    except (AttributeError, RuntimeError, ValueError) as error:
+        logger.debug("torch's memory could not be read: %s", error)
+    cupy = sys.modules.get("cupy")
+    try:
+        if cupy is not None:
+            with cupy.cuda.Device(index):
+                pool = cupy.get_default_memory_pool()
+                used, kept = pool.used_bytes(), pool.total_bytes()
+            if kept:
+                found.append(
+                    (
+                        f"CuPy has reserved {readable_bytes(kept)}, of which "
+                        f"{readable_bytes(used)} are in use",
+                        "cupy.get_default_memory_pool().free_all_blocks() empties CuPy's cache",
+                    )
+                )
+    except (AttributeError, RuntimeError, ValueError) as error:
+        logger.debug("CuPy's memory could not be read: %s", error)
+    return found

@@ -1,0 +1,257 @@
+"""Pools of CUDA device memory: the driver's stream-ordered allocator.
+
+The driver keeps what is freed and gives it out again without waiting for the device: in the same
+stream at once, in another one after the work before the free. Devices without such pools, and
+``KERNELDSL_POOL=off``, take the plain allocator, whose free waits for the device.
+
+References
+----------
+CUDA Driver API, section "Stream Ordered Memory Allocator", and ``cuCtxRecordEvent``; CUDA
+Programming Guide, section "Stream-Ordered Memory Allocator".
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from kerneldsl.environment import pool_is_off
+from kerneldsl.errors import OutOfMemoryError
+from kerneldsl.target import Device, PoolBackend
+from kerneldsl.target.memory import WHOLE_DEVICE
+from targets.cuda import memory
+from targets.cuda.driver import Driver
+from targets.cuda.driver_errors import driver_error
+from targets.cuda.fork import fork_guard
+from targets.cuda.streams import stream_handle
+
+__all__ = ["PlainPool", "StreamOrderedPool", "create_pool", "live_pools"]
+
+_OUT_OF_MEMORY = 2
+#: The driver gives nothing back by itself below so many bytes; `trim` does.
+_KEEP_EVERYTHING = 2**64 - 1
+
+_pools: weakref.WeakSet[StreamOrderedPool] = weakref.WeakSet()
+
+
+def create_pool(driver: Driver, device: Device) -> PoolBackend:
+    """Make a pool of the kind that the device and the environment allow."""
+    attribute = driver.api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+    doing = f"ask whether {device} has memory pools"
+    handle = driver.call(driver.api.cuDeviceGet, device.index, doing=doing)
+    has_pools = driver.call(driver.api.cuDeviceGetAttribute, attribute, handle, doing=doing)
+    if not int(has_pools) or pool_is_off():
+        return PlainPool(driver, device)
+    return StreamOrderedPool(driver, device)
+
+
+def live_pools(index: int) -> tuple[StreamOrderedPool, ...]:
+    """The pools of a device that are there now."""
+    return tuple(pool for pool in tuple(_pools) if pool.device.index == index)
+
+
+def _out_of_memory(driver: Driver, status: Any, doing: str) -> Exception:
+    if int(status) != _OUT_OF_MEMORY:
+        return driver_error(driver.api, status, doing)
+    return OutOfMemoryError(
+        f"Could not {doing}",
+        code=_OUT_OF_MEMORY,
+        name="CUDA_ERROR_OUT_OF_MEMORY",
+        limit="The device has no room for it",
+        remedy="Free device arrays, or use smaller ones",
+        doing=doing,
+    )
+
+
+class _Mark:
+    """An event in another library's stream, which outlives the stream."""
+
+    __slots__ = ("_driver", "_index", "event")
+
+    def __init__(self, driver: Driver, index: int) -> None:
+        self._driver = driver
+        self._index = index
+        flags = int(driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        with driver.current(index):
+            self.event = driver.call(driver.api.cuEventCreate, flags, doing="make an event")
+
+    def record(self, handle: int) -> None:
+        driver = self._driver
+        with driver.current(self._index):
+            driver.call(
+                driver.api.cuEventRecord,
+                self.event,
+                handle,
+                doing=f"note a use of memory in stream {handle:#x} on cuda:{self._index}",
+            )
+
+    def record_everything(self) -> bool:
+        """Record all work of the context; say whether this driver can."""
+        driver = self._driver
+        record = getattr(driver.api, "cuCtxRecordEvent", None)  # CUDA 12.5
+        if record is None:
+            return False
+        with driver.current(self._index):
+            context, _ = driver.contexts[self._index]
+            return not int(record(context, self.event)[0])
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "event") and not _is_finalizing() and not fork_guard.has_forked:
+            self._driver.api.cuEventDestroy(self.event)  # the driver keeps it while it is awaited
+
+
+class StreamOrderedPool(PoolBackend):
+    """A pool of the driver's.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    device : Device
+        Whose memory.
+
+    Raises
+    ------
+    DriverError
+        The driver could not make a pool.
+    """
+
+    def __init__(self, driver: Driver, device: Device) -> None:
+        self.device = device
+        self._driver = driver
+        api = driver.api
+        properties = api.CUmemPoolProps()
+        properties.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = device.index
+        doing = f"make a memory pool on {device}"
+        with driver.current(device.index):
+            self.handle = driver.call(api.cuMemPoolCreate, properties, doing=doing)
+        driver.call(
+            api.cuMemPoolSetAttribute,
+            self.handle,
+            api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+            api.cuuint64_t(_KEEP_EVERYTHING),
+            doing=doing,
+        )
+        self._reserved = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+        _pools.add(self)
+
+    def acquire(self, nbytes: int, stream: Any) -> int:
+        driver = self._driver
+        handle = 0 if stream is None else stream.own_handle
+        with driver.current(self.device.index):
+            status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
+        if int(status):
+            raise _out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
+        return int(pointer)
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        if fork_guard.has_forked:
+            return
+        driver, index = self._driver, self.device.index
+        handle = 0 if stream is None else stream.own_handle
+        with driver.current(index):
+            for use in used_on:
+                if not self._order_after(handle, use):
+                    memory.free(driver, index, pointer)  # waits for the whole device
+                    return
+            status = driver.api.cuMemFreeAsync(pointer, handle)[0]
+        if int(status):
+            raise driver_error(driver.api, status, f"free {pointer:#x} on {self.device}")
+
+    def _order_after(self, handle: int, use: Any) -> bool:
+        """Let what is put into a stream from now on wait for a use; say whether that could be."""
+        driver, index = self._driver, self.device.index
+        if isinstance(use, _Mark):
+            mark = use
+        else:
+            mark = _Mark(driver, index)
+            if use is WHOLE_DEVICE:
+                if not mark.record_everything():
+                    return False
+            else:
+                mark.record(0 if use is None else use.own_handle)
+        doing = f"order a free after the uses of the memory on {self.device}"
+        driver.call(driver.api.cuStreamWaitEvent, handle, mark.event, 0, doing=doing)
+        return True
+
+    def mark(self, stream: Any, earlier: Any) -> Any:
+        mark = earlier or _Mark(self._driver, self.device.index)
+        mark.record(stream_handle(stream))
+        return mark
+
+    def reserved_bytes(self) -> int:
+        driver = self._driver
+        fork_guard.check()
+        status, reserved = driver.api.cuMemPoolGetAttribute(self.handle, self._reserved)
+        if int(status):
+            raise driver_error(driver.api, status, f"read what a pool on {self.device} holds")
+        return int(reserved)
+
+    def trim(self, keep_bytes: int) -> None:
+        fork_guard.check()
+        doing = f"trim a memory pool on {self.device}"
+        self._driver.call(self._driver.api.cuMemPoolTrimTo, self.handle, keep_bytes, doing=doing)
+
+    def let_in(self, index: int) -> None:
+        """Let another device reach the memory of this pool."""
+        api = self._driver.api
+        access = api.CUmemAccessDesc()
+        access.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = index
+        access.flags = api.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self._driver.call(
+            api.cuMemPoolSetAccess,
+            self.handle,
+            [access],
+            1,
+            doing=f"let cuda:{index} reach the memory of {self.device}",
+        )
+
+    def close(self) -> None:
+        if not fork_guard.has_forked:
+            # The driver keeps the pool until the last memory of it is back.
+            self._driver.api.cuMemPoolDestroy(self.handle)
+
+
+class PlainPool(PoolBackend):
+    """No pool: every allocation is the driver's, and every free waits for the device.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    device : Device
+        Whose memory.
+    """
+
+    def __init__(self, driver: Driver, device: Device) -> None:
+        self.device = device
+        self._driver = driver
+        self._held = 0
+
+    def acquire(self, nbytes: int, stream: Any) -> int:
+        driver = self._driver
+        with driver.current(self.device.index):
+            status, pointer = driver.api.cuMemAlloc(nbytes)
+        if int(status):
+            raise _out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
+        self._held += nbytes
+        return int(pointer)
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        if not fork_guard.has_forked:
+            self._held -= nbytes
+            memory.free(self._driver, self.device.index, pointer)
+
+    def reserved_bytes(self) -> int:
+        return self._held
+
+    def trim(self, keep_bytes: int) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,92 @@
+"""The pool of a device that does not exist: what a driver's pool would hold is only counted.
+
+What is freed stays reserved until it is trimmed, as the CUDA driver keeps it; but no address is
+given out twice, so that a use after the free is an error and not luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.target import Device, PoolBackend
+from targets.null.memory import AddressSpace
+
+__all__ = ["NullPool", "Release"]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release that a driver would have ordered.
+
+    Parameters
+    ----------
+    pointer, nbytes : int
+        The memory.
+    stream : object
+        Its home stream.
+    used_on : tuple
+        What the release had to wait for beside it.
+    """
+
+    pointer: int
+    nbytes: int
+    stream: Any
+    used_on: tuple[Any, ...]
+
+
+class NullPool(PoolBackend):
+    """A pool over the memory of a described device.
+
+    Parameters
+    ----------
+    space : AddressSpace
+        The device's memory.
+    begin : callable
+        Called before memory is taken, with ``"allocate"``; raises what is to fail.
+
+    Attributes
+    ----------
+    releases : list of Release
+        Every release, oldest first.
+    """
+
+    def __init__(self, space: AddressSpace, begin: Callable[[str], None]) -> None:
+        self.device: Device = space.device
+        self.releases: list[Release] = []
+        self._space = space
+        self._begin = begin
+        self._in_use = 0
+        self._unused = 0
+        self._is_closed = False
+
+    def acquire(self, nbytes: int, stream: Any) -> int:
+        self._begin("allocate")
+        reused = min(self._unused, nbytes)
+        pointer = self._space.allocate(nbytes, from_reserve=reused)
+        self._unused -= reused
+        self._in_use += nbytes
+        return pointer
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        self.releases.append(Release(pointer, nbytes, stream, tuple(used_on)))
+        self._space.free(pointer, keep=not self._is_closed)
+        self._in_use -= nbytes
+        if not self._is_closed:
+            self._unused += nbytes
+
+    def mark(self, stream: Any, earlier: Any) -> Any:
+        return ("mark", stream)
+
+    def reserved_bytes(self) -> int:
+        return self._in_use + self._unused
+
+    def trim(self, keep_bytes: int) -> None:
+        surplus = min(max(self.reserved_bytes() - keep_bytes, 0), self._unused)
+        self._unused -= surplus
+        self._space.give_back(surplus)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.trim(0)
