@@ -1,0 +1,58 @@
+"""Which conformance cases the sanitizer sees: every barrier case, every intrinsic at least once.
+
+All of them are small. What they cost is instrumented loading and launching, so an intrinsic that a
+barrier case uses already brings no case of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from kerneldsl.frontend.normalize import make_unit
+from tests.conformance.kernels import CASES
+from tests.support.cases import Case
+from tests.support.simt import python_function
+
+__all__ = ["BARRIER_TOPICS", "intrinsics_of", "sanitized_cases"]
+
+#: Topics whose cases are all about barriers, and about memory that a block shares.
+BARRIER_TOPICS = (
+    "barriers",
+    "barrier_shapes",
+    "barrier_values",
+    "barrier_functions",
+    "synchronization",
+    "memory",
+)
+
+
+def intrinsics_of(case: Case) -> frozenset[str]:
+    """Names of the intrinsics that a case's kernel and its device functions call."""
+    units = make_unit(python_function(case.kernel)).reachable()
+    return frozenset(use.intrinsic.name for unit in units for use in unit.uses.values())
+
+
+def _element_count(case: Case) -> int:
+    arguments = case.arguments(np.random.default_rng(0))
+    return sum(a.size for a in arguments if isinstance(a, np.ndarray))
+
+
+@cache
+def sanitized_cases() -> tuple[Case, ...]:
+    """The barrier cases, then the smallest case of each intrinsic that they leave out.
+
+    Returns
+    -------
+    tuple of Case
+        In the suite's order.
+    """
+    chosen = {c.name for c in CASES if c.name.partition(".")[0] in BARRIER_TOPICS}
+    used = {c.name: intrinsics_of(c) for c in CASES}
+    covered = frozenset().union(*(used[name] for name in chosen))
+    for case in sorted(CASES, key=_element_count):
+        if not used[case.name] <= covered:
+            chosen.add(case.name)
+            covered |= used[case.name]
+    return tuple(c for c in CASES if c.name in chosen)
