@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.target import Target
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from kerneldsl.target import Target
 
 __all__ = ["command_names", "command_summary", "get_command", "get_target", "target_names"]
 
@@ -68,6 +69,8 @@ def get_target(name: str) -> Target:
 
 
 def _make_target(name: str) -> Target:
+    from kerneldsl.target import Target  # names can be listed without it, and without NumPy
+
     if name in _BUILT_IN_TARGETS:
         make = _import_own(_BUILT_IN_TARGETS[name]).make_target
     else:

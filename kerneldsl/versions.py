@@ -9,7 +9,13 @@ from typing import Any
 
 from kerneldsl._version import __version__
 
-__all__ = ["TESTED_PYTHONS", "TESTED_RANGES", "collect_versions", "show_versions"]
+__all__ = [
+    "TESTED_PYTHONS",
+    "TESTED_RANGES",
+    "collect_versions",
+    "package_versions",
+    "show_versions",
+]
 
 #: Versions of Python that the tests run with, oldest first.
 TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -38,6 +44,23 @@ _DISTRIBUTIONS = (
 )
 
 
+def package_versions() -> dict[str, str | None]:
+    """Name to version of Python and the packages; ``None`` for what is not installed.
+
+    Nothing is imported or started for it.
+    """
+    found: dict[str, str | None] = {
+        "kerneldsl": __version__,
+        "python": platform.python_version(),
+    }
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
 def collect_versions() -> dict[str, str]:
     """Name to version; what is not installed says so.
 
@@ -50,11 +73,8 @@ def collect_versions() -> dict[str, str]:
         "platform": platform.platform(),
         "processor": _processor(),
     }
-    for name in _DISTRIBUTIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
+    packages = package_versions()
+    found.update((name, packages[name] or "not installed") for name in _DISTRIBUTIONS)
     found["LLVM"] = _llvm_version()
     found.update(_targets())
     return found

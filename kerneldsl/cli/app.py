@@ -1,13 +1,20 @@
-"""The commands of ``kerneldsl``: ``compile``, ``versions``, and those of the registry."""
+"""The commands of ``kerneldsl``: its own, and those of the registry.
+
+Each command imports what it needs when it runs, so that a list of devices does not wait for a
+compiler.
+"""
 
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from kerneldsl.cli import health, machine
+from kerneldsl.cli.output import print_json
 from kerneldsl.errors import KernelError
 from kerneldsl.registry import command_names, command_summary, get_command
 
@@ -17,11 +24,14 @@ __all__ = ["make_app", "run"]
 _EXIT_REFUSED = 2
 
 
-def _versions() -> None:
+def _versions(as_json: machine.JsonOption = False) -> None:
     """Print the versions of everything a kernel depends on, and the devices that are there."""
-    from kerneldsl.versions import show_versions
+    from kerneldsl.versions import collect_versions, show_versions
 
-    show_versions()
+    if as_json:
+        print_json(collect_versions())
+    else:
+        show_versions()
 
 
 def _compile(
@@ -85,6 +95,15 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    for command in (
+        machine.backends,
+        machine.devices,
+        machine.default,
+        health.status,
+        health.summary,
+        health.doctor,
+    ):
+        app.command(command.__name__)(command)
     app.command("compile")(_compile)
     app.command("versions")(_versions)
     for name in command_names():
@@ -101,6 +120,10 @@ def _unloaded() -> None:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line; an error of ours is one message and exit code 2, no traceback."""
+    # A terminal that lacks a character shows another in its place, instead of an error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     given: list[str] = sys.argv[1:] if arguments is None else arguments
     wanted = next((a for a in given if not a.startswith("-")), "")
     try:

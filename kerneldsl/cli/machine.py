@@ -1,0 +1,136 @@
+"""``kerneldsl backends``, ``devices`` and ``default``: what this machine has, and what is chosen.
+
+None of them imports Numba.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerneldsl.cli.output import new_console, print_json, print_table
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DeviceInfo
+
+__all__ = ["JsonOption", "backends", "default", "devices", "known", "memory_text"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def backends(as_json: JsonOption = False) -> None:
+    """List the ways to compute on this machine: what is there, and what kerneldsl uses."""
+    from kerneldsl.detection import backends as find_backends
+
+    found = find_backends()
+    if as_json:
+        print_json({"backends": [backend.to_dict() for backend in found]})
+        return
+    print_table(
+        ("backend", "detected", "version", "usable", "why"),
+        [
+            (
+                b.name,
+                "yes" if b.is_detected else "no",
+                b.version,
+                "yes" if b.is_usable else "no",
+                b.reason,
+            )
+            for b in found
+        ],
+        fixed=("backend", "detected", "usable"),
+    )
+    if any(b.is_faked for b in found):
+        new_console(stderr=True).print("KERNELDSL_FAKE_GPU is set: this is no real machine.")
+
+
+def devices(
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", help="Show everything of one device, such as cuda:0."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Only the devices of this target.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the devices that kernels can run on, or show everything of one."""
+    from kerneldsl.runtime.placement import device_info
+    from kerneldsl.runtime.placement import devices as find_devices
+
+    if device is not None:
+        info = device_info(device)
+        if as_json:
+            print_json({"device": info.to_dict()})
+        else:
+            _print_device(info)
+        return
+    found = find_devices(target)
+    if as_json:
+        print_json({"devices": [info.to_dict(live=False) for info in found]})
+        return
+    print_table(
+        ("device", "name", "kind", "arch", "processors", "memory free / total", "bandwidth"),
+        [_device_row(info) for info in found],
+        fixed=("device",),
+    )
+
+
+def _device_row(info: DeviceInfo) -> tuple[object, ...]:
+    bandwidth = known(info, "peak_bandwidth_bytes_per_s")
+    return (
+        str(info),
+        info.name,
+        info.kind,
+        info.arch,
+        known(info, "multiprocessor_count") or known(info, "usable_core_count"),
+        memory_text(info),
+        None if bandwidth is None else f"{bandwidth / 1e9:.0f} GB/s",
+    )
+
+
+def known(info: DeviceInfo, name: str) -> Any:
+    """An attribute of a device, or ``None`` where it cannot be had."""
+    from kerneldsl.errors import AttributeUnavailableError
+
+    try:
+        return info.get(name)
+    except AttributeUnavailableError:
+        return None
+
+
+def memory_text(info: DeviceInfo) -> str | None:
+    """Free and total memory of a device, for a person."""
+    from kerneldsl.tables import format_bytes
+
+    total, free = known(info, "total_memory_bytes"), known(info, "free_memory_bytes")
+    if total is None:
+        return None
+    return f"{'?' if free is None else format_bytes(free)} / {format_bytes(total)}"
+
+
+def _print_device(info: DeviceInfo) -> None:
+    from kerneldsl.errors import AttributeUnavailableError
+    from kerneldsl.target.info_display import format_value
+
+    groups: dict[str, list[tuple[object, ...]]] = {}
+    for field in info.fields():
+        try:
+            shown = format_value(field, info.get(field.name))
+            why = info.reasons.get(field.name, "")
+        except AttributeUnavailableError as error:
+            shown, why = "-", error.limit or error.what
+        groups.setdefault(field.group, []).append((field.name, shown, why))
+    new_console().print(f"{info}: {info.name}", style="bold", markup=False)
+    for group, rows in groups.items():
+        print_table((group, "value", "why"), rows, fixed=(group,))
+
+
+def default(as_json: JsonOption = False) -> None:
+    """Show where kernels run when nothing else is said, and why."""
+    from kerneldsl import environment
+    from kerneldsl.runtime.placement import current_target
+
+    chosen = current_target()
+    print(chosen, environment.target_spec())

@@ -1,0 +1,117 @@
+"""How the command line prints: tables for people, JSON for programs, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+__all__ = ["new_console", "print_json", "print_table", "progress", "styled"]
+
+#: Columns of a table that goes into a file or a pipe, where no window sets the width.
+_PIPED_WIDTH = 200
+_STYLES = {
+    "ok": "green",
+    "yes": "green",
+    "warning": "yellow",
+    "problem": "bold red",
+    "no": "dim",
+}
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """A console; without colours where the output is no terminal, or ``NO_COLOR`` is set."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    is_sized = stream.isatty() or "COLUMNS" in os.environ
+    return Console(stderr=stderr, highlight=False, width=None if is_sized else _PIPED_WIDTH)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output, in ASCII so that any terminal can show it."""
+    print(json.dumps(value, indent=2))
+
+
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    fixed: Iterable[str] = (),
+) -> None:
+    """Print a table that fits the terminal: long cells are broken into lines.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        One for each column.
+    rows : iterable of sequence
+        What stands in each row; ``None`` is shown as a dash, and words such as ``"ok"`` in colour.
+    title : str, optional
+        What stands above.
+    fixed : iterable of str
+        Headers of columns that are never broken into lines.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    kept = set(fixed)
+    for header in headers:
+        table.add_column(header, no_wrap=header in kept, overflow="fold")
+    for row in rows:
+        # Text, not a string: names of devices may hold brackets, which are markup in a string.
+        table.add_row(*(Text("-" if cell is None else str(cell), styled(cell)) for cell in row))
+    console = new_console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    # Padding serves the eye alone; in a file it is trailing space.
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def styled(word: object) -> str:
+    """The style of a word in a table."""
+    return _STYLES.get(word, "") if isinstance(word, str) else ""
+
+
+@contextmanager
+def progress(first: str, *, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show on standard error what is being done, while it is a terminal.
+
+    Parameters
+    ----------
+    first : str
+        What is done first.
+    is_quiet : bool
+        Show nothing.
+
+    Yields
+    ------
+    callable
+        Says what is done next.
+    """
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with new_console(stderr=True).status(first) as status:
+        yield status.update
