@@ -69,6 +69,11 @@ tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings
 fuzz: $(VENV)/.stamp ## 5000 generated kernels against the oracle
 	@KERNELDSL_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -q -s --timeout=0 tests/fuzz
 
+.PHONY: occupancy
+occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy header
+	@KERNELDSL_OCCUPANCY_CONFIGURATIONS=1000000 $(BIN)/python -m pytest -q -s --timeout=0 \
+	  tests/occupancy
+
 .PHONY: stress
 stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer
 	@$(BIN)/python -m pytest -q tests/stress

@@ -1,0 +1,34 @@
+"""How a launch should look: what a device holds of a kernel at once, and how a grid fills it.
+
+Pure functions of values, for a device that is there or one that is only planned for. Nothing here
+imports Numba or calls a driver.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.planner.block_limits import BlockLimits
+from kerneldsl.planner.block_size import (
+    PotentialBlock,
+    available_dynamic_shared_bytes,
+    max_potential_block_size,
+)
+from kerneldsl.planner.limits import (
+    COMPUTE_CAPABILITIES,
+    ComputeCapability,
+    DeviceOccupancyLimits,
+)
+from kerneldsl.planner.occupancy import Occupancy, occupancy
+from kerneldsl.planner.resources import KernelResources
+
+__all__ = [
+    "COMPUTE_CAPABILITIES",
+    "BlockLimits",
+    "ComputeCapability",
+    "DeviceOccupancyLimits",
+    "KernelResources",
+    "Occupancy",
+    "PotentialBlock",
+    "available_dynamic_shared_bytes",
+    "max_potential_block_size",
+    "occupancy",
+]

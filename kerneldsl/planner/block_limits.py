@@ -1,0 +1,154 @@
+"""How many blocks each resource of a multiprocessor alone allows.
+
+The arithmetic behind :mod:`~kerneldsl.planner.occupancy`, in integers from end to end, as the
+hardware counts.
+
+References
+----------
+NVIDIA's header ``cuda_occupancy.h``; the model is compared with it in ``tests/occupancy``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.resources import KernelResources
+
+__all__ = [
+    "BlockLimits",
+    "block_limits",
+    "least",
+    "preferred_carveout",
+    "register_limit",
+    "shared_limit_per_block",
+]
+
+
+class BlockLimits(NamedTuple):
+    """Blocks on a multiprocessor that each resource alone would allow; ``None`` for no limit."""
+
+    warps: int
+    registers: int | None
+    shared_memory: int | None
+    blocks: int
+    barriers: int | None
+    virtual_resources: int | None
+
+
+def block_limits(
+    device: DeviceOccupancyLimits, kernel: KernelResources, block_threads: int, dynamic: int
+) -> tuple[BlockLimits, int, int]:
+    """What each resource allows a block of a kernel.
+
+    Parameters
+    ----------
+    device : DeviceOccupancyLimits
+        What there is.
+    kernel : KernelResources
+        What is taken.
+    block_threads : int
+        Threads of a block, at least 1.
+    dynamic : int
+        Bytes of dynamic shared memory a block, at least 0.
+
+    Returns
+    -------
+    limits : BlockLimits
+        Blocks that each resource alone allows.
+    registers_per_block, shared_bytes_per_block : int
+        What a block is given.
+    """
+    warps = -(-block_threads // device.warp_size)
+    by_warps = (
+        0
+        if block_threads > device.max_threads_per_block
+        else device.max_warps_per_multiprocessor // warps
+    )
+    by_registers, registers = register_limit(device, kernel.registers, warps)
+    by_shared, shared = _shared_limit(device, kernel, dynamic)
+    limits = BlockLimits(
+        by_warps,
+        by_registers,
+        by_shared,
+        device.max_blocks_per_multiprocessor,
+        _count_limit(device.max_barriers_per_multiprocessor, kernel.barriers),
+        _count_limit(device.max_virtual_resources_per_multiprocessor, kernel.virtual_resources),
+    )
+    return limits, registers, shared
+
+
+def least(limits: BlockLimits) -> int:
+    """Blocks that all limits together allow."""
+    return min(limit for limit in limits if limit is not None)
+
+
+def register_limit(
+    device: DeviceOccupancyLimits, registers: int, warps: int
+) -> tuple[int | None, int]:
+    """Blocks of so many warps that the registers allow, and the registers of one.
+
+    Parameters
+    ----------
+    device : DeviceOccupancyLimits
+        What there is.
+    registers : int
+        Registers a thread.
+    warps : int
+        Warps a block.
+
+    Returns
+    -------
+    blocks : int or None
+        ``None`` where no registers are taken.
+    registers_per_block : int
+        What a block is given.
+    """
+    unit, partitions = device.register_allocation_unit, device.register_partitions
+    per_warp = -(-registers * device.warp_size // unit) * unit
+    per_block = per_warp * warps
+    # The hardware checks a block as if each partition got the same number of its warps.
+    checked = per_warp * -(-warps // partitions) * partitions
+    if checked > device.max_registers_per_block or registers > device.max_registers_per_thread:
+        return 0, per_block
+    if not per_warp:
+        return None, per_block
+    warps_in_partition = device.max_registers_per_multiprocessor // partitions // per_warp
+    return warps_in_partition * partitions // warps, per_block
+
+
+def _shared_limit(
+    device: DeviceOccupancyLimits, kernel: KernelResources, dynamic: int
+) -> tuple[int | None, int]:
+    unit = device.shared_memory_allocation_unit
+    fixed = kernel.static_shared_bytes + device.reserved_shared_memory_per_block
+    allocated = -(-(fixed + dynamic) // unit) * unit
+    cap = kernel.max_dynamic_shared_bytes
+    opted_in = cap is not None and fixed + cap > device.max_shared_memory_per_block
+    if (cap is not None and dynamic > cap) or allocated > shared_limit_per_block(
+        device, opted_in=opted_in
+    ):
+        return 0, allocated
+    if not allocated:
+        return None, allocated
+    room = preferred_carveout(device, kernel)
+    if room < allocated:
+        room = device.carveout_for(allocated)
+    return room // allocated, allocated
+
+
+def shared_limit_per_block(device: DeviceOccupancyLimits, *, opted_in: bool) -> int:
+    """Bytes a block may be given, with what the driver takes of it."""
+    limit = (
+        device.max_shared_memory_per_block_optin if opted_in else device.max_shared_memory_per_block
+    )
+    return limit + device.reserved_shared_memory_per_block
+
+
+def preferred_carveout(device: DeviceOccupancyLimits, kernel: KernelResources) -> int:
+    percent = 100 if kernel.carveout_percent is None else kernel.carveout_percent
+    return device.carveout_for(percent * device.max_shared_memory_per_multiprocessor // 100)
+
+
+def _count_limit(available: int | None, taken: int) -> int | None:
+    return None if available is None or not taken else available // taken

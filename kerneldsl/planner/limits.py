@@ -1,0 +1,397 @@
+"""What a multiprocessor can hold: the limits that occupancy is computed from.
+
+Most of them the driver tells (:meth:`DeviceOccupancyLimits.from_device`). How registers and shared
+memory are handed out it does not tell; that stands in a table here, by compute capability, beside
+what is needed to plan for a device that is not there
+(:meth:`DeviceOccupancyLimits.for_compute_capability`).
+
+References
+----------
+CUDA C++ Programming Guide, "Compute Capabilities", table "Technical Specifications per Compute
+Capability"; NVIDIA's header ``cuda_occupancy.h`` of CUDA 13.5, with which the model is compared in
+``tests/occupancy``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.target import Device
+
+__all__ = ["COMPUTE_CAPABILITIES", "ComputeCapability", "DeviceOccupancyLimits"]
+
+#: Major and minor.
+ComputeCapability: TypeAlias = tuple[int, int]
+
+_KB = 1024
+
+# Sizes in KB that the memory shared with the L1 cache can be given, smallest first.
+_TURING = (32, 64)
+_UP_TO_100 = (0, 8, 16, 32, 64, 100)
+_UP_TO_164 = (*_UP_TO_100, 132, 164)
+_UP_TO_228 = (*_UP_TO_164, 196, 228)
+_UP_TO_328 = (*_UP_TO_228, 328)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What a compute capability fixes.
+
+    Parameters
+    ----------
+    threads : int or None
+        Threads on a multiprocessor; ``None`` where NVIDIA has not published it.
+    blocks : int
+        Blocks on a multiprocessor.
+    carveouts : tuple of int
+        Sizes of shared memory a multiprocessor can be set to, KB, ascending.
+    shared_unit : int
+        Bytes that shared memory of a block is rounded up to.
+    reserved : int
+        Bytes of shared memory that the driver takes of each block.
+    barriers_per_block : int or None
+        Barriers there are for each block that a multiprocessor has room for; ``None`` where they
+        are no limit.
+    virtual_resources : int or None
+        Virtual resources of a multiprocessor; ``None`` where there are none.
+    """
+
+    threads: int | None
+    blocks: int
+    carveouts: tuple[int, ...]
+    shared_unit: int = 128
+    reserved: int = 1 * _KB
+    barriers_per_block: int | None = None
+    virtual_resources: int | None = None
+
+
+_RULES: dict[ComputeCapability, _Rules] = {
+    (7, 5): _Rules(1024, 16, _TURING, shared_unit=256, reserved=0),
+    (8, 0): _Rules(2048, 32, _UP_TO_164),
+    (8, 6): _Rules(1536, 16, _UP_TO_100),
+    (8, 7): _Rules(1536, 16, _UP_TO_164),
+    (8, 8): _Rules(1536, 16, _UP_TO_100),
+    (8, 9): _Rules(1536, 24, _UP_TO_100),
+    (9, 0): _Rules(2048, 32, _UP_TO_228, barriers_per_block=2),
+    (10, 0): _Rules(2048, 32, _UP_TO_228, barriers_per_block=2, virtual_resources=128),
+    # CUDA 13 calls it 11.0.
+    (10, 1): _Rules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (10, 3): _Rules(2048, 32, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (10, 7): _Rules(None, 16, _UP_TO_328, barriers_per_block=1, virtual_resources=128),
+    (11, 0): _Rules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (12, 0): _Rules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
+    (12, 1): _Rules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
+}
+
+#: The compute capabilities whose rules are known, oldest first.
+COMPUTE_CAPABILITIES: tuple[ComputeCapability, ...] = tuple(_RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOccupancyLimits:
+    """What one multiprocessor, and one block on it, can have.
+
+    Parameters
+    ----------
+    compute_capability : tuple of int
+        Major and minor.
+    max_threads_per_block, max_threads_per_multiprocessor, max_blocks_per_multiprocessor : int
+        Counts; the second divided by `warp_size` is the number of warps.
+    max_registers_per_block, max_registers_per_multiprocessor : int
+        32-bit registers.
+    max_shared_memory_per_block : int
+        Bytes of static and dynamic shared memory a block gets without opting in.
+    max_shared_memory_per_block_optin : int
+        The same with opting in.
+    max_shared_memory_per_multiprocessor : int
+        Bytes.
+    reserved_shared_memory_per_block : int
+        Bytes of shared memory that the driver takes of each block, beyond the two limits above.
+    shared_memory_allocation_unit : int
+        Bytes that a block's shared memory is rounded up to.
+    shared_memory_carveouts : tuple of int
+        Bytes of shared memory that a multiprocessor can be set to, ascending; the L1 cache has the
+        rest.
+    max_barriers_per_multiprocessor : int or None
+        Barriers; ``None`` where they are no limit.
+    max_virtual_resources_per_multiprocessor : int or None
+        NVIDIA's header counts them from compute capability 10.0 on and does not say what they are;
+        ``None`` where there are none.
+    multiprocessor_count : int
+        Multiprocessors of the device.
+    warp_size : int
+        Threads of a warp.
+    register_allocation_unit : int
+        Registers that a warp's registers are rounded up to.
+    register_partitions : int
+        Parts that a multiprocessor's registers and warps are divided into; a warp has all its
+        registers in one.
+    max_registers_per_thread : int
+        Registers beyond which the calculator lets no block run. Instructions can name 255, which
+        are allocated as 256.
+    rules_of : tuple of int or None
+        The compute capability whose rules of allocation are assumed, for a device newer than the
+        table; ``None`` where its own are known.
+
+    Raises
+    ------
+    ArgumentValueError
+        A limit is not positive, or the carve-outs are not ascending or too small for a block.
+    """
+
+    compute_capability: ComputeCapability
+    max_threads_per_block: int
+    max_threads_per_multiprocessor: int
+    max_blocks_per_multiprocessor: int
+    max_registers_per_block: int
+    max_registers_per_multiprocessor: int
+    max_shared_memory_per_block: int
+    max_shared_memory_per_block_optin: int
+    max_shared_memory_per_multiprocessor: int
+    reserved_shared_memory_per_block: int
+    shared_memory_allocation_unit: int
+    shared_memory_carveouts: tuple[int, ...]
+    max_barriers_per_multiprocessor: int | None = None
+    max_virtual_resources_per_multiprocessor: int | None = None
+    multiprocessor_count: int = 1
+    warp_size: int = 32
+    register_allocation_unit: int = 256
+    register_partitions: int = 4
+    max_registers_per_thread: int = 256
+    rules_of: ComputeCapability | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 0 if each.name == "reserved_shared_memory_per_block" else 1
+            if isinstance(value, int) and value < least:
+                raise ArgumentValueError(
+                    f"{each.name} is {value}",
+                    value=value,
+                    limit=f"The limits of a device are at least {least}",
+                    remedy="Take them with from_device or for_compute_capability",
+                )
+        sizes = self.shared_memory_carveouts
+        need = max(
+            self.max_shared_memory_per_multiprocessor,
+            _round_up(
+                self.max_shared_memory_per_block_optin + self.reserved_shared_memory_per_block,
+                self.shared_memory_allocation_unit,
+            ),
+        )
+        if list(sizes) != sorted(set(sizes)) or not sizes or sizes[0] < 0 or sizes[-1] < need:
+            raise ArgumentValueError(
+                f"shared_memory_carveouts is {sizes}",
+                value=sizes,
+                limit=f"The sizes ascend, and the last holds the {need} bytes that a block or the "
+                "multiprocessor can have",
+                remedy="Take them with from_device or for_compute_capability",
+            )
+
+    @property
+    def max_warps_per_multiprocessor(self) -> int:
+        """Warps that a multiprocessor holds."""
+        return self.max_threads_per_multiprocessor // self.warp_size
+
+    @classmethod
+    def for_compute_capability(
+        cls, compute_capability: ComputeCapability, *, multiprocessor_count: int = 1
+    ) -> DeviceOccupancyLimits:
+        """The limits of a compute capability, without a device.
+
+        Parameters
+        ----------
+        compute_capability : tuple of int
+            Major and minor, 7.5 to 12.1.
+        multiprocessor_count : int
+            Multiprocessors; products of one compute capability differ in it.
+
+        Returns
+        -------
+        DeviceOccupancyLimits
+
+        Raises
+        ------
+        ArgumentValueError
+            Not enough is known of it; the message lists what is known.
+
+        Examples
+        --------
+        >>> hopper = DeviceOccupancyLimits.for_compute_capability((9, 0), multiprocessor_count=132)
+        >>> hopper.max_warps_per_multiprocessor, hopper.max_shared_memory_per_block_optin
+        (64, 232448)
+        """
+        rules = _RULES.get(compute_capability)
+        if rules is None or rules.threads is None:
+            known = ", ".join(f"{a}.{b}" for (a, b), r in _RULES.items() if r.threads is not None)
+            raise ArgumentValueError(
+                f"compute_capability {compute_capability} is not known well enough",
+                value=compute_capability,
+                limit=f"Limits are known for {known}",
+                remedy="Take the limits of a device that is there, with from_device",
+            )
+        largest = rules.carveouts[-1] * _KB
+        return cls(
+            compute_capability=compute_capability,
+            max_threads_per_block=1024,
+            max_threads_per_multiprocessor=rules.threads,
+            max_blocks_per_multiprocessor=rules.blocks,
+            max_registers_per_block=65536,
+            max_registers_per_multiprocessor=65536,
+            max_shared_memory_per_block=48 * _KB,
+            max_shared_memory_per_block_optin=largest - rules.reserved,
+            max_shared_memory_per_multiprocessor=largest,
+            reserved_shared_memory_per_block=rules.reserved,
+            shared_memory_allocation_unit=rules.shared_unit,
+            shared_memory_carveouts=tuple(size * _KB for size in rules.carveouts),
+            max_barriers_per_multiprocessor=_barriers(rules, rules.blocks),
+            max_virtual_resources_per_multiprocessor=rules.virtual_resources,
+            multiprocessor_count=multiprocessor_count,
+        )
+
+    @classmethod
+    def from_device(cls, device: Device) -> DeviceOccupancyLimits:
+        """The limits of a device that is there, from what its driver says.
+
+        Parameters
+        ----------
+        device : Device
+            A CUDA device; its `extra` holds the driver's attributes by their names.
+
+        Returns
+        -------
+        DeviceOccupancyLimits
+            For a device newer than the table, with the rules of the newest compute capability that
+            is not newer than it, and `rules_of` naming that.
+
+        Raises
+        ------
+        ArgumentValueError
+            The device is older than 7.5, or is no CUDA device: attributes are missing.
+        """
+        extra = device.extra
+        missing = [name for name in _ATTRIBUTES if extra.get(name) is None]
+        if missing:
+            raise ArgumentValueError(
+                f"{device} ({device.name}) does not tell {', '.join(missing)}",
+                value=str(device),
+                limit="Occupancy is computed for CUDA devices",
+                remedy="Name a CUDA device, or use for_compute_capability",
+            )
+        major, minor = capability = extra["compute_capability"]
+        known = max((each for each in _RULES if each <= (major, minor)), default=None)
+        if known is None:
+            raise ArgumentValueError(
+                f"{device} ({device.name}) has compute capability {major}.{minor}",
+                value=capability,
+                limit="The model of occupancy begins with 7.5",
+                remedy="Give grid and block explicitly",
+            )
+        rules = _RULES[known]
+        limits, blocks = device.limits, extra["max_blocks_per_multiprocessor"]
+        per_multiprocessor = extra["max_shared_memory_per_multiprocessor"]
+        return cls(
+            compute_capability=(major, minor),
+            max_threads_per_block=limits.max_threads_per_block,
+            max_threads_per_multiprocessor=extra["max_threads_per_multiprocessor"],
+            max_blocks_per_multiprocessor=blocks,
+            max_registers_per_block=extra["max_registers_per_block"],
+            max_registers_per_multiprocessor=extra["max_registers_per_multiprocessor"],
+            max_shared_memory_per_block=extra["max_shared_memory_per_block"],
+            max_shared_memory_per_block_optin=limits.max_shared_memory_per_block,
+            max_shared_memory_per_multiprocessor=per_multiprocessor,
+            reserved_shared_memory_per_block=extra["reserved_shared_memory_per_block"],
+            shared_memory_allocation_unit=rules.shared_unit,
+            shared_memory_carveouts=_carveouts(rules, per_multiprocessor),
+            max_barriers_per_multiprocessor=_barriers(rules, blocks),
+            max_virtual_resources_per_multiprocessor=rules.virtual_resources,
+            multiprocessor_count=limits.multiprocessor_count,
+            warp_size=limits.warp_size,
+            rules_of=None if known == (major, minor) else known,
+        )
+
+    def carveout_for(self, nbytes: int) -> int:
+        """The smallest carve-out that holds so many bytes.
+
+        Parameters
+        ----------
+        nbytes : int
+            Bytes of shared memory of a multiprocessor.
+
+        Returns
+        -------
+        int
+            Bytes.
+
+        Raises
+        ------
+        ArgumentValueError
+            No carve-out is that large.
+        """
+        for size in self.shared_memory_carveouts:
+            if size >= nbytes:
+                return size
+        raise ArgumentValueError(
+            f"{nbytes} bytes of shared memory are asked of a multiprocessor",
+            value=nbytes,
+            limit=f"It can be set to {self.shared_memory_carveouts[-1]} at most",
+            remedy="Use fewer blocks, or less shared memory a block",
+        )
+
+    def carveout_percent(self, nbytes: int) -> int:
+        """The preference that sets a multiprocessor to the smallest carve-out that holds `nbytes`.
+
+        Parameters
+        ----------
+        nbytes : int
+            Bytes of shared memory of a multiprocessor.
+
+        Returns
+        -------
+        int
+            Percent of the largest carve-out, as
+            ``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`` takes it.
+
+        Raises
+        ------
+        ArgumentValueError
+            No carve-out is that large.
+
+        Examples
+        --------
+        >>> hopper = DeviceOccupancyLimits.for_compute_capability((9, 0))
+        >>> hopper.carveout_percent(90 * 1024)
+        43
+        """
+        # The driver rounds a preference up to a carve-out; so this is rounded down.
+        size = min(self.carveout_for(nbytes), self.max_shared_memory_per_multiprocessor)
+        return 100 * size // self.max_shared_memory_per_multiprocessor
+
+
+#: What `from_device` reads of a device's `extra`.
+_ATTRIBUTES = (
+    "compute_capability",
+    "max_threads_per_multiprocessor",
+    "max_blocks_per_multiprocessor",
+    "max_registers_per_block",
+    "max_registers_per_multiprocessor",
+    "max_shared_memory_per_block",
+    "max_shared_memory_per_multiprocessor",
+    "reserved_shared_memory_per_block",
+)
+
+
+def _barriers(rules: _Rules, blocks: int) -> int | None:
+    return None if rules.barriers_per_block is None else rules.barriers_per_block * blocks
+
+
+def _carveouts(rules: _Rules, per_multiprocessor: int) -> tuple[int, ...]:
+    """The sizes of the table, with what the driver says is the largest."""
+    sizes = tuple(size * _KB for size in rules.carveouts)
+    return sizes if per_multiprocessor <= sizes[-1] else (*sizes, per_multiprocessor)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
