@@ -8,11 +8,7 @@ arguments.
 
 from __future__ import annotations
 
-import contextvars
 import os
-import weakref
-from types import TracebackType
-from typing import Self
 
 from kerneldsl import environment
 from kerneldsl.errors import (
@@ -22,12 +18,15 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
-from kerneldsl.target import Device, Target
+from kerneldsl.runtime.scoped import Choice, Scope
+from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
 
 __all__ = [
     "Place",
+    "context_place",
     "current_place",
     "current_target",
+    "device_info",
     "devices",
     "place_of",
     "resolve",
@@ -38,15 +37,35 @@ __all__ = [
 
 
 class Place:
-    """One device and its target; made once for each device, so places are compared by identity."""
+    """One device and its target; made once for each device, so places are compared by identity.
 
-    __slots__ = ("device", "is_host", "name", "target")
+    Attributes
+    ----------
+    asked : str or None
+        In a place that stands in for a device that cannot be used: what was asked for. Choices
+        alone hold such a place; everybody else sees its `actual` one.
+    missing : TargetUnavailableError or None
+        Why that cannot be used.
+    actual : Place
+        The place itself, or the one that the stand-in leads to.
+    """
+
+    __slots__ = ("actual", "asked", "device", "is_host", "missing", "name", "target")
 
     def __init__(self, target: Target, device: Device) -> None:
         self.target = target
         self.device = device
         self.is_host = target.is_host
         self.name = str(device)
+        self.asked: str | None = None
+        self.missing: TargetUnavailableError | None = None
+        self.actual = self
+
+    def standing_in(self, asked: str, missing: TargetUnavailableError) -> Place:
+        """This place, in place of one that cannot be used."""
+        place = Place(self.target, self.device)
+        place.asked, place.missing, place.actual = asked, missing, self
+        return place
 
     def __repr__(self) -> str:
         return f"Place({self.name})"
@@ -54,20 +73,16 @@ class Place:
 
 _places: dict[tuple[str, int], Place] = {}
 _lock = ForkSafeLock()
-_scoped: contextvars.ContextVar[Place | None] = contextvars.ContextVar(
-    "kerneldsl_use", default=None
-)
-#: Plain calls of `use`, oldest first. One that turns out to be a ``with`` is taken out again.
-_plain: list[tuple[weakref.ref[use], Place]] = []
-#: What the last of them says, for a reader without a lock.
-_process_wide: Place | None = None
+_choices: Scope[Place] = Scope("kerneldsl_use")
+#: The place of the innermost active ``with`` of this context; `with stream:` sets it, too.
+context_place = _choices.in_context
 #: What ``KERNELDSL_TARGET`` named when it was last read.
 _from_environment: tuple[str, Place] | None = None
 _detected: Place | None = None
 
 
-def place_of(spec: str | Device) -> Place:
-    """Return the place that a text such as ``"cuda:1"``, or a device, names.
+def place_of(spec: DeviceLike) -> Place:
+    """Return the place that a text such as ``"cuda:1"``, a device or its description names.
 
     Raises
     ------
@@ -78,7 +93,7 @@ def place_of(spec: str | Device) -> Place:
     DeviceMismatchError
         If the target has no device of that index.
     """
-    if isinstance(spec, Device):
+    if isinstance(spec, Device | DeviceInfo):
         name, index = spec.target, spec.index
     else:
         name, colon, number = str(spec).strip().partition(":")
@@ -112,7 +127,7 @@ def place_of(spec: str | Device) -> Place:
         return place
 
 
-class use:
+class use(Choice[Place]):
     """Choose where kernels run and arrays are made.
 
     ``kd.use("cuda")`` as a plain call holds for the whole process; ``with kd.use("cpu"):`` holds in
@@ -120,7 +135,7 @@ class use:
 
     Parameters
     ----------
-    device : str or Device
+    device : str, Device or DeviceInfo
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"null"``, the name of an installed target, or a
         device of :func:`devices`.
 
@@ -129,7 +144,8 @@ class use:
     UnknownTargetError
         If no such target is known.
     TargetUnavailableError
-        If it cannot be used on this machine; the message says why.
+        If it cannot be used on this machine and :class:`kerneldsl.fallback` says ``"never"``; the
+        message says why. Else the CPU takes its place, with a `FallbackWarning`.
     DeviceMismatchError
         If it has no device of that index.
 
@@ -139,70 +155,83 @@ class use:
     process-wide; another thread that launches just then, outside of any ``with``, may see it.
     """
 
-    __slots__ = ("__weakref__", "_place", "_tokens")
+    __slots__ = ()
+    _scope = _choices
 
-    def __init__(self, device: str | Device) -> None:
-        self._place = place_of(device)
-        self._tokens: list[contextvars.Token[Place | None]] = []
-        with _lock:
-            # An entry whose object is gone can no longer become a `with` and be taken out, so
-            # nothing before the newest such entry can ever count again.
-            settled = [i for i, entry in enumerate(_plain) if entry[0]() is None]
-            _set_plain([*_plain[settled[-1] if settled else 0 :], (weakref.ref(self), self._place)])
-
-    def __enter__(self) -> Self:
-        with _lock:
-            _set_plain([entry for entry in _plain if entry[0]() is not self])
-        self._tokens.append(_scoped.set(self._place))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _scoped.reset(self._tokens.pop())
+    def __init__(self, device: DeviceLike) -> None:
+        super().__init__(_place_or_stand_in(device))
 
     def __repr__(self) -> str:
-        return f"kerneldsl.use({self._place.name!r})"
+        return f"kerneldsl.use({(self._value.asked or self._value.name)!r})"
 
 
 def current_place() -> Place:
     """Where a kernel whose arguments name no device runs now."""
-    place = _scoped.get()
+    return _chosen().actual
+
+
+def _chosen() -> Place:
+    """The same, or a place that stands in for a device that cannot be used."""
+    place = _choices.in_context.get()
     if place is not None:
         return place
-    if _process_wide is not None:
-        return _process_wide
+    if _choices.process_wide is not None:
+        return _choices.process_wide
     spec = environment.target_spec()
     if spec is not None:
         return _place_in_environment(spec)
     return _detected or _detect()
 
 
-def _set_plain(entries: list[tuple[weakref.ref[use], Place]]) -> None:
-    global _process_wide  # noqa: PLW0603 -- what a plain call sets is process-wide
-    _plain[:] = entries
-    _process_wide = entries[-1][1] if entries else None
+def _place_or_stand_in(spec: DeviceLike) -> Place:
+    """The place that is named, or the CPU's in its place where fallback allows that."""
+    try:
+        return place_of(spec)
+    except TargetUnavailableError as error:
+        return _stand_in(str(spec).strip(), error)
+
+
+def _stand_in(spec: str, error: TargetUnavailableError) -> Place:
+    """The CPU in place of a device that cannot be used.
+
+    Raises
+    ------
+    TargetUnavailableError
+        The policy is ``"never"``; or the device was in use before, so that it was lost (in a fork,
+        say) and its arrays with it.
+    """
+    from kerneldsl.runtime.fallback import accept_missing_device
+
+    name = spec.partition(":")[0]
+    with _lock:
+        was_usable = any(target == name for target, _ in _places)
+    if was_usable:
+        raise error
+    accept_missing_device(spec, error)
+    return place_of("cpu").standing_in(spec, error)
 
 
 def _place_in_environment(spec: str) -> Place:
     global _from_environment  # noqa: PLW0603 -- the environment is the process's
     if _from_environment is not None and _from_environment[0] == spec:
         place = _from_environment[1]
+        if place.asked is not None:
+            return place
         index = place.device.index
         if any(device is place.device for device in place.target.devices()[index : index + 1]):
             return place
     try:
         place = place_of(spec)
     except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
-        raise type(error)(
+        named = type(error)(
             f"KERNELDSL_TARGET is {spec!r}: {error.what}",
             value=spec,
             limit=error.limit,
             remedy=error.remedy,
-        ) from error
+        )
+        if not isinstance(named, TargetUnavailableError):
+            raise named from error
+        place = _stand_in(spec, named)
     _from_environment = (spec, place)
     return place
 
@@ -216,18 +245,24 @@ def _detect() -> Place:
 
 
 def resolve(wanted: Place | None) -> Place:
-    """Return where a launch runs whose arguments live at a place, or anywhere (``None``)."""
+    """Return where a launch runs whose arguments live at a place, or anywhere (``None``).
+
+    It may be a place that stands in for a device that cannot be used.
+    """
     if wanted is None:
-        return current_place()
-    scoped = _scoped.get()
-    if scoped is not None and scoped is not wanted:
+        return _chosen()
+    scoped = _choices.in_context.get()
+    if scoped is None:
+        scoped = _choices.process_wide
+        return scoped if scoped is not None and scoped.asked and scoped.actual is wanted else wanted
+    if scoped.actual is not wanted:
         raise DeviceMismatchError(
             f"an argument lives on {wanted.name}, but kd.use({scoped.name!r}) is active",
             value=wanted.name,
             limit="A `with kd.use(…)` and device arguments must name the same device",
             remedy="Copy the argument with .copy_to_host(), or launch outside of the `with`",
         )
-    return wanted
+    return scoped
 
 
 def current_target() -> str:
@@ -240,30 +275,53 @@ def targets() -> tuple[str, ...]:
     return target_names()
 
 
-def devices(target: str | None = None) -> tuple[Device, ...]:
-    """Devices of a target; without one, of every usable target with real hardware.
+def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
+    """Describe the devices of a target; without one, of every usable target with real hardware.
 
     Parameters
     ----------
     target : str, optional
         Such as ``"cuda"``; an unusable target has no devices.
 
+    Returns
+    -------
+    tuple of DeviceInfo
+        In the driver's order, which ``CUDA_VISIBLE_DEVICES`` may have changed; each can be passed
+        to :class:`use`.
+
     Raises
     ------
     UnknownTargetError
         If no such target is known.
     """
-    if target is not None:
-        return get_target(target).devices()
-    return tuple(d for n in target_names() if n != "null" for d in get_target(n).devices())
+    names = (target,) if target is not None else (n for n in target_names() if n != "null")
+    found = (get_target(name) for name in names)
+    return tuple(each.describe(device) for each in found for device in each.devices())
 
 
-def synchronize(device: str | Device | None = None) -> None:
+def device_info(device: DeviceLike | None = None) -> DeviceInfo:
+    """Describe one device.
+
+    Parameters
+    ----------
+    device : str, Device or DeviceInfo, optional
+        As :class:`use` takes it; by default the one where kernels run now.
+
+    Raises
+    ------
+    UnknownTargetError, TargetUnavailableError, DeviceMismatchError
+        As :class:`use` raises them.
+    """
+    place = current_place() if device is None else place_of(device)
+    return place.target.describe(place.device)
+
+
+def synchronize(device: DeviceLike | None = None) -> None:
     """Wait until everything that was started has finished.
 
     Parameters
     ----------
-    device : str or Device, optional
+    device : str, Device or DeviceInfo, optional
         Wait for this one alone; else for each device that was used so far.
 
     Raises

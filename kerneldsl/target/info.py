@@ -213,10 +213,10 @@ class DeviceInfo:
             raise self._unavailable(name, self._why_unavailable(name))
         try:
             return reader()
-        except AttributeUnavailableError:
-            raise
-        except KernelError as error:
+        except AttributeUnavailableError as error:
             raise self._unavailable(name, error.what) from error
+        except KernelError as error:
+            raise self._unavailable(name, str(error)) from error
 
     def live(self) -> dict[str, Any]:
         """Read everything that changes from moment to moment; ``None`` for what cannot be had."""

@@ -1,0 +1,115 @@
+"""Which vector extensions the compiled code may use on this processor.
+
+Numba lets LLVM look at the processor, unless its own variables say otherwise; this module asks the
+same question without importing Numba.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.errors import AttributeUnavailableError
+
+__all__ = ["CompiledFor", "compiled_for", "extensions_in_use"]
+
+#: LLVM's name of a feature to the extension's usual one, widest first.
+_EXTENSIONS = {
+    "avx512f": "AVX-512",
+    "avx2": "AVX2",
+    "avx": "AVX",
+    "sve2": "SVE2",
+    "sve": "SVE",
+    "neon": "NEON",
+}
+#: Architectures of which NEON is a part, whatever LLVM lists.
+_HAS_NEON = ("aarch64", "arm64")
+
+
+@dataclass(frozen=True)
+class CompiledFor:
+    """What Numba tells LLVM to compile for.
+
+    Parameters
+    ----------
+    cpu : str
+        LLVM's name of the processor, such as ``"znver3"``.
+    features : frozenset of str
+        LLVM's names of the features in use.
+    """
+
+    cpu: str
+    features: frozenset[str]
+
+
+def compiled_for() -> CompiledFor:
+    """What Numba tells LLVM to compile for in this process.
+
+    Raises
+    ------
+    AttributeUnavailableError
+        LLVM does not know this processor.
+    """
+    settings = _numba_settings()
+    cpu, wanted, is_avx_on = settings
+    host_cpu, host_features = _host()
+    features = set(host_features)
+    if wanted is not None:
+        if cpu not in (None, host_cpu):
+            features.clear()  # what a named processor implies, only LLVM's tables know
+        for flag in wanted.split(","):
+            name = flag.strip()
+            if name.startswith("+"):
+                features.add(name[1:])
+            elif name.startswith("-"):
+                features.discard(name[1:])
+    elif not is_avx_on:
+        features = {name for name in features if not name.startswith("avx")}
+    return CompiledFor(cpu or host_cpu, frozenset(features))
+
+
+def extensions_in_use() -> tuple[str, ...]:
+    """Names of the vector extensions in use, widest first; ``("baseline",)`` where there are none.
+
+    Raises
+    ------
+    AttributeUnavailableError
+        LLVM does not know this processor.
+    """
+    import platform
+
+    features = compiled_for().features
+    found = [name for feature, name in _EXTENSIONS.items() if feature in features]
+    if platform.machine().lower() in _HAS_NEON and "NEON" not in found:
+        found.append("NEON")
+    return tuple(found) or ("baseline",)
+
+
+def _numba_settings() -> tuple[str | None, str | None, bool]:
+    """Name of the processor, features, and whether AVX is allowed, as Numba reads them."""
+    config: Any = sys.modules.get("numba.core.config")
+    if config is not None:  # a program may have set them there
+        return config.CPU_NAME, config.CPU_FEATURES, bool(config.ENABLE_AVX)
+    allowed = os.environ.get("NUMBA_ENABLE_AVX", "1").strip()
+    return (
+        os.environ.get("NUMBA_CPU_NAME"),
+        os.environ.get("NUMBA_CPU_FEATURES"),
+        allowed not in ("", "0"),
+    )
+
+
+@functools.cache
+def _host() -> tuple[str, frozenset[str]]:
+    import llvmlite.binding
+
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError as error:
+        raise AttributeUnavailableError(
+            f"LLVM does not know the features of this processor: {error}"
+        ) from error
+    in_use = frozenset(name for name, is_on in features.items() if is_on)
+    return llvmlite.binding.get_host_cpu_name(), in_use
