@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kerneldsl.decorators import func, kernel
     from kerneldsl.detection import Backend, backends
     from kerneldsl.doctor import Check, Report, preflight
+    from kerneldsl.error_history import ErrorEntry, ErrorLog, error_log
     from kerneldsl.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -147,6 +148,7 @@ _MODULES = {
     "kerneldsl.decorators": "func kernel",
     "kerneldsl.detection": "Backend backends",
     "kerneldsl.doctor": "Check Report preflight",
+    "kerneldsl.error_history": "ErrorEntry ErrorLog error_log",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
         "BarrierDivergenceError BarrierDivergenceWarning ClosedResourceError CompileError "
@@ -201,6 +203,8 @@ __all__ = [
     "DriverError",
     "DriverInitializationError",
     "DriverSystemError",
+    "ErrorEntry",
+    "ErrorLog",
     "FallbackWarning",
     "GraphError",
     "Kernel",
@@ -241,6 +245,7 @@ __all__ = [
     "devices",
     "empty",
     "empty_like",
+    "error_log",
     "float32",
     "float64",
     "from_dlpack",

@@ -81,6 +81,23 @@ def _compose(
     return text
 
 
+def _portable(value: Any) -> Any:
+    """The value where it certainly can be pickled, else its repr."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return value
+    if type(value) in (tuple, list):
+        return type(value)(_portable(element) for element in value)
+    return repr(value)
+
+
+def _rebuild(kind: type[KernelError], args: tuple[Any, ...], fields: dict[str, Any]) -> KernelError:
+    # Constructors take keywords that differ from class to class; the message is made already.
+    error = kind.__new__(kind, *args)
+    error.args = args  # an OSError takes them in its constructor alone
+    error.__dict__.update(fields)
+    return error
+
+
 class KernelError(Exception):
     """Root of everything kerneldsl raises on purpose.
 
@@ -117,6 +134,17 @@ class KernelError(Exception):
         self.remedy = remedy
         self.chain = chain
         super().__init__(_compose(what, where, limit, remedy, chain))
+
+    def add_line(self, line: str) -> None:
+        """Add a line of explanation to the message, while the error is on its way to the user."""
+        self.chain = (*self.chain, line)
+        message = _compose(self.what, self.where, self.limit, self.remedy, self.chain)
+        self.args = (message, *self.args[1:])
+
+    def __reduce__(self) -> Any:
+        """Travel between processes, and be copied, with all fields and without the traceback."""
+        fields = {**self.__dict__, "value": _portable(self.value)}
+        return _rebuild, (type(self), self.args, fields)
 
 
 class KernelWarning(UserWarning):

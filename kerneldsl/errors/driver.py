@@ -35,6 +35,8 @@ class DriverError(KernelError, RuntimeError):
         any more.
     doing : str
         What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
+    device : str or None
+        The device it happened on, such as ``"cuda:0"``, where that is known.
     """
 
     #: ``"initialization"``, ``"device"``, ``"memory"``, ``"kernel"``, ``"launch"``, ``"stream"``,
@@ -49,12 +51,14 @@ class DriverError(KernelError, RuntimeError):
         name: str,
         is_fatal: bool = False,
         doing: str = "",
+        device: str | None = None,
         **fields: Any,
     ) -> None:
         self.code = code
         self.name = name
         self.is_fatal = is_fatal
         self.doing = doing
+        self.device = device
         super().__init__(what, **fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.errors.base import KernelError, KernelWarning
@@ -84,6 +85,12 @@ class KernelFault(KernelError):
         self.block_idx = block_idx
         super().__init__(what, **fields)
 
+    def __reduce__(self) -> Any:
+        # The class of a concrete fault is made when it is needed and has no name to be found by.
+        rebuild, (_, args, fields) = super().__reduce__()
+        kind = next((k for k, known in _fault_classes.items() if known is type(self)), None)
+        return _rebuild_fault, (rebuild, kind, args, fields)
+
 
 _fault_classes: dict[type[BaseException], type[KernelFault]] = {}
 
@@ -110,3 +117,12 @@ def fault_class(kind: type[BaseException]) -> type[KernelFault]:
             known = KernelFault
         _fault_classes[kind] = known
     return known
+
+
+def _rebuild_fault(
+    rebuild: Callable[..., KernelFault],
+    kind: type[BaseException] | None,
+    args: tuple[Any, ...],
+    fields: dict[str, Any],
+) -> KernelFault:
+    return rebuild(KernelFault if kind is None else fault_class(kind), args, fields)

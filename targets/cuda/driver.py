@@ -17,18 +17,26 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.target import Device
 from targets.cuda.devices import describe_device
-from targets.cuda.driver_errors import driver_error
+from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.driver_errors import compose_error, driver_error, foreign_error
 from targets.cuda.fork import fork_guard
+from targets.cuda.loss import DeviceWatch
 
 __all__ = ["Driver", "get_driver"]
 
 _log = logging.getLogger("kerneldsl.cuda.driver")
+
+#: What the driver's library is called here.
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 class _CurrentContext:
@@ -43,7 +51,7 @@ class _CurrentContext:
 
     def __enter__(self) -> None:
         driver = self._driver
-        fork_guard.check()
+        # A lost device, and every device after a fork, has no entry: retaining it then raises.
         context, handle = driver.contexts.get(self._index) or driver.retain_context(self._index)
         previous = driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")
         if int(previous) == handle:
@@ -70,11 +78,17 @@ class Driver:
 
     def __init__(self, api: Any) -> None:
         self.api = api
-        #: The CUDA version the driver supports, such as ``(13, 0)``.
-        self.cuda_version: tuple[int, int] = self._read_version()
+        #: The retained contexts of usable devices, with their handles as numbers.
         self.contexts: dict[int, tuple[Any, int]] = {}
-        self._lock = threading.Lock()
+        #: Which devices are lost, and the launches that may have done it.
+        self.watch = DeviceWatch("cuda")
+        self._index_of_context: dict[int, int] = {}
+        # Reentrant: an error met while a context is retained may take the device out of use.
+        self._lock = threading.RLock()
         self._devices: tuple[Device, ...] | None = None
+        #: The CUDA version the driver supports, such as ``(13, 0)``.
+        self.cuda_version: tuple[int, int] = (0, 0)
+        self.cuda_version = self._read_version()
 
     # ------------------------------------------------------------------ calls
 
@@ -100,12 +114,72 @@ class Driver:
         DriverError
             The driver answered with an error.
         """
-        answer = function(*args)
+        try:
+            answer = function(*args)
+        except RuntimeError as error:  # the bindings found no such function in the library
+            raise self._missing_function(error, doing) from error
         if int(answer[0]):
-            raise driver_error(self.api, answer[0], doing)
+            raise self.failure(answer[0], doing)
         if len(answer) == 2:
             return answer[1]
         return answer[1:] or None
+
+    def failure(self, status: Any, doing: str, **fields: Any) -> DriverError:
+        """Compose the error for a status that is not success.
+
+        The device is the one whose context is current. After a fatal error it is lost: whatever
+        wants to use it from now on gets a `DeviceLostError`.
+
+        Parameters
+        ----------
+        status : CUresult
+            What the driver answered.
+        doing : str
+            What was being done; begins with a verb.
+        **fields
+            Further fields of the error, or other values for the usual ones.
+
+        Returns
+        -------
+        DriverError
+            To be raised by the caller.
+        """
+        return self._fail(partial(driver_error, self.api, status), doing, fields)
+
+    def foreign_failure(self, error: Exception, doing: str, **fields: Any) -> DriverError:
+        """The same for what ``cuda.core`` raised; to be raised ``from`` that."""
+        return self._fail(partial(foreign_error, error), doing, fields)
+
+    def _fail(
+        self, compose: Callable[..., DriverError], doing: str, fields: dict[str, Any]
+    ) -> DriverError:
+        index = self._current_index()
+        if index is None:
+            return compose(doing, **fields)
+        known = {"device": f"cuda:{index}", "suspects": self.watch.suspects(index)}
+        error = compose(doing, **{**known, **fields})
+        if error.is_fatal:
+            self.lose(index, error)
+        return error
+
+    def lose(self, index: int, error: DriverError) -> None:
+        """Take a device out of use after a fatal error."""
+        with self._lock:
+            self.watch.report(index, error)
+            self.contexts.pop(index, None)
+
+    def _current_index(self) -> int | None:
+        """The device whose primary context is current in this thread, if that is known."""
+        failed, handle = self.api.cuCtxGetCurrent()
+        return None if int(failed) else self._index_of_context.get(int(handle))
+
+    def _missing_function(self, error: RuntimeError, doing: str) -> DriverError:
+        return compose_error(
+            DRIVER_CODES[36],
+            doing,
+            limit=f"The driver is one of CUDA {self.cuda_version[0]}.{self.cuda_version[1]} and "
+            f"lacks a function that is needed: {error}",
+        )
 
     def _read_version(self) -> tuple[int, int]:
         number = int(self.call(self.api.cuDriverGetVersion, doing="read the driver's version"))
@@ -132,8 +206,17 @@ class Driver:
             As the driver takes it.
         handle : int
             As a number, to be compared.
+
+        Raises
+        ------
+        DeviceLostError
+            The device failed earlier in this process.
+        DriverError
+            The process was forked after its parent had used CUDA, or the device cannot be opened.
         """
+        fork_guard.check()
         with self._lock:
+            self.watch.check(index)
             known = self.contexts.get(index)
             if known is None:
                 device = self.call(self.api.cuDeviceGet, index, doing=f"find cuda:{index}")
@@ -141,6 +224,7 @@ class Driver:
                     self.api.cuDevicePrimaryCtxRetain, device, doing=f"open cuda:{index}"
                 )
                 known = self.contexts[index] = (context, int(context))
+                self._index_of_context[int(context)] = index
         return known
 
     def current(self, index: int) -> _CurrentContext:
@@ -149,8 +233,10 @@ class Driver:
 
     def synchronize(self, index: int) -> None:
         """Wait until everything on a device has finished; raises what failed there."""
+        launched = tuple(self.watch.launches(index))
         with self.current(index):
             self.call(self.api.cuCtxSynchronize, doing=f"wait for cuda:{index}")
+        self.watch.settle(index, launched)
 
 
 # ------------------------------------------------------------------- the process's one driver
@@ -196,7 +282,8 @@ def _initialize() -> Driver:
         status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
-            "The CUDA driver's library libcuda.so.1 was not found",
+            f"The CUDA driver's library {_LIBRARY} was not found",
+            limit=str(error),
             remedy="Install NVIDIA's driver; nvidia-smi must work",
         ) from error
     if int(status):
@@ -219,7 +306,8 @@ def _initialize() -> Driver:
             "The CUDA driver sees no device",
             remedy=_why_nothing_is_visible() or "Check nvidia-smi",
         )
-    fork_guard.arm()
+    # Without contexts a forked child has to ask for one, and is told why it gets none.
+    fork_guard.arm(driver.contexts.clear)
     _driver = driver
     _log.debug(
         "CUDA %d.%d driver; devices: %s",

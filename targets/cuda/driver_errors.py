@@ -1,80 +1,111 @@
-"""What the CUDA driver's error codes mean for a user of kerneldsl, and what to do about them.
+"""Errors of the CUDA driver and its compiler libraries, composed from the tables of their codes.
 
 The driver answers with a number; a :class:`~kerneldsl.errors.DriverError` says what was being done,
-what the driver calls the error, and the remedy where there is a usual one.
-
-References
-----------
-CUDA Driver API, section "Data types used by CUDA driver", enumeration ``CUresult``.
+what the driver calls the error, and what to do. Its class follows from the category in the table.
+Every error made here is written down in the history, :data:`kerneldsl.error_log`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from kerneldsl.errors import DriverError
-
-__all__ = ["driver_error", "remedy_for"]
-
-_RESTART = (
-    "The device's context is lost: restart the process. Launch with debug=True or "
-    "KERNELDSL_DEBUG=1 to learn which index was out of range"
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import (
+    DeviceError,
+    DeviceMemoryError,
+    DriverCompileError,
+    DriverError,
+    DriverInitializationError,
+    DriverSystemError,
+    KernelImageError,
+    LaunchError,
+    OutOfMemoryError,
+    StreamError,
 )
-_REMEDIES = {
-    "CUDA_ERROR_OUT_OF_MEMORY": "Free device arrays, or use smaller ones",
-    "CUDA_ERROR_NO_DEVICE": "Check nvidia-smi and CUDA_VISIBLE_DEVICES",
-    "CUDA_ERROR_INVALID_DEVICE": "kerneldsl shows the devices with kd.show_versions()",
-    "CUDA_ERROR_DEVICE_UNAVAILABLE": "Another process holds the device in exclusive mode",
-    "CUDA_ERROR_STUB_LIBRARY": (
-        "The libcuda.so.1 found first is the toolkit's stub; put the driver's folder first in "
-        "LD_LIBRARY_PATH"
-    ),
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (
-        "The kernel module and libcuda differ in version; reboot, or reinstall the driver"
-    ),
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (
-        "The forward-compatibility libcuda does not serve this device; use the driver's own"
-    ),
-    "CUDA_ERROR_SYSTEM_NOT_READY": "Start nvidia-fabricmanager, or wait until the system is up",
-    "CUDA_ERROR_INVALID_PTX": "This is a fault of the compiled code; please report it",
-    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": (
-        "The driver is older than the PTX; compile for an older PTX version, or update the driver"
-    ),
-    "CUDA_ERROR_NO_BINARY_FOR_GPU": "Compile for the architecture of this device",
-    "CUDA_ERROR_INVALID_IMAGE": "The driver does not know this code's form; update the driver",
-    "CUDA_ERROR_JIT_COMPILER_NOT_FOUND": (
-        "libnvidia-ptxjitcompiler.so.1 is missing; it is part of the driver's packages"
-    ),
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
-        "Use a smaller block, or limit registers with max_registers= or launch_bounds="
-    ),
-    "CUDA_ERROR_LAUNCH_TIMEOUT": (
-        "The device drives a display and stops long kernels; split the work. " + _RESTART
-    ),
-    "CUDA_ERROR_ILLEGAL_ADDRESS": _RESTART,
-    "CUDA_ERROR_MISALIGNED_ADDRESS": _RESTART,
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": _RESTART,
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": _RESTART,
-    "CUDA_ERROR_INVALID_PC": _RESTART,
-    "CUDA_ERROR_HARDWARE_STACK_ERROR": _RESTART,
-    "CUDA_ERROR_LAUNCH_FAILED": _RESTART,
-    "CUDA_ERROR_ASSERT": _RESTART,
-    "CUDA_ERROR_ECC_UNCORRECTABLE": "The device's memory failed; restart the process",
-    "CUDA_ERROR_INVALID_HANDLE": "A stream, event or function of another device or already closed",
-    "CUDA_ERROR_CONTEXT_IS_DESTROYED": "Another library reset the device; restart the process",
-    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
-        "The stream is being captured into a graph; prepare arrays and kernels before"
-    ),
+from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, find_code
+from targets.cuda.library_codes import LIBRARIES
+from targets.cuda.loss import suspect_lines
+
+__all__ = ["compose_error", "driver_error", "foreign_error", "library_error", "remedy_for"]
+
+_CLASSES: dict[str, type[DriverError]] = {
+    kind.category: kind
+    for kind in (
+        DriverInitializationError,
+        DeviceError,
+        DeviceMemoryError,
+        KernelImageError,
+        LaunchError,
+        StreamError,
+        DriverCompileError,
+        DriverSystemError,
+    )
 }
+_BY_NAME = {code.name: code for code in DRIVER_CODES.values()}
 
 
 def remedy_for(name: str) -> str | None:
     """The usual remedy for an error, by the driver's name for it."""
-    return _REMEDIES.get(name)
+    code = _BY_NAME.get(name)
+    return None if code is None else code.remedy
+
+
+def compose_error(
+    code: DriverCode,
+    doing: str,
+    *,
+    text: str = "",
+    who: str = "The CUDA driver",
+    suspects: tuple[str, ...] = (),
+    **fields: Any,
+) -> DriverError:
+    """Compose the error for a known code, and write it down.
+
+    Parameters
+    ----------
+    code : DriverCode
+        What was answered.
+    doing : str
+        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
+    text : str
+        How the driver describes the code.
+    who : str
+        Who answered.
+    suspects : tuple of str
+        Launches to name where the code is fatal.
+    **fields
+        Further fields of the error, such as ``device="cuda:0"``; a ``remedy`` or ``limit`` takes
+        the place of the usual one.
+
+    Returns
+    -------
+    DriverError
+        Of the class for the code's category, to be raised by the caller.
+    """
+    kind = _CLASSES[code.category]
+    if code.category == "memory" and "OUT_OF_MEMORY" in code.name:
+        kind = OutOfMemoryError
+    if code.is_fatal and suspects:
+        fields.setdefault("chain", suspect_lines(suspects))
+    said = f"{who} answered {code.name} ({code.code})" + (f": {text}" if text else "")
+    error = kind(
+        f"Could not {doing}",
+        code=code.code,
+        name=code.name,
+        is_fatal=code.is_fatal,
+        doing=doing,
+        **{"value": code.code, "limit": said, "remedy": code.remedy, **fields},
+    )
+    error_log.record(error)
+    return error
 
 
 def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverError:
-    """Compose the error for a status that is not success.
+    """Compose the error for a status of the driver that is not success.
+
+    Where a :class:`~targets.cuda.driver.Driver` is at hand, use its
+    :meth:`~targets.cuda.driver.Driver.failure`, which also knows the device and whether it is lost.
 
     Parameters
     ----------
@@ -82,27 +113,67 @@ def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverErro
         ``cuda.bindings.driver``.
     status : CUresult or int
         What the driver answered; a newer driver may answer with a number the bindings do not name.
-    doing : str
-        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
-    **fields
-        Further fields of the error; a ``remedy`` takes the place of the usual one.
+    doing, **fields
+        As for `compose_error`.
 
     Returns
     -------
     DriverError
         To be raised by the caller.
     """
-    code = int(status)
-    name, text = _text_of(api, status)
-    fields.setdefault("remedy", remedy_for(name))
-    fields.setdefault("value", code)
-    fields.setdefault("limit", f"The CUDA driver answered {name} ({code}): {text}")
-    return DriverError(f"Could not {doing}", code=code, name=name, **fields)
+    code, text = describe_status(api, status)
+    return compose_error(code, doing, text=text, **fields)
 
 
-def _text_of(api: Any, status: Any) -> tuple[str, str]:
+def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
+    """What a status of the driver means, and the driver's own words for it."""
     name, text = getattr(status, "name", None), None
     if name is not None:
         failed, raw = api.cuGetErrorString(status)
         text = raw.decode() if not int(failed) and raw else None
-    return name or f"CUDA error {int(status)}", text or "no further description"
+    code = find_code(int(status), name, " ".join((getattr(status, "__doc__", None) or "").split()))
+    return code, text or "no further description"
+
+
+def library_error(library: str, status: Any, doing: str, **fields: Any) -> DriverError:
+    """Compose the error for a code of the CUDA runtime, NVRTC or nvJitLink.
+
+    Parameters
+    ----------
+    library : str
+        ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``.
+    status : enum member or int
+        What it answered.
+    doing, **fields
+        As for `compose_error`; a compiler's log goes into ``chain``.
+    """
+    who, table, category = LIBRARIES[library]
+    code = table.get(int(status))
+    if code is None:
+        found = find_code(int(status), getattr(status, "name", None), table={})
+        code = DriverCode(found.code, found.name, category or found.category, found.remedy)
+    return compose_error(code, doing, who=who, **fields)
+
+
+def foreign_error(error: Exception, doing: str, **fields: Any) -> DriverError:
+    """Compose the error for one that ``cuda.core`` raised, which holds the code's name as text.
+
+    Parameters
+    ----------
+    error : Exception
+        Such as ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``.
+    doing, **fields
+        As for `compose_error`.
+
+    Returns
+    -------
+    DriverError
+        To be raised ``from`` the foreign one.
+    """
+    text = " ".join(str(error).split())
+    found = re.search(r"\b(CUDA_ERROR_[A-Z0-9_]+|cudaError[A-Za-z]+|NVRTC_ERROR_[A-Z_]+)", text)
+    name = found[1] if found else type(error).__name__
+    tables = (DRIVER_CODES, *(table for _, table, _ in LIBRARIES.values()))
+    known = next((c for table in tables for c in table.values() if c.name == name), None)
+    code = known or find_code(-1, name, text)
+    return compose_error(code, doing, text=text, **fields)

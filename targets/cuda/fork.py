@@ -7,8 +7,11 @@ used, a child that is forked is told so before it calls anything.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from kerneldsl.errors import DriverError
+from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.driver_errors import compose_error
 
 __all__ = ["ForkGuard", "fork_guard"]
 
@@ -20,27 +23,37 @@ class ForkGuard:
         #: Whether it was.
         self.has_forked = False
         self._is_armed = False
+        self._forget: Callable[[], object] | None = None
 
-    def arm(self) -> None:
-        """Note that CUDA is in use in this process; children forked from now on are warned."""
+    def arm(self, forget: Callable[[], object] | None = None) -> None:
+        """Note that CUDA is in use in this process; children forked from now on are warned.
+
+        Parameters
+        ----------
+        forget : callable, optional
+            Called first in such a child, so that what it forgets need not be checked at each use.
+        """
+        self._forget = forget
         if not self._is_armed:
             self._is_armed = True
-            os.register_at_fork(after_in_child=self._note)
+            if hasattr(os, "register_at_fork"):  # where processes can fork
+                os.register_at_fork(after_in_child=self._note)
 
     def _note(self) -> None:
         self.has_forked = True
+        if self._forget is not None:
+            self._forget()
 
     def check(self) -> None:
-        """Raise `DriverError` in such a child."""
+        """Raise `DriverInitializationError` in such a child."""
         if self.has_forked:
             raise self.error()
 
     def error(self) -> DriverError:
         """The error for such a child."""
-        return DriverError(
-            "CUDA cannot be used in this process, which was forked after its parent had used CUDA",
-            code=3,
-            name="CUDA_ERROR_NOT_INITIALIZED",
+        return compose_error(
+            DRIVER_CODES[3],
+            "use CUDA in this process, which was forked after its parent had used CUDA",
             limit="The CUDA driver does not survive fork()",
             remedy='Start processes with multiprocessing.get_context("spawn"), or fork before the '
             "first use of CUDA",

@@ -12,14 +12,17 @@ import logging
 import re
 import sys
 import threading
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import CompileError, DriverError, ResourceLimitError
 from kerneldsl.target import Dim3, Resources
 from targets.cuda.driver import Driver
-from targets.cuda.driver_errors import driver_error, remedy_for
+from targets.cuda.driver_errors import remedy_for
 from targets.cuda.fork import fork_guard
+from targets.cuda.loss import LaunchNote
 
 __all__ = [
     "LoadedFunction",
@@ -61,6 +64,8 @@ class LoadedFunction:
     handle: Any
     module: Any
     resources: Resources
+    #: Where recent launches on the device are noted, should one of them prove fatal.
+    launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
 
 
 def load(
@@ -102,7 +107,8 @@ def load(
             doing=f"find entry {entry_name} in the loaded module",
         )
         resources = _resources(driver, function, info)
-    return LoadedFunction(entry_name, index, function, module, resources)
+    launches = driver.watch.launches(index)
+    return LoadedFunction(entry_name, index, function, module, resources, launches)
 
 
 def _load_module(
@@ -127,7 +133,7 @@ def _load_module(
         _log.debug("driver's assembler for %s: %s", entry_name, info_text)
     if not int(status):
         return module, info_text
-    failure = driver_error(driver.api, status, f"load {entry_name} on cuda:{index}")
+    failure = driver.failure(status, f"load {entry_name} on cuda:{index}")
     text = _log_text(errors)
     if not text:
         raise failure
@@ -176,9 +182,12 @@ def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
     """Unload from a finalizer: not in a forked child, nor when the interpreter ends."""
     if fork_guard.has_forked or sys.is_finalizing():
         return
+    if driver.watch.is_lost(function.device_index):
+        return
     try:
         unload(driver, function)
     except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
+        error_log.record(error, was_swallowed=True)
         _log.debug("%s", error)
 
 
@@ -274,9 +283,9 @@ def launch(
             room.extra_address if parameters else 0,
         )[0]
     if int(status):
-        raise driver_error(
-            driver.api,
+        raise driver.failure(
             status,
             f"launch {function.name} with grid {grid_dim}, block {block_dim} and {shared_bytes} "
             f"bytes of dynamic shared memory on cuda:{function.device_index}",
         )
+    function.launches.append((function.name, grid_dim, block_dim, stream))

@@ -91,8 +91,10 @@ def stream_handle(stream: Any) -> int:
 
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
     """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
+    launched = tuple(driver.watch.launches(index))
     with driver.current(index):
         driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
+    driver.watch.settle(index, launched, stream)
 
 
 def wait_stream(driver: Driver, index: int, later: int, sooner: int) -> None:

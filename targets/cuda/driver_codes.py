@@ -1,0 +1,514 @@
+"""Every code that the CUDA driver answers with: what it is about, and what to do.
+
+A table of :class:`DriverCode`, and :func:`find_code` to read it. A code that is newer than the
+table still gets a category, guessed from its name, and a remedy.
+
+References
+----------
+CUDA Driver API, section "Data types used by CUDA driver", enumeration ``CUresult``, as of the
+bindings 13.5. A code counts as fatal where its text there says that the process must be started
+anew or that the context cannot be used. Four more count as fatal because nothing can be done on the
+device afterwards: uncorrectable faults of memory and of NVLink, a context that someone else has
+destroyed, and a driver that shuts down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["DRIVER_CODES", "DriverCode", "category_of_name", "find_code", "table_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCode:
+    """What one code means to a user of kerneldsl.
+
+    Parameters
+    ----------
+    code : int
+        The number.
+    name : str
+        The vendor's name for it.
+    category : str
+        As in :attr:`kerneldsl.errors.DriverError.category`.
+    remedy : str
+        What to do.
+    is_fatal : bool
+        Whether the device is lost to this process.
+    """
+
+    code: int
+    name: str
+    category: str
+    remedy: str
+    is_fatal: bool = False
+
+
+_RESTART = (
+    "The device is lost to this process: start it anew. Launch with debug=True or "
+    "KERNELDSL_DEBUG=1 to learn which index was out of range"
+)
+_RESTART_ONLY = "The device is lost to this process: start it anew"
+_REPORT = (
+    "This looks like a fault of kerneldsl; please report it with the log of KERNELDSL_LOG=debug"
+)
+_GRAPHICS = "kerneldsl shares nothing with graphics interfaces; look at what else uses the device"
+_PROFILER = "Another profiler or tool has the device; run without it"
+_MPS = "Look at the log of nvidia-cuda-mps-control, and start the MPS server anew"
+_CAPTURE = (
+    "A stream is being captured into a graph; prepare arrays and kernels, and wait for results, "
+    "outside of the capture"
+)
+_PACKAGES = "Reinstall the driver's packages"
+
+#: Code, name without ``CUDA_ERROR_``, category, remedy; ``!`` before the category means fatal.
+_ROWS: tuple[tuple[int, str, str, str], ...] = (
+    (1, "INVALID_VALUE", "system", _REPORT),
+    (
+        2,
+        "OUT_OF_MEMORY",
+        "memory",
+        "Free device arrays, call kd.MemoryPool.trim(), or use smaller arrays; kd.memory_stats() "
+        "says what is held",
+    ),
+    (
+        3,
+        "NOT_INITIALIZED",
+        "initialization",
+        'In a child process, start it with multiprocessing.get_context("spawn")',
+    ),
+    (
+        4,
+        "DEINITIALIZED",
+        "!initialization",
+        "The process is ending; finish work with the device before the interpreter shuts down",
+    ),
+    (5, "PROFILER_DISABLED", "system", _PROFILER),
+    (6, "PROFILER_NOT_INITIALIZED", "system", _PROFILER),
+    (7, "PROFILER_ALREADY_STARTED", "system", _PROFILER),
+    (8, "PROFILER_ALREADY_STOPPED", "system", _PROFILER),
+    (
+        34,
+        "STUB_LIBRARY",
+        "initialization",
+        "The libcuda.so.1 found first is the toolkit's stub; put the driver's folder first in "
+        "LD_LIBRARY_PATH",
+    ),
+    (
+        36,
+        "CALL_REQUIRES_NEWER_DRIVER",
+        "initialization",
+        "Update the NVIDIA driver, or install the bindings of an older CUDA: "
+        'pip install "kerneldsl[cuda12]"',
+    ),
+    (
+        46,
+        "DEVICE_UNAVAILABLE",
+        "device",
+        "Another process holds the device in exclusive mode; wait for it, or choose another with "
+        "kd.use or CUDA_VISIBLE_DEVICES",
+    ),
+    (47, "MULTICAST_RESOURCE_FULL", "memory", "Free multicast objects of other libraries"),
+    (
+        100,
+        "NO_DEVICE",
+        "device",
+        "Check that nvidia-smi lists a device and what CUDA_VISIBLE_DEVICES says",
+    ),
+    (101, "INVALID_DEVICE", "device", "kd.devices() lists the devices that there are"),
+    (
+        102,
+        "DEVICE_NOT_LICENSED",
+        "device",
+        "The virtual GPU has no licence; see nvidia-smi -q and the licence server",
+    ),
+    (
+        200,
+        "INVALID_IMAGE",
+        "kernel",
+        "The driver does not know the form of this code; update the driver, or compile for an "
+        "older ptx_version",
+    ),
+    (
+        201,
+        "INVALID_CONTEXT",
+        "device",
+        "Another library closed or replaced the device's context; do not call cudaDeviceReset or "
+        "cuda.close() while kerneldsl is in use",
+    ),
+    (202, "CONTEXT_ALREADY_CURRENT", "device", _REPORT),
+    (205, "MAP_FAILED", "memory", _GRAPHICS),
+    (206, "UNMAP_FAILED", "memory", _GRAPHICS),
+    (207, "ARRAY_IS_MAPPED", "memory", _GRAPHICS),
+    (208, "ALREADY_MAPPED", "memory", _GRAPHICS),
+    (
+        209,
+        "NO_BINARY_FOR_GPU",
+        "kernel",
+        "Compile for the architecture of this device: leave arch= away, or see "
+        "kd.device_info().arch",
+    ),
+    (210, "ALREADY_ACQUIRED", "memory", _GRAPHICS),
+    (211, "NOT_MAPPED", "memory", _GRAPHICS),
+    (212, "NOT_MAPPED_AS_ARRAY", "memory", _GRAPHICS),
+    (213, "NOT_MAPPED_AS_POINTER", "memory", _GRAPHICS),
+    (
+        214,
+        "ECC_UNCORRECTABLE",
+        "!device",
+        "The device's memory failed: start the process anew, look at nvidia-smi -q -d ECC, and "
+        "reset the device if it comes back",
+    ),
+    (215, "UNSUPPORTED_LIMIT", "device", "This device has no such limit; do not set it"),
+    (
+        216,
+        "CONTEXT_ALREADY_IN_USE",
+        "device",
+        "Another thread holds the context; finish its work first",
+    ),
+    (
+        217,
+        "PEER_ACCESS_UNSUPPORTED",
+        "device",
+        "These two devices cannot reach each other's memory; kd.copy goes through the host instead",
+    ),
+    (218, "INVALID_PTX", "kernel", _REPORT),
+    (219, "INVALID_GRAPHICS_CONTEXT", "system", _GRAPHICS),
+    (
+        220,
+        "NVLINK_UNCORRECTABLE",
+        "!device",
+        "The link between devices failed: start the process anew, and look at nvidia-smi nvlink -e",
+    ),
+    (
+        221,
+        "JIT_COMPILER_NOT_FOUND",
+        "initialization",
+        "libnvidia-ptxjitcompiler.so.1 is missing; it is part of the driver's packages. In a "
+        "container, NVIDIA_DRIVER_CAPABILITIES must hold compute",
+    ),
+    (
+        222,
+        "UNSUPPORTED_PTX_VERSION",
+        "kernel",
+        "The driver is older than the PTX; compile with an older ptx_version=, or update the "
+        "driver",
+    ),
+    (
+        223,
+        "JIT_COMPILATION_DISABLED",
+        "kernel",
+        "Unset CUDA_DISABLE_PTX_JIT and CUDA_DISABLE_JIT: kernels reach the driver as PTX",
+    ),
+    (224, "UNSUPPORTED_EXEC_AFFINITY", "device", "Choose another execution affinity, or none"),
+    (
+        225,
+        "UNSUPPORTED_DEVSIDE_SYNC",
+        "kernel",
+        "A kernel cannot wait for another one on the device; wait on the host",
+    ),
+    (
+        226,
+        "CONTAINED",
+        "!device",
+        "The device shut off a fault, such as a bad access over NVLink: start the process anew, "
+        "and look at nvidia-smi -q",
+    ),
+    (227, "INSUFFICIENT_LOADER_VERSION", "kernel", "Update the driver"),
+    (300, "INVALID_SOURCE", "kernel", _REPORT),
+    (301, "FILE_NOT_FOUND", "system", "Check the path"),
+    (302, "SHARED_OBJECT_SYMBOL_NOT_FOUND", "system", _PACKAGES),
+    (303, "SHARED_OBJECT_INIT_FAILED", "system", _PACKAGES),
+    (
+        304,
+        "OPERATING_SYSTEM",
+        "system",
+        "Check the permissions of /dev/nvidia*, and ulimit -a; dmesg may say more",
+    ),
+    (
+        400,
+        "INVALID_HANDLE",
+        "stream",
+        "A stream, event, graph or function is closed, or belongs to another device",
+    ),
+    (401, "ILLEGAL_STATE", "stream", "Something needed is not ready for this call yet"),
+    (402, "LOSSY_QUERY", "device", "Update the bindings: the answer does not fit the older form"),
+    (500, "NOT_FOUND", "kernel", "The module holds no such name; " + _REPORT),
+    (600, "NOT_READY", "stream", "The work has not finished; wait with .synchronize()"),
+    (700, "ILLEGAL_ADDRESS", "!launch", _RESTART),
+    (
+        701,
+        "LAUNCH_OUT_OF_RESOURCES",
+        "launch",
+        "Use a smaller block, or limit registers with max_registers= or launch_bounds=",
+    ),
+    (
+        702,
+        "LAUNCH_TIMEOUT",
+        "!launch",
+        "The device drives a display and stops long kernels: start the process anew, and split "
+        "the work or use a device without a display",
+    ),
+    (703, "LAUNCH_INCOMPATIBLE_TEXTURING", "launch", _REPORT),
+    (704, "PEER_ACCESS_ALREADY_ENABLED", "device", "Nothing is to be done: access is there"),
+    (705, "PEER_ACCESS_NOT_ENABLED", "device", "Call kd.enable_peer_access before"),
+    (
+        708,
+        "PRIMARY_CONTEXT_ACTIVE",
+        "device",
+        "Set device flags before the first use of the device",
+    ),
+    (
+        709,
+        "CONTEXT_IS_DESTROYED",
+        "!device",
+        "Another library reset the device, such as by cudaDeviceReset: start the process anew",
+    ),
+    (710, "ASSERT", "!launch", _RESTART),
+    (
+        711,
+        "TOO_MANY_PEERS",
+        "device",
+        "Enable access to fewer devices; kd.copy goes through the host without it",
+    ),
+    (712, "HOST_MEMORY_ALREADY_REGISTERED", "memory", "The memory is page-locked already"),
+    (713, "HOST_MEMORY_NOT_REGISTERED", "memory", "The memory is not page-locked"),
+    (714, "HARDWARE_STACK_ERROR", "!launch", _RESTART),
+    (715, "ILLEGAL_INSTRUCTION", "!launch", _RESTART),
+    (716, "MISALIGNED_ADDRESS", "!launch", _RESTART),
+    (717, "INVALID_ADDRESS_SPACE", "!launch", _RESTART),
+    (718, "INVALID_PC", "!launch", _RESTART),
+    (719, "LAUNCH_FAILED", "!launch", _RESTART),
+    (
+        720,
+        "COOPERATIVE_LAUNCH_TOO_LARGE",
+        "launch",
+        "All blocks of a cooperative launch must fit on the device at once; use fewer",
+    ),
+    (721, "TENSOR_MEMORY_LEAK", "!launch", _RESTART_ONLY),
+    (
+        800,
+        "NOT_PERMITTED",
+        "system",
+        "The process may not do this: check the permissions of /dev/nvidia*, the container's "
+        "settings, and whether a stream is being captured",
+    ),
+    (801, "NOT_SUPPORTED", "device", "This device or system cannot do it; see kd.device_info()"),
+    (
+        802,
+        "SYSTEM_NOT_READY",
+        "initialization",
+        "Start nvidia-fabricmanager, or wait until the system is up",
+    ),
+    (
+        803,
+        "SYSTEM_DRIVER_MISMATCH",
+        "initialization",
+        "The kernel module and libcuda differ in version; reboot, or reinstall the driver",
+    ),
+    (
+        804,
+        "COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        "initialization",
+        "The forward-compatibility libcuda does not serve this device; use the driver's own",
+    ),
+    (805, "MPS_CONNECTION_FAILED", "initialization", _MPS),
+    (806, "MPS_RPC_FAILURE", "initialization", _MPS),
+    (
+        807,
+        "MPS_SERVER_NOT_READY",
+        "initialization",
+        "The MPS server recovers from a fault of another client; try again shortly",
+    ),
+    (
+        808,
+        "MPS_MAX_CLIENTS_REACHED",
+        "initialization",
+        "Too many processes share the device through MPS; end some",
+    ),
+    (
+        809,
+        "MPS_MAX_CONNECTIONS_REACHED",
+        "initialization",
+        "Too many connections; set CUDA_DEVICE_MAX_CONNECTIONS lower, or end other processes",
+    ),
+    (
+        810,
+        "MPS_CLIENT_TERMINATED",
+        "!device",
+        "The MPS server ended this process's work: start it anew",
+    ),
+    (
+        811,
+        "CDP_NOT_SUPPORTED",
+        "kernel",
+        "Kernels cannot launch kernels here; launch from the host",
+    ),
+    (812, "CDP_VERSION_MISMATCH", "kernel", "Compile all modules with one version of CUDA"),
+    (900, "STREAM_CAPTURE_UNSUPPORTED", "stream", _CAPTURE),
+    (
+        901,
+        "STREAM_CAPTURE_INVALIDATED",
+        "stream",
+        "An error before has spoilt the capture; find that one first (kd.error_log), and capture "
+        "again",
+    ),
+    (
+        902,
+        "STREAM_CAPTURE_MERGE",
+        "stream",
+        "Two captures would become one; end the first before the second waits for it",
+    ),
+    (903, "STREAM_CAPTURE_UNMATCHED", "stream", "End the capture in the stream that it began in"),
+    (
+        904,
+        "STREAM_CAPTURE_UNJOINED",
+        "stream",
+        "Let the captured stream wait for every stream that joined the capture, before it ends",
+    ),
+    (
+        905,
+        "STREAM_CAPTURE_ISOLATION",
+        "stream",
+        "Captured work must not wait for an event recorded outside of the capture",
+    ),
+    (
+        906,
+        "STREAM_CAPTURE_IMPLICIT",
+        "stream",
+        "The default stream cannot be used while a blocking stream is captured; use another "
+        "stream, or capture one made with blocking=False",
+    ),
+    (
+        907,
+        "CAPTURED_EVENT",
+        "stream",
+        "An event recorded in a capture cannot be waited for or timed outside of it",
+    ),
+    (
+        908,
+        "STREAM_CAPTURE_WRONG_THREAD",
+        "stream",
+        "End the capture in the thread that began it",
+    ),
+    (909, "TIMEOUT", "stream", "Waiting took too long; see nvidia-smi for what holds the device"),
+    (
+        910,
+        "GRAPH_EXEC_UPDATE_FAILURE",
+        "stream",
+        "The newer recording has another shape; use it as a graph of its own",
+    ),
+    (
+        911,
+        "EXTERNAL_DEVICE",
+        "!device",
+        "A device outside of the GPU failed: start the process anew",
+    ),
+    (
+        912,
+        "INVALID_CLUSTER_SIZE",
+        "launch",
+        "The cluster does not divide the grid, or is larger than the device allows",
+    ),
+    (913, "FUNCTION_NOT_LOADED", "kernel", _REPORT),
+    (914, "INVALID_RESOURCE_TYPE", "device", "Choose another kind of resource for the context"),
+    (915, "INVALID_RESOURCE_CONFIGURATION", "device", "Ask for fewer multiprocessors, or others"),
+    (
+        916,
+        "KEY_ROTATION",
+        "device",
+        "Confidential computing could not renew its keys; try again, and see the system's log",
+    ),
+    (
+        917,
+        "STREAM_DETACHED",
+        "stream",
+        "The green context of the stream is gone; use a stream of kerneldsl's own",
+    ),
+    (918, "GRAPH_RECAPTURE_FAILURE", "stream", "Capture the work as a new graph"),
+    (
+        919,
+        "FABRIC_NOT_READY",
+        "initialization",
+        "Wait for nvidia-fabricmanager and try again; CUDA_FABRIC_INIT_TIMEOUT_MS sets how long "
+        "starting waits",
+    ),
+    (
+        999,
+        "UNKNOWN",
+        "system",
+        "Look at dmesg for lines with NVRM or Xid; after suspend, reload nvidia_uvm or reboot",
+    ),
+)
+
+
+def table_of(
+    rows: tuple[tuple[int, str, str, str], ...], prefix: str = ""
+) -> Mapping[int, DriverCode]:
+    """Make a table by code of rows written as here."""
+    return {
+        code: DriverCode(
+            code, prefix + name, category.removeprefix("!"), remedy, category.startswith("!")
+        )
+        for code, name, category, remedy in rows
+    }
+
+
+#: Every code of ``CUresult`` but success.
+DRIVER_CODES: Mapping[int, DriverCode] = table_of(_ROWS, "CUDA_ERROR_")
+
+#: What a name speaks of, the first that fits; for codes that the table does not know.
+_PATTERNS = (
+    ("initialization", r"INIT|DRIVER|LOADER|STUB|MPS|SYSTEM|FABRIC|COMPAT"),
+    ("stream", r"STREAM|CAPTURE|EVENT|GRAPH|HANDLE|TIMEOUT"),
+    ("launch", r"LAUNCH|ADDRESS|INSTRUCTION|ASSERT|STACK|CLUSTER|COOPERATIVE|EXCEPTION"),
+    ("memory", r"MEMORY|ALLOC|MAP|POOL|MULTICAST"),
+    ("kernel", r"PTX|IMAGE|BINARY|KERNEL|FUNCTION|MODULE|SYMBOL|JIT|CDP"),
+    ("compile", r"COMPIL|NVRTC|NVJITLINK|NVVM|LTO"),
+    ("device", r"DEVICE|ECC|NVLINK|PEER|CONTEXT|RESOURCE|LIMIT"),
+)
+
+
+def category_of_name(name: str) -> str:
+    """Guess the category of an error from its name; ``"system"`` where nothing fits."""
+    # Runtime names run together: cudaErrorStreamGone is read as STREAM_GONE's.
+    shouted = name.upper()
+    return next((c for c, pattern in _PATTERNS if re.search(pattern, shouted)), "system")
+
+
+def find_code(
+    code: int,
+    name: str | None = None,
+    text: str = "",
+    table: Mapping[int, DriverCode] = DRIVER_CODES,
+) -> DriverCode:
+    """What a code means, also where the table does not know it.
+
+    Parameters
+    ----------
+    code : int
+        The number that was answered.
+    name : str, optional
+        The bindings' name for it.
+    text : str
+        What the vendor writes about it; says whether an unknown code is fatal.
+    table : mapping
+        By default the driver's.
+
+    Returns
+    -------
+    DriverCode
+    """
+    known = table.get(code)
+    if known is not None:
+        return known
+    return DriverCode(
+        code,
+        name or f"code {code}",
+        category_of_name(name or ""),
+        "This code is newer than this version of kerneldsl: update kerneldsl, and look the code up "
+        "in NVIDIA's documentation",
+        is_fatal=bool(re.search(r"process must be terminated|context cannot be used", text)),
+    )
