@@ -195,7 +195,7 @@ def _cache_folder() -> str | None:
 
     try:
         return str(cache_folder())
-    except RuntimeError:  # no home directory
+    except (RuntimeError, ImportError):  # no home directory, or no platformdirs
         return None
 
 

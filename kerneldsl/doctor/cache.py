@@ -27,6 +27,11 @@ def check_cache_folder() -> Iterator[Check]:
     """Look at the folder, and change nothing that stays."""
     try:
         folder = environment.cache_folder()
+    except ImportError as error:
+        found = f"unknown where the cache folder is: {error.name} is not installed"
+        remedy = f"Run: pip install {error.name}. Or: {_ELSEWHERE}"
+        yield Check("cache.folder", "warning", found, remedy)
+        return
     except RuntimeError as error:  # there is no home directory
         yield Check("cache.folder", "warning", f"there is no cache folder: {error}", _ELSEWHERE)
         return

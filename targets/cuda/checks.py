@@ -212,10 +212,9 @@ def _check_started(library: str) -> Iterator[Check]:
             error.remedy or _INSTALL_DRIVER,
         )
         return
+    names = ", ".join(f"{device} {device.name}" for device in driver.devices())
     supported = _dotted(driver.cuda_version)
-    yield Check(
-        "cuda.start", "ok", f"the driver supports CUDA {supported}, {len(driver.devices())} devices"
-    )
+    yield Check("cuda.start", "ok", f"the driver supports CUDA {supported}; devices: {names}")
     yield from _check_bindings_fit(driver)
     yield from _check_assembler(library)
     for device in driver.devices():
