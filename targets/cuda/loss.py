@@ -71,7 +71,7 @@ class DeviceWatch:
             if stream is None or note[3] == stream:
                 try:
                     launches.remove(note)
-                except ValueError:  # pushed out, or cleared by another thread that waited
+                except (ValueError, IndexError):  # gone already, or another thread launches
                     continue
 
     def suspects(self, index: int) -> tuple[str, ...]:

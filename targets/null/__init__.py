@@ -19,15 +19,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.target import Device
 from targets.null.devices import H100, SMALL_OLD_CARD
 
 if TYPE_CHECKING:
+    from kerneldsl.errors import DriverError
     from targets.null.target import NullTarget
 
-__all__ = ["H100", "SMALL_OLD_CARD", "described_as", "make_target", "set_device"]
+__all__ = ["H100", "SMALL_OLD_CARD", "described_as", "fault", "make_target", "set_device"]
 
 
 @cache
@@ -36,6 +37,20 @@ def make_target() -> NullTarget:
     from targets.null.target import NullTarget
 
     return NullTarget(H100)
+
+
+def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
+    """Compose the error that a driver would answer with; see :func:`targets.null.faults.fault`.
+
+    Examples
+    --------
+    >>> from targets import null
+    >>> make_target().fail_next("allocate", null.fault("memory"))
+    >>> make_target().reset()
+    """
+    from targets.null.faults import fault as compose
+
+    return compose(kind, doing, **fields)
 
 
 def set_device(*devices: Device) -> None:

@@ -12,11 +12,13 @@ import ctypes
 import itertools
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kerneldsl.errors import DriverError, OutOfMemoryError
 from kerneldsl.target import Device
+from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.driver_errors import compose_error
 
 __all__ = ["ALIGNMENT", "AddressSpace"]
 
@@ -220,6 +222,10 @@ class AddressSpace:
 
 
 def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
-    return DriverError(
-        what, code=code, name=name, value=code, limit=f"A driver would answer {name}", remedy=remedy
+    # It is found before anything has run, so even what is fatal on a device leaves this one well.
+    return compose_error(
+        replace(DRIVER_CODES[code], is_fatal=False),
+        what.removeprefix("Could not "),
+        limit=f"A driver would answer {name}",
+        remedy=remedy,
     )

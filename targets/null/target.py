@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import DeviceMismatchError
+from kerneldsl.errors import DeviceMismatchError, DriverError
 from kerneldsl.target import (
     Artifact,
     Device,
@@ -20,6 +19,7 @@ from kerneldsl.target import (
 )
 from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
+from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
 from targets.null.pools import NullPool
 
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from targets.null.executable import LaunchRecord
 
 __all__ = ["NullTarget"]
-
-_OPERATIONS = (
-    "compile",
-    "load",
-    "launch",
-    "allocate",
-    "copy_from_host",
-    "copy_to_host",
-    "copy_on_device",
-    "synchronize",
-)
 
 
 class NullTarget(Target):
@@ -60,7 +49,7 @@ class NullTarget(Target):
         self._lock = threading.Lock()
         self._devices: tuple[Device, ...] = ()
         self._spaces: dict[Device, AddressSpace] = {}
-        self._failures: defaultdict[str, deque[BaseException]] = defaultdict(deque)
+        self._faults = FaultPlan()
         self.launches: list[LaunchRecord] = []
         self.set_devices(*devices)
 
@@ -86,30 +75,39 @@ class NullTarget(Target):
             ``"compile"``, ``"load"``, ``"launch"``, ``"allocate"``, ``"copy_from_host"``,
             ``"copy_to_host"``, ``"copy_on_device"`` or ``"synchronize"``.
         error : BaseException
-            What it raises. Several errors are raised by the calls that follow, in their order.
+            What it raises, such as :func:`targets.null.fault` makes it. Several errors are raised
+            by the calls that follow, in their order. A fatal one takes the device out of use.
         """
-        if operation not in _OPERATIONS:
-            raise ValueError(f"unknown operation {operation!r}; there are {', '.join(_OPERATIONS)}")
-        with self._lock:
-            self._failures[operation].append(error)
+        self._faults.add(operation, error)
+
+    def lose(self, device: Device, error: DriverError | None = None) -> None:
+        """Take a device out of use, as a fatal error does.
+
+        Parameters
+        ----------
+        device : Device
+            Which.
+        error : DriverError, optional
+            The error that did it; an illegal address without it.
+        """
+        first = error or fault(
+            "CUDA_ERROR_ILLEGAL_ADDRESS", f"wait for {device}", device=str(device)
+        )
+        self._faults.watch.report(device.index, first)
 
     def reset(self) -> None:
-        """Forget recorded launches and planned failures."""
+        """Forget recorded launches, planned failures and lost devices."""
         with self._lock:
             self.launches.clear()
-            self._failures.clear()
+        self._faults.clear()
 
     def memory_of(self, device: Device) -> AddressSpace:
         """The memory of a device, to look at."""
         with self._lock:
             return self._spaces.setdefault(device, AddressSpace(device))
 
-    def _begin(self, operation: str) -> None:
-        with self._lock:
-            planned = self._failures.get(operation)
-            error = planned.popleft() if planned else None
-        if error is not None:
-            raise error
+    def _begin(self, operation: str, device: Device | None = None) -> None:
+        self._faults.begin(operation, device)
 
     # ---------------------------------------------------------------- contract
 
@@ -148,7 +146,7 @@ class NullTarget(Target):
         from targets.cuda.artifact import CudaArtifact
         from targets.null.executable import NullExecutable
 
-        self._begin("load")
+        self._begin("load", device)
         if not isinstance(artifact, CudaArtifact):
             raise TypeError(
                 f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
@@ -168,12 +166,20 @@ class NullTarget(Target):
 
     def record_launch(self, record: LaunchRecord) -> None:
         """Write down a launch, unless it is to fail."""
-        self._begin("launch")
+        self._begin("launch", record.device)
+        config = record.config
+        self._faults.note_launch(
+            record.device,
+            record.entry_name,
+            config.grid_dim,
+            config.block_dim,
+            stream_handle(config.stream),
+        )
         with self._lock:
             self.launches.append(record)
 
     def create_pool(self, device: Device) -> PoolBackend:
-        return NullPool(self.memory_of(device), self._begin)
+        return NullPool(self.memory_of(device), lambda operation: self._begin(operation, device))
 
     def memory_info(self, device: Device) -> tuple[int, int]:
         """Bytes that nobody holds, and all there are.
@@ -191,7 +197,7 @@ class NullTarget(Target):
     def copy_from_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
     ) -> None:
-        self._begin("copy_from_host")
+        self._begin("copy_from_host", device)
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).write(destination, source, nbytes)
@@ -199,7 +205,7 @@ class NullTarget(Target):
     def copy_to_host(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
     ) -> None:
-        self._begin("copy_to_host")
+        self._begin("copy_to_host", device)
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).read(source, destination, nbytes)
@@ -207,13 +213,15 @@ class NullTarget(Target):
     def copy_on_device(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
     ) -> None:
-        self._begin("copy_on_device")
+        self._begin("copy_on_device", device)
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).move(destination, source, nbytes)
 
     def synchronize(self, device: Device) -> None:
-        self._begin("synchronize")
+        launched = tuple(self._faults.watch.launches(device.index))
+        self._begin("synchronize", device)
+        self._faults.watch.settle(device.index, launched)
 
     def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
         """Check both streams; nothing runs, so nothing waits."""

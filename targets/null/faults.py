@@ -1,0 +1,140 @@
+"""Faults that the null target can be made to have: what a driver would answer, when it is asked to.
+
+Errors come from the same tables as the CUDA target's, and the same
+:class:`~targets.cuda.loss.DeviceWatch` takes a device out of use after a fatal one, so that what
+stands above a target is tested with them on every machine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from typing import Any
+
+from kerneldsl.error_history import CATEGORIES
+from kerneldsl.errors import DriverError
+from kerneldsl.target import Device, Dim3
+from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.driver_errors import compose_error, library_error
+from targets.cuda.loss import DeviceWatch
+
+__all__ = ["OPERATIONS", "FaultPlan", "fault"]
+
+#: What can be made to fail.
+OPERATIONS = (
+    "compile",
+    "load",
+    "launch",
+    "allocate",
+    "copy_from_host",
+    "copy_to_host",
+    "copy_on_device",
+    "synchronize",
+)
+
+#: A common fault of each category, by its name and what a driver was doing then. What the vendor's
+#: compilers answer is NVRTC's.
+_TYPICAL = {
+    "initialization": ("CUDA_ERROR_SYSTEM_NOT_READY", "initialize the driver"),
+    "device": ("CUDA_ERROR_DEVICE_UNAVAILABLE", "open null:0"),
+    "memory": ("CUDA_ERROR_OUT_OF_MEMORY", "allocate 1024 bytes on null:0"),
+    "kernel": ("CUDA_ERROR_INVALID_IMAGE", "load a kernel on null:0"),
+    "launch": ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "launch a kernel on null:0"),
+    "stream": ("CUDA_ERROR_INVALID_HANDLE", "use a stream of null:0"),
+    "compile": ("NVRTC_ERROR_COMPILATION", "compile a kernel"),
+    "system": ("CUDA_ERROR_OPERATING_SYSTEM", "use null:0"),
+}
+_CODES = {code.name: code for code in DRIVER_CODES.values()}
+_NVRTC_ERROR_COMPILATION = 6
+
+
+def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
+    """Compose the error that a driver would answer with.
+
+    Parameters
+    ----------
+    kind : str
+        A category, such as ``"memory"``, for its commonest fault; or a driver's name, such as
+        ``"CUDA_ERROR_ILLEGAL_ADDRESS"``.
+    doing : str, optional
+        What was being done, beginning with a verb.
+    **fields
+        Further fields of the error.
+
+    Returns
+    -------
+    DriverError
+        To be planned with :meth:`targets.null.target.NullTarget.fail_next`.
+
+    Raises
+    ------
+    ValueError
+        There is no such category or name.
+
+    Examples
+    --------
+    >>> error = fault("memory")
+    >>> type(error).__name__, error.code, error.is_fatal
+    ('OutOfMemoryError', 2, False)
+    """
+    name, usually = _TYPICAL.get(kind, (kind, "use null:0"))
+    fields = {"device": "null:0", **fields}
+    if name == "NVRTC_ERROR_COMPILATION":
+        return library_error("nvrtc", _NVRTC_ERROR_COMPILATION, doing or usually, **fields)
+    if name not in _CODES:
+        raise ValueError(
+            f"{kind!r} is neither a category ({', '.join(CATEGORIES)}) nor a name of the driver"
+        )
+    return compose_error(
+        _CODES[name], doing or usually, who="A driver", text="planned for the null target", **fields
+    )
+
+
+class FaultPlan:
+    """Which calls are to fail, and which devices are lost.
+
+    Attributes
+    ----------
+    watch : DeviceWatch
+        The health of the described devices.
+    """
+
+    def __init__(self) -> None:
+        self.watch = DeviceWatch("null")
+        self._lock = threading.Lock()
+        self._planned: defaultdict[str, deque[BaseException]] = defaultdict(deque)
+
+    def add(self, operation: str, error: BaseException) -> None:
+        """Let the next call of an operation, of those not planned for yet, raise an error."""
+        if operation not in OPERATIONS:
+            raise ValueError(f"unknown operation {operation!r}; there are {', '.join(OPERATIONS)}")
+        with self._lock:
+            self._planned[operation].append(error)
+
+    def begin(self, operation: str, device: Device | None = None) -> None:
+        """Raise what is planned for this call, or that the device is lost.
+
+        A planned error that is fatal takes the device out of use.
+        """
+        if device is not None:
+            self.watch.check(device.index, f"{operation.replace('_', ' ')} on {device}")
+        with self._lock:
+            planned = self._planned.get(operation)
+            error = planned.popleft() if planned else None
+        if error is None:
+            return
+        if device is not None and isinstance(error, DriverError) and error.is_fatal:
+            self.watch.report(device.index, error)
+        raise error
+
+    def note_launch(
+        self, device: Device, name: str, grid_dim: Dim3, block_dim: Dim3, stream: int
+    ) -> None:
+        """Note a launch, which is under suspicion until the device was waited for."""
+        self.watch.launches(device.index).append((name, grid_dim, block_dim, stream))
+
+    def clear(self) -> None:
+        """Forget planned errors; lost devices are well again."""
+        with self._lock:
+            self._planned.clear()
+        self.watch = DeviceWatch("null")
