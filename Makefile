@@ -1,6 +1,6 @@
 # Every command of the project; `make` alone lists them. The ones that need packages make their own
-# virtual environment first: .venv-demo for the demo, .venv for everything else. PYTHON=… chooses
-# the interpreter they are made with.
+# virtual environment first: .venv-demo for the demo, .venv-cuda12 and .venv-cuda13 for the bindings,
+# .venv for everything else. PYTHON=… chooses the interpreter they are made with.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -12,7 +12,11 @@ BENCH ?= benchmarks/results/cpu.json
 OUT ?= gpu-results
 GPU_PYTHON ?= python3
 GPU_WORKERS ?= 8
-GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/notebooks/test_examples.py
+GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/stress/test_first_touch.py \
+  tests/notebooks/test_examples.py
+# What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
+BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
+  tests/unit/test_driver*.py)
 COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 DEMO_ARGS ?=
 
@@ -21,6 +25,9 @@ $(VENV)/.stamp: pyproject.toml .ci/make-venv
 
 .venv-demo/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-demo demo
+
+.venv-cuda%/.stamp: pyproject.toml .ci/make-venv
+	@.ci/make-venv .venv-cuda$* cuda$*,test
 
 .PHONY: help
 help: ## list the targets
@@ -32,7 +39,7 @@ demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my
 	@.venv-demo/bin/kerneldsl demo $(DEMO_ARGS)
 
 .PHONY: check
-check: format lint types layers measure tests ## everything a change must pass
+check: format lint types layers measure tests bindings ## everything a change must pass
 
 .PHONY: format
 format: $(VENV)/.stamp ## the code is formatted (make fix formats it)
@@ -65,6 +72,13 @@ tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not measures and not slow" --doctest-modules \
 	  tests $$(grep -rlE '^ *>>> ' --include='*.py' $(PACKAGES))
 
+.PHONY: bindings bindings-12 bindings-13
+bindings: bindings-12 bindings-13 ## the null and CUDA targets with the bindings of CUDA 12 and 13
+
+bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
+	@KERNELDSL_TEST_BINDINGS=$* .venv-cuda$*/bin/python -m pytest -q -p no:cacheprovider \
+	  -n $(WORKERS) -m "not measures and not slow" $(BINDINGS_TESTS)
+
 .PHONY: fuzz
 fuzz: $(VENV)/.stamp ## 5000 generated kernels against the oracle
 	@KERNELDSL_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -q -s --timeout=0 tests/fuzz
@@ -86,16 +100,27 @@ notebooks: $(VENV)/.stamp ## execute the notebooks
 bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 
-# On a machine with a GPU, with the interpreter that is there: no environment is made.
+# On a machine with a GPU, with the interpreter that is there: no environment is made. The tests
+# share the device; what measures and what sanitizes has it to itself.
 .PHONY: gpu
-gpu: ## what needs a GPU: tests, then benchmarks, with the ambient python3, into gpu-results/
+gpu: ## what needs a GPU, with the ambient python3: tests, benchmarks, sanitizer, into gpu-results/
 	@mkdir -p $(OUT)
 	@set -o pipefail; failed=0; export PYTHONPATH=.; \
 	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -n $(GPU_WORKERS) -m "not measures and not slow" \
 	  -p no:cacheprovider $(GPU_TESTS) 2>&1 | tee $(OUT)/tests.log || failed=1; \
+	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m measures -p no:cacheprovider tests/cuda 2>&1 \
+	  | tee $(OUT)/measures.log || [ $$? -eq 5 ] || failed=1; \
 	$(GPU_PYTHON) benchmarks/gpu.py --commit "$(COMMIT)" --json $(OUT)/gpu.json 2>&1 \
 	  | tee $(OUT)/gpu.log || failed=1; \
+	$(GPU_PYTHON) benchmarks/memory.py --json $(OUT)/memory.json 2>&1 \
+	  | tee $(OUT)/memory.log || failed=1; \
+	$(GPU_PYTHON) -m tests.sanitizer.run --out $(OUT)/sanitizer 2>&1 \
+	  | tee $(OUT)/sanitize.log || failed=1; \
 	exit $$failed
+
+.PHONY: sanitize
+sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and over planted faults
+	@PYTHONPATH=. $(GPU_PYTHON) -m tests.sanitizer.run --out $(OUT)/sanitizer
 
 .PHONY: docs
 docs: $(VENV)/.stamp ## write the generated tables of docs/ anew
@@ -107,6 +132,6 @@ wheel: $(VENV)/.stamp ## build the wheel into dist/
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-demo demo-output gpu-results dist build .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-demo .venv-cuda12 .venv-cuda13 demo-output gpu-results dist build .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
