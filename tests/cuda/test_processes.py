@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[2]
-
-
-def _run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
-    file = tmp_path / "program.py"
-    file.write_text(program)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
-    environment |= {"PYTHONPATH": str(_ROOT), "PYTHONFAULTHANDLER": "1"}
-    return subprocess.run(
-        [sys.executable, str(file)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-        check=False,
-    )
+from tests.support.programs import run_program
 
 
 def test_print_reaches_stdout(tmp_path: Path) -> None:
-    done = _run(
+    done = run_program(
         tmp_path,
         """
 import numpy as np
@@ -55,7 +37,7 @@ with kd.use("cuda"):
 
 
 def test_a_forked_child_is_told_to_spawn(tmp_path: Path) -> None:
-    done = _run(
+    done = run_program(
         tmp_path,
         """
 import os
@@ -93,7 +75,7 @@ with kd.use("cuda"):
 
 
 def test_a_child_forked_before_cuda_was_used_works(tmp_path: Path) -> None:
-    done = _run(
+    done = run_program(
         tmp_path,
         """
 import os
@@ -124,7 +106,7 @@ else:
 
 
 def test_an_illegal_address_names_debug_mode(tmp_path: Path) -> None:
-    done = _run(
+    done = run_program(
         tmp_path,
         """
 import numpy as np
@@ -156,7 +138,7 @@ with kd.use("cuda"):
 
 @pytest.mark.parametrize("visible", ["", "-1"])
 def test_no_visible_device_is_explained(tmp_path: Path, visible: str) -> None:
-    done = _run(
+    done = run_program(
         tmp_path,
         f"""
 import os
