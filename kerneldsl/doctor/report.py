@@ -48,7 +48,7 @@ class Report:
             for word, found in (("problem", self.problems), ("warning", self.warnings))
             if found
         ]
-        counted = f"{len(self.checks)} checks"
+        counted = f"{len(self.checks)} check{'s' * (len(self.checks) != 1)}"
         return f"{counted}: {' and '.join(parts)}" if parts else f"{counted}: everything is well"
 
     def named(self, name: str) -> Check:

@@ -1,0 +1,763 @@
+"""``kd.preflight()``: each thing that can be wrong with a machine, simulated."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import stat
+import sys
+import tomllib
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import environment, versions
+from kerneldsl.doctor import cache, host, packages, preflight, trial
+from kerneldsl.doctor.preflight import _complete
+from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
+from targets.cpu import checks as cpu_checks
+from targets.cpu import threads
+from targets.cuda import checks as cuda_checks
+from tests.support.fake_target import FakeTarget
+
+ROOT = Path(__file__).parents[2]
+posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX modes of files")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    for name in [n for n in os.environ if n.startswith("KERNELDSL_")]:
+        monkeypatch.delenv(name)
+    for name in ("CUDA_VISIBLE_DEVICES",):
+        monkeypatch.delenv(name, raising=False)
+
+
+def by_name(checks):
+    found = {}
+    for check in checks:
+        assert check.name not in found, f"{check.name} twice"
+        # What is not well comes with what to do about it.
+        assert (check.remedy is None) == (check.status == "ok"), check
+        assert check.found.strip()
+        found[check.name] = check
+    return found
+
+
+# ------------------------------------------------------------------------------------ as a whole
+
+
+def test_this_machine():
+    parts = []
+    report = kd.preflight(progress=parts.append)
+    checks = by_name(report.checks)
+    for name in ("python", "packages.numba", "packages.own", "cache.folder", "memory.host"):
+        assert name in checks
+    assert "cpu.threading_layer" in checks
+    assert "cuda.driver" in checks
+    assert checks["kernel.cpu"].status == "ok", checks["kernel.cpu"]
+    assert parts[0] == "python"
+    assert "kernel on cpu" in parts
+    assert not [name for name in checks if name.startswith("null")]
+
+
+def test_without_kernels_nothing_runs(monkeypatch):
+    monkeypatch.setattr(trial, "check_devices", lambda target: pytest.fail("a kernel ran"))
+    names = by_name(kd.preflight(run_kernels=False).checks)
+    assert not [name for name in names if name.startswith("kernel.")]
+
+
+def test_the_report():
+    ok = kd.Check("a.b", "ok", "fine")
+    bad = kd.Check("c.d", "problem", "<broken>", "mend it")
+    odd = kd.Check("e.f", "warning", "slow", "hurry")
+    report = kd.Report((ok, bad, odd))
+    assert (report.problems, report.warnings, report.is_ok) == ((bad,), (odd,), False)
+    assert report.verdict == "3 checks: 1 problem and 1 warning"
+    assert kd.Report((ok, odd, odd)).verdict == "3 checks: 2 warnings"
+    assert kd.Report((ok,)).verdict == "1 check: everything is well"
+    assert kd.Report((ok, odd)).is_ok
+    assert report.named("c.d") is bad
+    with pytest.raises(KeyError):
+        report.named("x")
+    told = json.loads(json.dumps(report.to_dict()))
+    assert told["problem_count"] == 1
+    assert told["checks"][1] == {
+        "name": "c.d",
+        "status": "problem",
+        "found": "<broken>",
+        "remedy": "mend it",
+    }
+    assert "mend it" in repr(report)
+    assert "&lt;broken&gt;" in report._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no such\nthing"), kd.KernelError("no such thing", remedy="look again")]
+)
+def test_a_check_that_fails_is_a_finding_and_ends_nothing(error):
+    def look():
+        yield kd.Check("part.first", "ok", "fine")
+        raise error
+
+    first, failed = _complete("part", look)
+    assert first.status == "ok"
+    assert failed.status == "problem"
+    assert "no such thing" in failed.found
+    assert failed.remedy
+
+
+def test_a_target_that_cannot_be_loaded_is_a_finding(monkeypatch):
+    module = sys.modules["kerneldsl.doctor.preflight"]
+    real = module.get_target
+
+    def get(name):
+        if name == "cuda":
+            raise kd.ShadowedPackageError("hidden by /x/targets.py", remedy="Rename it")
+        return real(name)
+
+    monkeypatch.setattr(module, "get_target", get)
+    check = kd.preflight(run_kernels=False).named("cuda.check")
+    assert check.status == "problem"
+    assert "/x/targets.py" in check.found
+    assert check.remedy == "Rename it"
+
+
+def test_checks_of_other_targets_are_asked_for(monkeypatch):
+    class Other(FakeTarget):
+        def checks(self):
+            yield kd.Check("other.thing", "warning", "is odd", "look")
+
+    module = sys.modules["kerneldsl.doctor.preflight"]
+    real = module.get_target
+    monkeypatch.setattr(module, "target_names", lambda: ("cpu", "other"))
+    monkeypatch.setattr(
+        module, "get_target", lambda n: Other("other", devices=0) if n == "other" else real(n)
+    )
+    assert preflight(run_kernels=False).named("other.thing").status == "warning"
+
+
+# ------------------------------------------------------------------------- Python and packages
+
+
+def test_tested_ranges_are_those_of_the_metadata():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = {}
+    for line in project["dependencies"]:
+        name, lowest, below = re.match(r"(\w+)>=([\d.]+)(?:,<([\d.]+))?", line).groups()
+        required[name] = (lowest, below)
+    required.pop("tbb")  # its absence is told by the threading layer
+    assert required == versions.TESTED_RANGES
+    classified = {
+        tuple(map(int, c.rsplit(" ", 1)[1].split(".")))
+        for c in project["classifiers"]
+        if re.search(r":: \d+\.\d+$", c)
+    }
+    assert classified == set(versions.TESTED_PYTHONS)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [("0.68.0", "ok"), ("0.68.1rc1", "ok"), ("0.67.9", "warning"), ("0.69.0", "warning")],
+)
+def test_versions_outside_of_the_tested_range(monkeypatch, version, status):
+    real = packages.importlib.metadata.distribution
+
+    def distribution(name):
+        found = real(name)
+        return SimpleNamespace(version=version, locate_file=found.locate_file)
+
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
+    check = packages._check_package("numba", "0.68", "0.69")
+    assert check.status == status
+    if status != "ok":
+        assert "numba>=0.68,<0.69" in check.remedy
+
+
+@pytest.mark.parametrize(("name", "status"), [("numba", "problem"), ("psutil", "warning")])
+def test_a_missing_package(monkeypatch, name, status):
+    from importlib.metadata import PackageNotFoundError
+
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
+    check = packages._check_package(name, "1.0", None)
+    assert check.status == status
+    assert "pip install" in check.remedy
+
+
+@pytest.mark.parametrize("form", ["psutil.py", "psutil/__init__.py"])
+def test_a_hidden_package(tmp_path, monkeypatch, form):
+    place = tmp_path / form
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "psutil", raising=False)
+    check = packages._check_package("psutil", "6.0", None)
+    assert check.status == "problem"
+    assert str(tmp_path / "psutil") in check.found
+    assert "Rename" in check.remedy
+
+
+def test_own_packages_hidden(monkeypatch):
+    def hidden(name):
+        raise kd.ShadowedPackageError("the module 'targets' at /x", remedy="Rename /x")
+
+    monkeypatch.setattr(packages, "get_target", hidden)
+    assert packages._check_own_packages().remedy == "Rename /x"
+
+
+@pytest.mark.parametrize(
+    ("version", "bits", "status"),
+    [((3, 12), 64, "ok"), ((3, 10), 64, "warning"), ((3, 15), 64, "warning"), ((3, 12), 32, None)],
+)
+def test_pythons(monkeypatch, version, bits, status):
+    made = SimpleNamespace(
+        version_info=version, version=f"{version[0]}.{version[1]}.0 (x)", executable="/py"
+    )
+    monkeypatch.setattr(packages, "sys", made)
+    monkeypatch.setattr(packages.struct, "calcsize", lambda form: bits // 8)
+    monkeypatch.setattr(packages.sysconfig, "get_config_var", lambda name: 0)
+    (check,) = by_name(packages.check_python()).values()
+    assert check.status == (status or "problem")
+
+
+def test_a_python_without_the_lock(monkeypatch):
+    monkeypatch.setattr(packages.sysconfig, "get_config_var", lambda name: 1)
+    (check,) = packages.check_python()
+    assert check.status == "warning"
+
+
+# -------------------------------------------------------------------------------- environment
+
+
+def test_misspelled_variables(monkeypatch):
+    monkeypatch.setenv("KERNELDSL_TARGETS", "cuda")
+    monkeypatch.setenv("KERNELDSL_ZZZZ", "1")
+    checks = by_name(host.check_environment())
+    assert checks["environment.KERNELDSL_TARGETS"].remedy == "Did you mean KERNELDSL_TARGET?"
+    assert "KERNELDSL_LOG" in checks["environment.KERNELDSL_ZZZZ"].remedy
+    assert "environment" not in checks
+
+
+def test_every_variable_that_is_read_is_known(monkeypatch):
+    for name in environment.VARIABLES:
+        monkeypatch.setenv(name, "cpu")
+    checks = by_name(host.check_environment())
+    assert {c.name for c in checks.values() if c.status != "ok"} == {
+        "environment.KERNELDSL_FAKE_GPU"
+    }
+    assert checks["environment.KERNELDSL_TARGET"].status == "ok"
+
+
+@pytest.mark.parametrize("spec", ["tpu", "cpu:7", "cpu:x"])
+def test_a_target_that_is_not_there(monkeypatch, spec):
+    monkeypatch.setenv("KERNELDSL_TARGET", spec)
+    checks = by_name(host.check_environment())
+    assert checks["environment.KERNELDSL_TARGET"].status == "problem"
+    assert repr(spec) in checks["environment.KERNELDSL_TARGET"].found
+
+
+# --------------------------------------------------------------------------------------- cache
+
+
+def cache_checks(monkeypatch, folder):
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(folder))
+    return by_name(cache.check_cache_folder())
+
+
+def test_a_cache_folder_that_can_be_made(monkeypatch, tmp_path):
+    checks = cache_checks(monkeypatch, tmp_path / "a" / "b")
+    assert checks["cache.folder"].status == "ok"
+    assert checks["cache.space"].status == "ok"
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize(
+    ("mode", "status"), [(0o700, "ok"), (0o755, "warning"), (0o777, "problem"), (0o720, "problem")]
+)
+def test_modes_of_the_cache_folder(monkeypatch, tmp_path, mode, status):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(mode)
+    check = cache_checks(monkeypatch, folder)["cache.folder"]
+    assert check.status == status
+    if status != "ok":
+        assert check.remedy == f"Run: chmod 700 {folder}"
+        assert f"{mode:04o}" in check.found
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
+    assert list(folder.iterdir()) == []
+
+
+@posix
+def test_a_cache_folder_of_another_user(monkeypatch, tmp_path):
+    monkeypatch.setattr(cache.os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    check = cache_checks(monkeypatch, tmp_path)["cache.folder"]
+    assert check.status == "problem"
+    assert "belongs to user" in check.found
+
+
+def test_a_cache_folder_that_is_a_file(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        check = cache_checks(monkeypatch, folder)["cache.folder"]
+        assert check.status == "warning"
+        assert "is not a folder" in check.found
+
+
+def test_a_cache_folder_that_cannot_be_written_to(monkeypatch, tmp_path):
+    def refuse(dir):
+        raise OSError(30, "Read-only file system", str(dir))
+
+    monkeypatch.setattr(cache.tempfile, "TemporaryFile", refuse)
+    for folder, verb in ((tmp_path, "be written to"), (tmp_path / "new", "be made")):
+        check = cache_checks(monkeypatch, folder)["cache.folder"]
+        assert check.status == "warning"
+        assert f"{folder} cannot {verb}" in check.found
+        assert "Read-only file system" in check.found
+        assert "KERNELDSL_CACHE_DIR" in check.remedy
+
+
+def test_little_room(monkeypatch, tmp_path):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage(1, 1, 3 * 2**20))
+    check = cache_checks(monkeypatch, tmp_path)["cache.space"]
+    assert check.status == "warning"
+    assert "3 MiB" in check.found
+
+
+def test_no_home_and_no_platformdirs(monkeypatch):
+    def fail():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(environment, "cache_folder", fail)
+    (check,) = cache.check_cache_folder()
+    assert check.status == "warning"
+    monkeypatch.undo()
+    monkeypatch.delenv("KERNELDSL_CACHE_DIR", raising=False)
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    (check,) = cache.check_cache_folder()
+    assert "pip install platformdirs" in check.remedy
+
+
+def test_where_the_cache_folder_is(monkeypatch, tmp_path):
+    assert environment.cache_folder().name == "kerneldsl" or sys.platform == "win32"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", "relative")
+    assert environment.cache_folder() == tmp_path / "relative"
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", "~/x")
+    assert environment.cache_folder() == Path.home() / "x"
+
+
+# -------------------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize(("available", "status"), [(8 * 2**30, "ok"), (100 * 2**20, "warning")])
+def test_host_memory(monkeypatch, available, status):
+    import psutil
+
+    made = SimpleNamespace(available=available, total=16 * 2**30)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: made)
+    monkeypatch.setattr(host, "cgroup_memory_limit", lambda: None)
+    monkeypatch.setattr(host, "_check_address_space", lambda: iter(()))
+    (check,) = by_name(host.check_memory()).values()
+    assert check.status == status
+
+
+def test_a_control_groups_limit_counts(monkeypatch):
+    monkeypatch.setattr(host, "cgroup_memory_limit", lambda: 64 * 2**20)
+    check = by_name(host.check_memory())["memory.host"]
+    assert check.status == "warning"
+    assert "64 MiB" in check.found
+
+
+def test_memory_without_psutil(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    (check,) = host.check_memory()
+    assert check.status == "warning"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_limits_of_control_groups_version_2(tmp_path):
+    write(tmp_path / "proc/self/cgroup", "0::/user/job\n")
+    top = tmp_path / "sys/fs/cgroup"
+    write(top / "user/job/memory.max", "max\n")
+    assert host.cgroup_memory_limit(tmp_path) is None
+    write(top / "user/memory.max", "5000000\n")
+    write(top / "memory.max", "9000000\n")
+    assert host.cgroup_memory_limit(tmp_path) == 5_000_000
+
+
+def test_limits_of_control_groups_version_1(tmp_path):
+    write(tmp_path / "proc/self/cgroup", "9:cpu,cpuacct:/\n4:memory:/job\n0::/\n")
+    top = tmp_path / "sys/fs/cgroup/memory"
+    write(top / "memory.limit_in_bytes", "9223372036854771712\n")
+    assert host.cgroup_memory_limit(tmp_path) is None
+    write(top / "job/memory.limit_in_bytes", "123456789\n")
+    assert host.cgroup_memory_limit(tmp_path) == 123_456_789
+
+
+def test_no_control_groups(tmp_path):
+    assert host.cgroup_memory_limit(tmp_path) is None
+
+
+def test_a_limit_of_addresses(monkeypatch):
+    resource = pytest.importorskip("resource", reason="limits are POSIX's")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (4 * 2**30, -1))
+    (check,) = host._check_address_space()
+    assert check.status == "warning"
+    assert "ulimit -v unlimited" in check.remedy
+
+
+# ----------------------------------------------------------------------------------- processes
+
+
+@pytest.mark.parametrize(
+    ("chosen", "has_gpu", "status"),
+    [
+        ("fork", True, "warning"),
+        ("fork", False, "ok"),
+        (None, True, "ok"),
+        ("spawn", True, "ok"),
+    ],
+)
+def test_start_methods(monkeypatch, chosen, has_gpu, status):
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none: chosen)
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["fork", "spawn"])
+    target = SimpleNamespace(unavailable_reason=lambda: None if has_gpu else "none")
+    monkeypatch.setattr(host, "get_target", lambda name: target)
+    (check,) = by_name(host.check_processes()).values()
+    assert check.status == status
+    if status == "warning":
+        assert "spawn" in check.remedy
+
+
+# ----------------------------------------------------------------------------------- CPU target
+
+
+@pytest.mark.parametrize(
+    ("layer", "survives", "status"),
+    [("tbb", True, "ok"), ("omp", False, "ok"), ("workqueue", False, "warning")],
+)
+def test_threading_layers(monkeypatch, layer, survives, status):
+    made = threads.ThreadingLayer(layer, 4, survives_fork=survives)
+    monkeypatch.setattr(threads, "threading_layer", lambda: made)
+    check = cpu_checks._check_threads()
+    assert check.status == status
+    assert f"{layer} with 4 threads" in check.found
+
+
+def test_a_serial_layer_and_an_unknown_one(monkeypatch):
+    monkeypatch.setattr(threads._process, "layer", None)
+    monkeypatch.setenv("KERNELDSL_THREADING_LAYER", "serial")
+    assert cpu_checks._check_threads().status == "warning"
+    monkeypatch.setattr(threads._process, "layer", None)
+    monkeypatch.setenv("KERNELDSL_THREADING_LAYER", "quick")
+    check = cpu_checks._check_threads()
+    assert check.status == "problem"
+    assert "'quick'" in check.found
+
+
+def test_numba_that_compiles_nothing(monkeypatch):
+    from numba.core import config
+
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    check = by_name(cpu_checks.check_cpu())["cpu.numba"]
+    assert check.status == "problem"
+    assert "NUMBA_DISABLE_JIT" in check.remedy
+
+
+# ------------------------------------------------------------------------------------- devices
+
+
+def test_a_device_whose_results_are_wrong(monkeypatch):
+    monkeypatch.setattr(
+        kd.DeviceArray, "copy_to_host", lambda self, *a, **k: np.zeros(self.shape, self.dtype)
+    )
+    (check,) = trial.check_devices(kd.get_target("cpu"))
+    assert check.status == "problem"
+    assert f"of {trial._SIZE} results are wrong" in check.found
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (DeviceMemoryError("no memory", code=2, name="X", remedy="Free some"), "Free some"),
+        (ZeroDivisionError("division by zero"), "report"),
+    ],
+)
+def test_a_device_that_fails(monkeypatch, error, remedy):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(trial, "to_device", fail)
+    (check,) = trial.check_devices(kd.get_target("cpu"))
+    assert check.status == "problem"
+    assert remedy in check.remedy
+
+
+def test_no_fallback_helps_a_device_through():
+    """The CPU would give the right result, and the GPU would look well."""
+    null = kd.get_target("null")
+    null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
+    try:
+        checks = by_name(trial.check_devices(null))
+    finally:
+        null.reset()
+    check = checks[f"kernel.{null.devices()[0]}"]
+    assert check.status == "problem"
+    assert "the image is bad" in check.found
+
+
+def test_a_device_that_only_pretends_to_run_is_found_out():
+    null = kd.get_target("null")
+    check = by_name(trial.check_devices(null))[f"kernel.{null.devices()[0]}"]
+    assert check.status == "problem"
+    assert "results are wrong" in check.found
+
+
+@pytest.mark.parametrize(("free", "status"), [(90, "ok"), (1, "warning")])
+def test_memory_of_devices(free, status):
+    class Target(FakeTarget):
+        def memory_info(self, device):
+            return free * 2**20, 100 * 2**20
+
+    target = Target(devices=1)
+    (check,) = trial._check_memory(target, target.devices()[0])
+    assert check.status == status
+
+
+# ---------------------------------------------------------------------------------------- CUDA
+
+
+@pytest.fixture
+def nvidia(monkeypatch):
+    """A machine with a GPU and everything in order, until a test breaks something."""
+
+    class Api:
+        attributes = {"COMPUTE_MODE": 0, "KERNEL_EXEC_TIMEOUT": 0}
+
+        class CUdevice_attribute:
+            CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = "COMPUTE_MODE"
+            CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT = "KERNEL_EXEC_TIMEOUT"
+
+        def cuDeviceGet(self, index):
+            return index
+
+        def cuDeviceGetAttribute(self, attribute, handle):
+            return there.attributes[attribute]
+
+    class Driver:
+        api = Api()
+        cuda_version = (13, 0)
+
+        def call(self, function, *args, doing):
+            return function(*args)
+
+        def devices(self):
+            return (there.device,)
+
+    class Machine:
+        attributes: dict[str, int]
+        driver = Driver()
+        gpus = ("/dev/nvidia0",)
+        library = "/usr/lib/libcuda.so.1"
+        module = "580.1.2"
+        library_version = "580.1.2"
+        versions: dict[str, str]
+        nodes: dict[str, bool]
+        device = kd.get_target("null").devices()[0]
+        failure: Exception | None = None
+        libdevice: Path | None = Path("/x/libdevice.10.bc")
+
+    there = Machine()
+    there.attributes = {"COMPUTE_MODE": 0, "KERNEL_EXEC_TIMEOUT": 0}
+    there.versions = {"cuda-bindings": "13.5.0", "cuda-core": "1.2.0"}
+    there.nodes = {"/dev/nvidia0": True, "/dev/nvidiactl": True, "/dev/nvidia-uvm": True}
+
+    def start():
+        if there.failure is not None:
+            raise there.failure
+        return there.driver
+
+    real_exists = os.path.exists
+    monkeypatch.setattr(cuda_checks, "nvidia_gpus", lambda: there.gpus)
+    monkeypatch.setattr(cuda_checks, "nvidia_driver_library", lambda: there.library)
+    monkeypatch.setattr(cuda_checks, "nvidia_driver_version", lambda: there.module)
+    monkeypatch.setattr(cuda_checks, "library_version", lambda path: there.library_version)
+    monkeypatch.setattr(cuda_checks, "read_text", lambda path: there.module and "NVRM")
+    monkeypatch.setattr(cuda_checks, "package_version", lambda name: there.versions.get(name))
+    monkeypatch.setattr(cuda_checks, "find_libdevice", lambda: there.libdevice)
+    monkeypatch.setattr(cuda_checks, "find_library", lambda name: f"/usr/lib/{name}")
+    monkeypatch.setattr(cuda_checks, "get_driver", start)
+    monkeypatch.setattr(cuda_checks, "_what_hides_bindings", lambda: None)
+    monkeypatch.setattr(
+        cuda_checks, "glob", lambda p: [n for n in there.nodes if re.match(r"/dev/nvidia\d", n)]
+    )
+    monkeypatch.setattr(
+        cuda_checks.os.path,
+        "exists",
+        lambda p: p in there.nodes if str(p).startswith("/dev/") else real_exists(p),
+    )
+    real_access = os.access
+    monkeypatch.setattr(
+        cuda_checks.os, "access", lambda p, mode: there.nodes.get(p, real_access(p, mode))
+    )
+    return there
+
+
+def faults(checks):
+    return {c.name: c for c in by_name(checks).values() if c.status != "ok"}
+
+
+def test_a_gpu_in_order(nvidia):
+    checks = by_name(cuda_checks.check_cuda())
+    assert faults(checks.values()) == {}
+    assert "580.1.2" in checks["cuda.driver"].found
+    assert "CUDA 13.0" in checks["cuda.start"].found
+    assert "PTX up to 9.0" in checks[f"cuda.ptx.{nvidia.device}"].found
+
+
+def test_without_a_gpu_nothing_is_wrong(nvidia, monkeypatch):
+    nvidia.gpus, nvidia.library, nvidia.libdevice = (), None, None
+    monkeypatch.setattr(cuda_checks, "get_driver", lambda: pytest.fail("the driver was started"))
+    assert faults(cuda_checks.check_cuda()) == {}
+
+
+def test_a_gpu_without_a_driver(nvidia):
+    nvidia.library = None
+    found = faults(cuda_checks.check_cuda())
+    assert found["cuda.driver"].status == "problem"
+    assert "--gpus all" in found["cuda.driver"].remedy
+
+
+def test_a_stub_library(nvidia):
+    nvidia.library = "/usr/local/cuda/lib64/stubs/libcuda.so.1"
+    assert "LD_LIBRARY_PATH" in faults(cuda_checks.check_cuda())["cuda.driver"].remedy
+
+
+def test_a_kernel_module_of_another_version(nvidia):
+    nvidia.library_version = "575.9.9"
+    check = faults(cuda_checks.check_cuda())["cuda.kernel_module"]
+    assert check.status == "problem"
+    assert "580.1.2" in check.found
+    assert "575.9.9" in check.found
+
+
+@pytest.mark.parametrize("told", [None, "1"])
+def test_a_library_name_without_its_version_says_nothing(nvidia, told):
+    nvidia.library_version = told
+    assert faults(cuda_checks.check_cuda()) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="device files are Linux's")
+def test_device_files(nvidia):
+    nvidia.nodes["/dev/nvidia-uvm"] = False
+    check = faults(cuda_checks.check_cuda())["cuda.permissions"]
+    assert check.status == "problem"
+    assert f"user {os.getuid()} may not open /dev/nvidia-uvm" in check.found
+    del nvidia.nodes["/dev/nvidia-uvm"]
+    check = faults(cuda_checks.check_cuda())["cuda.permissions"]
+    assert check.status == "warning"
+    assert "nvidia-modprobe" in check.remedy
+    nvidia.nodes["/dev/dxg"] = True  # Windows' own way to the GPU
+    assert "cuda.permissions" not in faults(cuda_checks.check_cuda())
+
+
+@pytest.mark.parametrize("value", ["", "-1", "NoDevFiles"])
+def test_hidden_devices(nvidia, monkeypatch, value):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    nvidia.failure = TargetUnavailableError("The CUDA driver sees no device", remedy="Unset it")
+    found = faults(cuda_checks.check_cuda())
+    assert {name: c.status for name, c in found.items()} == {
+        "cuda.visible_devices": "warning",
+        "cuda.start": "warning",
+    }
+
+
+def test_a_driver_that_does_not_start(nvidia):
+    nvidia.failure = TargetUnavailableError("Could not initialize", limit="It answered 803")
+    check = faults(cuda_checks.check_cuda())["cuda.start"]
+    assert check.status == "problem"
+    assert check.found == "Could not initialize It answered 803"
+
+
+def test_missing_and_hidden_bindings(nvidia, monkeypatch):
+    nvidia.versions = {}
+    found = faults(cuda_checks.check_cuda())
+    assert found["cuda.bindings"].status == "problem"
+    assert found["cuda.core"].status == "warning"
+    nvidia.versions = {"cuda-bindings": "13.0.0", "cuda-core": "1.0"}
+    monkeypatch.setattr(cuda_checks, "_what_hides_bindings", lambda: "/here/cuda.py")
+    assert "/here/cuda.py" in faults(cuda_checks.check_cuda())["cuda.bindings"].remedy
+
+
+def test_what_hides_the_bindings(tmp_path, monkeypatch):
+    (tmp_path / "cuda.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [n for n in sys.modules if n == "cuda" or n.startswith("cuda.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert cuda_checks._what_hides_bindings() == str(tmp_path / "cuda.py")
+
+
+def test_bindings_newer_than_the_driver(nvidia):
+    nvidia.driver.cuda_version = (12, 4)
+    try:
+        found = faults(cuda_checks.check_cuda())
+    finally:
+        nvidia.driver.cuda_version = (13, 0)
+    assert "cuda12" in found["cuda.bindings_fit"].remedy
+
+
+def test_a_driver_too_old_for_the_ptx(nvidia):
+    nvidia.driver.cuda_version = (11, 2)
+    try:
+        check = faults(cuda_checks.check_cuda())[f"cuda.ptx.{nvidia.device}"]
+    finally:
+        nvidia.driver.cuda_version = (13, 0)
+    assert check.status == "problem"
+    assert "PTX up to 7.2" in check.found
+    assert "branch 520" in check.remedy
+
+
+def test_an_architecture_that_is_too_old(nvidia):
+    from dataclasses import replace
+
+    nvidia.device = replace(nvidia.device, arch="sm_35")
+    check = faults(cuda_checks.check_cuda())[f"cuda.ptx.{nvidia.device}"]
+    assert check.status == "problem"
+    assert "sm_35" in check.found
+
+
+def test_a_missing_libdevice_and_assembler(nvidia, monkeypatch):
+    nvidia.libdevice = None
+    monkeypatch.setattr(cuda_checks, "find_library", lambda name: None)
+    found = faults(cuda_checks.check_cuda())
+    assert found["cuda.libdevice"].status == "problem"
+    if sys.platform == "linux":
+        assert "ptxjitcompiler" in found["cuda.assembler"].found
+
+
+@pytest.mark.parametrize(("mode", "status"), [(2, "problem"), (3, "warning")])
+def test_compute_modes(nvidia, mode, status):
+    nvidia.attributes["COMPUTE_MODE"] = mode
+    check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
+    assert check.status == status
+    assert "nvidia-smi" in check.remedy
+
+
+def test_a_gpu_that_drives_a_display(nvidia):
+    nvidia.attributes["KERNEL_EXEC_TIMEOUT"] = 1
+    found = faults(cuda_checks.check_cuda())
+    assert found[f"cuda.timeout.{nvidia.device}"].status == "warning"
