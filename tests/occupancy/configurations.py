@@ -10,7 +10,7 @@ from kerneldsl.planner import COMPUTE_CAPABILITIES, DeviceOccupancyLimits, Kerne
 from kerneldsl.target import Device, DeviceLimits
 from tests.occupancy.header import INPUTS
 
-__all__ = ["device_of_row", "kernel_of_row", "limits_like_a_driver", "random_configurations"]
+__all__ = ["kernel_of_row", "limits_like_a_driver", "random_configurations"]
 
 _KB = 1024
 #: Threads on a multiprocessor of a device that no table has: NVIDIA has not published 10.7's.
@@ -174,13 +174,6 @@ def _of(devices, value) -> np.ndarray:
 def _mixed(rng: np.random.Generator, count: int, edges: list[int], anything) -> np.ndarray:
     """Half edges, half anything."""
     return np.where(rng.random(count) < 0.5, rng.choice(edges, count), anything(count))
-
-
-def device_of_row(row: dict[str, int]) -> DeviceOccupancyLimits:
-    """The device of a stored configuration, which is one that is in the table."""
-    return DeviceOccupancyLimits.for_compute_capability(
-        (row["major"], row["minor"]), multiprocessor_count=row["multiprocessor_count"]
-    )
 
 
 def kernel_of_row(row: dict[str, int]) -> KernelResources:
