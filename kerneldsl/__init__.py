@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
+    from kerneldsl.runtime.fallback import fallback, fallback_policy
     from kerneldsl.runtime.placement import (
         current_target,
         device_info,
@@ -120,6 +121,12 @@ if TYPE_CHECKING:
         synchronize,
         targets,
         use,
+    )
+    from kerneldsl.runtime.statistics import reset_stats, stats
+    from kerneldsl.runtime.statistics_values import (
+        DeviceStatistics,
+        KernelStatistics,
+        Statistics,
     )
     from kerneldsl.target import Device, DeviceInfo
     from kerneldsl.timing import Timing
@@ -172,7 +179,10 @@ _MODULES = {
         "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
         "zeros_like"
     ),
+    "kerneldsl.runtime.fallback": "fallback fallback_policy",
     "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
+    "kerneldsl.runtime.statistics": "reset_stats stats",
+    "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.target": "Device DeviceInfo",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
@@ -199,6 +209,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceMemoryError",
     "DeviceMismatchError",
+    "DeviceStatistics",
     "DriverCompileError",
     "DriverError",
     "DriverInitializationError",
@@ -211,6 +222,7 @@ __all__ = [
     "KernelError",
     "KernelFault",
     "KernelImageError",
+    "KernelStatistics",
     "KernelTypingError",
     "KernelWarning",
     "Launch",
@@ -225,6 +237,7 @@ __all__ = [
     "ShadowedPackageError",
     "SourceLocation",
     "SourceUnavailableError",
+    "Statistics",
     "StreamError",
     "TargetUnavailableError",
     "Timing",
@@ -246,6 +259,8 @@ __all__ = [
     "empty",
     "empty_like",
     "error_log",
+    "fallback",
+    "fallback_policy",
     "float32",
     "float64",
     "from_dlpack",
@@ -266,8 +281,10 @@ __all__ = [
     "ones",
     "ones_like",
     "preflight",
+    "reset_stats",
     "shared",
     "show_versions",
+    "stats",
     "synchronize",
     "syncthreads",
     "syncthreads_and",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["format_bytes", "html_table", "text_table"]
+__all__ = ["format_bytes", "format_duration", "html_table", "text_table"]
 
 
 def format_bytes(count: float) -> str:
@@ -25,6 +25,20 @@ def format_bytes(count: float) -> str:
             shown = count / size
             return f"{shown:.3g} {unit}" if abs(shown) < 999.5 else f"{shown:.0f} {unit}"
     return f"{count:.0f} byte{'s' * (count != 1)}"
+
+
+def format_duration(nanoseconds: float) -> str:
+    """A time for a reader, in the unit that suits it.
+
+    Examples
+    --------
+    >>> format_duration(1500), format_duration(2.5e9), format_duration(12)
+    ('1.5 µs', '2.5 s', '12 ns')
+    """
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"
 
 
 def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

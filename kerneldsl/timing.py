@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kerneldsl.tables import format_duration
+
 __all__ = ["Timing", "measure"]
 
 #: A sample lasts at least so long, so that the clock and one synchronization do not count.
@@ -41,19 +43,13 @@ class Timing:
 
     def __str__(self) -> str:
         return (
-            f"{_duration(self.median_ns)} a launch on {self.device} (median of {self.samples} "
-            f"samples of {self.launches}; best {_duration(self.min_ns)}); {self.includes}"
+            f"{format_duration(self.median_ns)} a launch on {self.device} (median of "
+            f"{self.samples} samples of {self.launches}; best {format_duration(self.min_ns)}); "
+            f"{self.includes}"
         )
 
     def __repr__(self) -> str:
         return f"<Timing: {self}>"
-
-
-def _duration(ns: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
 
 
 def measure(

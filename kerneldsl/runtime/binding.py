@@ -17,7 +17,7 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
 
-__all__ = ["Binding", "Reader", "Refused", "code_of", "kinds_of", "positions_of"]
+__all__ = ["Binding", "Reader", "Refused", "code_of", "flat_count", "kinds_of", "positions_of"]
 
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
@@ -98,10 +98,15 @@ class Binding:
 Reader: TypeAlias = Callable[[Any, Binding], int]
 
 
+def flat_count(kind: Kind) -> int:
+    """How many flat values an argument of a kind has."""
+    return len(ParameterLayout(("",), (kind,)).parameters)
+
+
 def positions_of(binding: Binding) -> list[int]:
     """The position of the argument that each flat value belongs to."""
     return [
         position
         for position, kind in enumerate(kinds_of(binding.codes))
-        for _ in ParameterLayout(("",), (kind,)).parameters
+        for _ in range(flat_count(kind))
     ]

@@ -2,7 +2,8 @@
 
 The fast path is short: are the captured constants the same objects, what are the arguments, where
 do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
-slow path, once, and every error is raised before anything runs.
+slow path, once, and every error of the user's is raised before anything runs. What fails on the
+side of a device may run on the CPU instead: :mod:`~kerneldsl.runtime.recovery`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
@@ -18,13 +20,18 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime import streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
+from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
 from kerneldsl.runtime.launch import check_limits
-from kerneldsl.runtime.placement import Place, resolve
+from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
-from kerneldsl.runtime.staging import HostArray, launch_staged
+from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
+from kerneldsl.runtime.statistics import note_fallback
+from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
 
 __all__ = ["Dispatcher", "LaunchShape"]
@@ -34,12 +41,23 @@ _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 _MAX_STATES = 16
 #: Checked configurations of one executable that are remembered.
 _MAX_CONFIGS = 1024
+#: Of a launch that failed before it was started.
+_NOTHING_YET = Progress()
 
 
 class LaunchShape:
     """Grid and block, or an extent, with stream and dynamic shared memory, already read."""
 
-    __slots__ = ("block_dim", "extent", "grid_dim", "key", "mode", "shared_bytes", "stream")
+    __slots__ = (
+        "block_dim",
+        "extent",
+        "grid_dim",
+        "key",
+        "mode",
+        "place",
+        "shared_bytes",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -53,6 +71,8 @@ class LaunchShape:
         self.block_dim = block_dim
         self.extent = extent
         self.stream = stream
+        #: Where the stream is, for a launch whose arguments may be anywhere.
+        self.place = stream._place if isinstance(stream, streams.Stream) else None
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.key = (grid_dim, block_dim, extent, shared_bytes)
@@ -84,6 +104,8 @@ class Dispatcher:
         self._state: KernelState | None = None
         self._states: list[KernelState] = []
         self._lock = ForkSafeLock()
+        #: Devices and reasons for which it was warned that the CPU takes over.
+        self._announced: set[tuple[str, str]] = set()
 
     # ------------------------------------------------------------------ the unit
 
@@ -132,8 +154,20 @@ class Dispatcher:
 
     # ------------------------------------------------------------------ launching
 
-    def launch(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
-        """Launch the kernel; errors are those of :meth:`Kernel.__getitem__` and its like."""
+    def launch(
+        self, shape: LaunchShape, args: tuple[Any, ...], instead: Place | None = None
+    ) -> None:
+        """Launch the kernel; errors are those of :meth:`Kernel.__getitem__` and its like.
+
+        Parameters
+        ----------
+        shape : LaunchShape
+            In which shape.
+        args : tuple
+            The arguments, one for each parameter.
+        instead : Place, optional
+            Where to launch whatever has been chosen: the CPU, in place of a device that failed.
+        """
         state = self.state()
         if len(args) != state.parameter_count:
             self._refuse_count(state.unit, args)
@@ -143,34 +177,84 @@ class Dispatcher:
             check_writable(binding, state.unit.parameters, args, traits.written)
         if self.signature is not None and self._signature_codes is not None:
             conform(binding, self.signature, self._signature_codes, state.unit.parameters)
-        place = resolve(binding.place)
+        place = resolve(binding.place or shape.place) if instead is None else instead
+        if place.asked is not None:
+            self._launch_in_place_of(place, shape, args)
+            return
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
         key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
-        loaded = state.loaded.get(key)
-        config = loaded.configs.get(shape.key) if loaded is not None else None
-        if loaded is None or config is None:
-            if not self._check(state, place, shape):
-                return  # an empty extent
-            loaded = self._load(state, place, shape, key)
-            config = self._configure(place, loaded, shape)
-        values = binding.values
-        if shape.extent is not None:
-            values += shape.extent
-        stream = shape.stream
-        if binding.streams and not place.is_host:
-            stream = self._join_streams(place, binding, stream)
-        if stream is not None:
-            config = replace(config, stream=stream)
-        if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
-        if binding.host and not place.is_host:
-            self._launch_staged(state, place, loaded, config, binding)
+        stream = shape.stream if instead is None else None
+        if stream is not None or binding.streams or streams.are_in_use:
+            stream = streams.launch_stream(place, stream, binding.streams)
+        progress = _NOTHING_YET
+        try:
+            loaded = state.loaded.get(key)
+            config = loaded.configs.get(shape.key) if loaded is not None else None
+            if loaded is None or config is None:
+                if not self._check(state, place, shape):
+                    return  # an empty extent
+                loaded = self._load(state, place, shape, key)
+                config = self._configure(place, loaded, shape)
+            values = binding.values
+            if shape.extent is not None:
+                values += shape.extent
+            if stream is not None:
+                config = replace(config, stream=stream)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
+            if stream is not None and streams.is_recorded(stream):
+                self._record(state, place, loaded, config, binding, args)
+            elif binding.host and not place.is_host:
+                progress = Progress()
+                self._launch_staged(state, place, loaded, config, binding, progress)
+            elif loaded.tally.is_due or self.options.debug:
+                progress = Progress()
+                self._start(loaded, config, values, progress)
+            else:
+                loaded.executable.launch(config, loaded.pack(*values))
+            if streams.are_in_use and not place.is_host:
+                streams.note_uses(args, stream)
+        except RECOVERABLE as error:
+            if place.is_host or streams.is_recorded(stream):
+                raise
+            failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
+            if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
+                raise
+            return
+        count = next(loaded.tally.count)
+        if count >= loaded.tally.due:
+            loaded.tally.arm(count)
+
+    def _start(
+        self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
+    ) -> None:
+        """Launch, and take the time where that is due."""
+        # In debug mode a launch waits for the kernel, so that an error may come from after it.
+        progress.has_begun = self.options.debug
+        if loaded.tally.is_due:
+            launch_and_time(loaded.tally, loaded.executable, config, loaded.pack(*values))
         else:
             loaded.executable.launch(config, loaded.pack(*values))
 
+    def _launch_in_place_of(self, place: Place, shape: LaunchShape, args: tuple[Any, ...]) -> None:
+        """Launch on the CPU, which stands in for a device that cannot be used, and count that."""
+        assert place.asked is not None
+        assert place.missing is not None
+        if fallback_policy() == "never":
+            raise place.missing.with_traceback(None)
+        self.launch(shape, args, place.actual)
+        note_fallback(place.asked, reason_of(place.missing))
+
+    def _launch_on_host(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
+        """Launch on the CPU after a device has failed."""
+        on_host = LaunchShape(
+            shape.grid_dim, shape.block_dim, shape.extent, None, shape.shared_bytes
+        )
+        self.launch(on_host, args, place_of("cpu"))
+
     def place(self, args: tuple[Any, ...]) -> Place:
         """Where a launch with these arguments would run now."""
-        return resolve(bind(self.state().unit.parameters, args).place)
+        return resolve(bind(self.state().unit.parameters, args).place).actual
 
     def _check(self, state: KernelState, place: Place, shape: LaunchShape) -> bool:
         """Check the shape against the device; say whether there is anything to launch."""
@@ -229,16 +313,32 @@ class Dispatcher:
         loaded.configs[shape.key] = config
         return config
 
-    def _join_streams(self, place: Place, binding: Binding, stream: Any) -> Any:
-        """Where to launch so that what other libraries have started on the arguments is done."""
-        first, *others = dict.fromkeys(binding.streams)
-        if stream is None:
-            stream = first
-        elif stream != first:
-            others.append(first)
-        for other in others:
-            place.target.wait_stream(place.device, stream, other)
-        return stream
+    def _record(
+        self,
+        state: KernelState,
+        place: Place,
+        loaded: Loaded,
+        config: LaunchConfig,
+        binding: Binding,
+        args: tuple[Any, ...],
+    ) -> None:
+        """Let the stream record the launch instead of making it."""
+        if not place.is_host:
+            if binding.host:
+                streams.refuse_recording(
+                    config.stream,
+                    "launch with NumPy arguments, which would have to be copied,",
+                    "Copy them before: array = kd.to_device(array)",
+                )
+            if self.options.debug:
+                streams.refuse_recording(
+                    config.stream,
+                    "launch a kernel in debug mode, which waits for it,",
+                    "Record it without debug=True",
+                )
+        launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
+        name = state.unit.qualname
+        streams.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(
         self,
@@ -247,6 +347,7 @@ class Dispatcher:
         loaded: Loaded,
         config: LaunchConfig,
         binding: Binding,
+        progress: Progress,
     ) -> None:
         positions = positions_of(binding)
         written = state.traits.written
@@ -257,8 +358,9 @@ class Dispatcher:
             place,
             arrays,
             binding.values,
-            lambda values: loaded.executable.launch(config, loaded.pack(*values)),
+            lambda values: self._start(loaded, config, values, progress),
             config.stream,
+            progress,
         )
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

@@ -4,6 +4,9 @@ Views that overlap in memory are staged as one buffer, so that they overlap on t
 strided array is staged with all the memory between its first and last element; only its elements
 are copied back, because what lies between them may be somebody else's. One that overlaps no other
 and whose elements are far apart, a column of a wide matrix say, is packed instead.
+
+Where something fails, :class:`Progress` says how far the launch had come: as long as no array in
+host memory has been touched, it may be run again elsewhere.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ import numpy as np
 from kerneldsl.environment import logger
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.pools import allocate
+from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.transfer import byte_bounds, host_view
 from kerneldsl.target import Buffer
 
-__all__ = ["HostArray", "launch_staged"]
+__all__ = ["HostArray", "Progress", "launch_staged"]
 
 #: Addresses keep their remainder by this many bytes, so that every element stays aligned.
 _ALIGNMENT = 256
@@ -98,12 +102,31 @@ def _regions(arrays: list[HostArray]) -> list[_Region]:
     return regions
 
 
+class Progress:
+    """How far a launch has come.
+
+    Attributes
+    ----------
+    has_begun : bool
+        Whether the kernel may have begun on the device.
+    touched : set of int
+        Indices, among the flat values, of the arrays in host memory that may have been changed.
+    """
+
+    __slots__ = ("has_begun", "touched")
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.touched: set[int] = set()
+
+
 def launch_staged(
     place: Place,
     arrays: list[HostArray],
     values: list[Any],
     launch: Callable[[list[Any]], None],
     stream: Any,
+    progress: Progress,
 ) -> None:
     """Copy arrays in, launch, wait, and copy back those that the kernel can write.
 
@@ -119,6 +142,8 @@ def launch_staged(
         Starts the kernel with the values it is given.
     stream : object
         The stream of the launch.
+    progress : Progress
+        Is told how far it came.
 
     Notes
     -----
@@ -136,6 +161,7 @@ def launch_staged(
         start = region.buffer.pointer + lead
         if size:
             target.copy_from_host(device, start, region.low, size, stream)
+            note_copy(place, "host_to_device", size)
         for item in region.arrays:
             staged[item.index] = start + (values[item.index] - region.low)
     logger.debug(
@@ -146,9 +172,10 @@ def launch_staged(
         place.name,
     )
     launch(staged)
+    progress.has_begun = True
     for region in regions:
         if region.is_written:
-            _copy_back(place, region, staged, stream)
+            _copy_back(place, region, staged, stream, progress)
     target.synchronize(device)  # the buffers are freed now, and host errors belong to this launch
 
 
@@ -161,31 +188,40 @@ def _pack(place: Place, region: _Region, staged: list[Any], stream: Any) -> None
     place.target.copy_from_host(
         place.device, region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream
     )
+    note_copy(place, "host_to_device", packed.nbytes)
     strides = item.index + 1 + packed.ndim
     staged[item.index] = region.buffer.pointer
     staged[strides : strides + packed.ndim] = packed.strides
 
 
-def _copy_back(place: Place, region: _Region, staged: list[Any], stream: Any) -> None:
-    target, device = place.target, place.device
+def _copy_back(
+    place: Place, region: _Region, staged: list[Any], stream: Any, progress: Progress
+) -> None:
     for item in region.arrays:
         array = item.array
         if not item.is_written or array.size == 0:
             continue
+        touches = {a.index for a in region.arrays if a.low < item.high and item.low < a.high}
         if region.is_packed:
             packed = np.empty(array.shape, array.dtype)
-            target.copy_to_host(
-                device, packed.ctypes.data, staged[item.index], array.nbytes, stream
-            )
+            _read(place, packed.ctypes.data, staged[item.index], array.nbytes, stream)
+            progress.touched |= touches
             array[...] = packed
             continue
         low = staged[item.index] + (item.low - array.ctypes.data)
         if item.high - item.low == array.nbytes:  # every byte of the span is an element's
-            target.copy_to_host(device, item.low, low, array.nbytes, stream)
+            progress.touched |= touches
+            _read(place, item.low, low, array.nbytes, stream)
             continue
         span = np.empty(item.high - item.low, np.uint8)
-        target.copy_to_host(device, span.ctypes.data, low, span.nbytes, stream)
+        _read(place, span.ctypes.data, low, span.nbytes, stream)
+        progress.touched |= touches
         offset = array.ctypes.data - item.low
         array[...] = host_view(
             span.ctypes.data + offset, array.shape, array.strides, array.dtype, span
         )
+
+
+def _read(place: Place, destination: int, source: int, nbytes: int, stream: Any) -> None:
+    place.target.copy_to_host(place.device, destination, source, nbytes, stream)
+    note_copy(place, "device_to_host", nbytes)

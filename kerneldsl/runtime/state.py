@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,10 +11,13 @@ from typing import Any, NamedTuple
 from kerneldsl.abi import LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.environment import logger
+from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import (
     Artifact,
     CompileOptions,
@@ -67,11 +71,13 @@ class SpecializationInfo:
 class Loaded:
     """An executable with what a launch of it needs at hand."""
 
-    __slots__ = ("configs", "executable", "pack")
+    __slots__ = ("configs", "executable", "pack", "tally")
 
-    def __init__(self, executable: Executable, pack: Callable[..., bytes]) -> None:
+    def __init__(self, executable: Executable, pack: Callable[..., bytes], tally: Tally) -> None:
         self.executable = executable
         self.pack = pack
+        #: Counts the launches.
+        self.tally = tally
         #: Checked launch configurations, by grid, block, extent and shared memory.
         self.configs: dict[tuple[Any, ...], LaunchConfig] = {}
 
@@ -94,6 +100,7 @@ class KernelState:
     """
 
     __slots__ = (
+        "_failures",
         "artifacts",
         "captured",
         "compile_s",
@@ -119,6 +126,8 @@ class KernelState:
         self.compile_s: dict[_ArtifactKey, float] = {}
         self.executables: OnceTable[tuple[_ArtifactKey, Place], Loaded] = OnceTable()
         self.loaded: dict[tuple[Any, ...], Loaded] = {}
+        #: What failed for good on a device, so that it is not tried at every launch.
+        self._failures: dict[tuple[_ArtifactKey, Place], KernelError] = {}
 
     def is_current(self) -> bool:
         """Whether every captured constant is still the object it was."""
@@ -151,8 +160,22 @@ class KernelState:
         )
 
     def load(self, place: Place, key: _ArtifactKey) -> Loaded:
-        """Code on a device, compiled and loaded the first time."""
-        return self.executables.get_or_make((key, place), lambda: self._load(place, key))
+        """Code on a device, compiled and loaded the first time.
+
+        What failed there for good is not tried again, unless the policy of fallback is
+        ``"never"``: the same error is raised.
+        """
+        failure = self._failures.get((key, place))
+        if failure is not None and fallback_policy() != "never":
+            raise copy.copy(failure) from failure.__cause__
+        try:
+            return self.executables.get_or_make((key, place), lambda: self._load(place, key))
+        except PERMANENT as error:
+            if not place.is_host and fallback_policy() != "never":
+                # A copy, because lines may be added to the error, and its traceback holds frames.
+                self._failures[key, place] = remembered = copy.copy(error)
+                remembered.__cause__ = error.__cause__
+            raise
 
     def _compile(self, target: Target, key: _ArtifactKey) -> Artifact:
         started = time.perf_counter()
@@ -191,7 +214,8 @@ class KernelState:
             place.name,
             (time.perf_counter() - started) * 1e3,
         )
-        return Loaded(executable, layout.packer.pack)
+        kernel = f"{self.unit.module}.{self.unit.qualname}"
+        return Loaded(executable, layout.packer.pack, tally_of(kernel, place))
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """What has been compiled so far."""

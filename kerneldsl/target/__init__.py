@@ -14,8 +14,9 @@ from kerneldsl.target.code import (
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.info import DeviceInfo, DeviceLike
-from kerneldsl.target.memory import Buffer, PoolBackend
-from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream
+from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
+from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
+from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
     "Artifact",
@@ -34,8 +35,11 @@ __all__ = [
     "Dim3",
     "Executable",
     "LaunchConfig",
+    "LaunchTimer",
     "PoolBackend",
+    "Recording",
     "Resources",
+    "SharedBuffer",
     "Specialization",
     "Target",
 ]

@@ -11,6 +11,7 @@ Compiling and running are apart: :meth:`Target.compile` needs no device and give
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
@@ -21,10 +22,14 @@ from kerneldsl.target.checks import Check
 from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
 from kerneldsl.target.device import Device, Dim3
 from kerneldsl.target.info import DeviceInfo
-from kerneldsl.target.memory import Buffer, PoolBackend
+from kerneldsl.target.memory import PoolBackend, SharedBuffer
 from kerneldsl.target.streams import DeviceEvent, DeviceStream
+from kerneldsl.target.timer import LaunchTimer
 
 __all__ = ["Target"]
+
+#: Bytes of a pattern that the default of `Target.fill` copies from the host.
+_SEED_BYTES = 1 << 16
 
 
 class Target(ABC):
@@ -44,7 +49,17 @@ class Target(ABC):
 
     @abstractmethod
     def devices(self) -> tuple[Device, ...]:
-        """Return the usable devices, in the driver's order; empty where there are none."""
+        """Return the devices, in the driver's order; empty where none of them can be used.
+
+        **Must not** raise, and **should** be cheap: starting and launching need it.
+        """
+
+    def unusable_reason(self, device: Device) -> str | None:
+        """Say why one of :meth:`devices` can run nothing, though others can, or ``None``.
+
+        **Must not** raise. Such a device is never chosen, and naming it is an error.
+        """
+        return None
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Whether the code depends on the shape of the block. **May** be overridden."""
@@ -80,21 +95,59 @@ class Target(ABC):
 
     @abstractmethod
     def copy_from_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
-        """Copy host memory to a device address; **must** be complete in the stream's order."""
+        """Copy host memory to a device address, in the stream's order.
+
+        **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
+        the core keeps the source as it is until the copy is done.
+        """
 
     @abstractmethod
     def copy_to_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
-        """Copy device memory to a host address; **must** be complete on return."""
+        """Copy device memory to a host address, in the stream's order.
+
+        **Must** be complete on return unless `blocking` is false.
+        """
 
     @abstractmethod
     def copy_on_device(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
     ) -> None:
         """Copy within a device, in the stream's order."""
+
+    def fill(
+        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
+    ) -> None:
+        """Set memory to `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes.
+
+        **Must** be in the stream's order, and **should** be overridden: the default copies a little
+        from the host, and then copies what is there already until all is full.
+        """
+        seed = pattern * min(count, _SEED_BYTES // len(pattern))
+        held = (ctypes.c_char * len(seed)).from_buffer_copy(seed)
+        self.copy_from_host(device, destination, ctypes.addressof(held), len(seed), stream)
+        done, total = len(seed), count * len(pattern)
+        while done < total:
+            step = min(done, total - done)
+            self.copy_on_device(device, destination + done, destination, step, stream)
+            done += step
 
     @abstractmethod
     def synchronize(self, device: Device) -> None:
@@ -107,6 +160,14 @@ class Target(ABC):
         for the whole device.
         """
         self.synchronize(device)
+
+    def start_timer(self, device: Device, stream: Any) -> LaunchTimer | None:
+        """Begin to time the launch that is put into the stream next, by the device's own clock.
+
+        **May** return ``None``, which the default does: then launches there are not timed. **Must**
+        return ``None`` while the stream is recorded, and **must not** wait or raise.
+        """
+        return None
 
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
@@ -141,12 +202,27 @@ class Target(ABC):
 
     def allocate_pinned(
         self, device: Device, nbytes: int, *, is_mapped: bool, is_write_combined: bool
-    ) -> Buffer:
-        """Allocate page-locked host memory; its `Buffer.pointer` is a host address."""
+    ) -> SharedBuffer:
+        """Allocate page-locked host memory, at least 256-byte aligned; `nbytes` is not 0.
+
+        Parameters
+        ----------
+        is_mapped : bool
+            Whether kernels can reach it too; then `SharedBuffer.pointer` **must** be the address
+            for them, and else 0.
+        is_write_combined : bool
+            Whether the processor's caches are to be bypassed; a target without such memory **may**
+            ignore it.
+
+        **Must** raise `OutOfMemoryError` where there is no room.
+        """
         raise NotImplementedError
 
-    def allocate_managed(self, device: Device, nbytes: int) -> Buffer:
-        """Allocate memory that host and device both reach by one address."""
+    def allocate_managed(self, device: Device, nbytes: int) -> SharedBuffer:
+        """Allocate memory that host and device both reach, and that moves to where it is used.
+
+        As `allocate_pinned`. **Must** raise `DeviceMemoryError` where the device has none.
+        """
         raise NotImplementedError
 
     def can_access_peer(self, device: Device, peer: Device) -> bool:
@@ -154,7 +230,10 @@ class Target(ABC):
         return False
 
     def enable_peer_access(self, device: Device, peer: Device) -> None:
-        """Let kernels on `device` reach the pooled memory of `peer` from now on."""
+        """Let kernels on `device` reach the pooled memory of `peer` from now on.
+
+        Only called where `can_access_peer` says yes; a second time is harmless.
+        """
         raise NotImplementedError
 
     def copy_to_peer(
@@ -166,8 +245,27 @@ class Target(ABC):
         nbytes: int,
         stream: Any = None,
     ) -> None:
-        """Copy memory of `device` to `peer`, in the order of a stream of `device`."""
-        raise NotImplementedError
+        """Copy memory of `device` to `peer`, another device of this target.
+
+        Parameters
+        ----------
+        device, source
+            Where the bytes are.
+        peer, destination
+            Where they go.
+        nbytes : int
+            How many.
+        stream : object
+            A stream of either device in whose order it is done. ``None`` is the default streams of
+            both: the copy **must** wait for what is in both, and what is put into either from now
+            on **must** wait for the copy.
+
+        The default goes over host memory.
+        """
+        held = (ctypes.c_char * nbytes)()
+        self.synchronize(peer)
+        self.copy_to_host(device, ctypes.addressof(held), source, nbytes)
+        self.copy_from_host(peer, destination, ctypes.addressof(held), nbytes)
 
     # ----------------------------------------------------------------- streams
 
@@ -189,14 +287,8 @@ class Target(ABC):
         """
         from kerneldsl.target.host_streams import HostStream
 
-        if stream is not None and not isinstance(stream, int):
-            raise ArgumentTypeError(
-                f"{type(stream).__name__} is no stream of {device}",
-                value=stream,
-                limit=f"The target {self.name!r} takes no streams of other libraries",
-                remedy="Make one with kd.Stream(), or leave it out",
-            )
-        return HostStream(device, lambda: self.synchronize(device), stream or 0)
+        handle = stream if isinstance(stream, int) else None if stream is not None else 0
+        return HostStream(device, lambda: self.synchronize(device), handle, foreign=stream)
 
     def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
         """Return an event for another library's, to be waited for alone.
@@ -215,7 +307,3 @@ class Target(ABC):
         from kerneldsl.target.host_streams import HostEvent
 
         return HostEvent(device, is_timed)
-
-    def stream_device_index(self, stream: Any) -> int | None:
-        """The index of the device that another library's stream says it is on, if it says so."""
-        return None

@@ -12,9 +12,11 @@ from kerneldsl.target import (
     Artifact,
     Check,
     Device,
+    DeviceInfo,
     Dim3,
     Executable,
     LaunchConfig,
+    LaunchTimer,
     PoolBackend,
     Specialization,
     Target,
@@ -31,6 +33,7 @@ from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle, wait_stream
+from targets.cuda.timer import start_timer
 
 __all__ = ["CudaTarget"]
 
@@ -59,7 +62,9 @@ class CudaTarget(Target):
         with self._lock:
             if not self._is_probed:
                 try:
-                    self._reason = _why_too_old(get_driver())
+                    driver = get_driver()
+                    reasons = [_why_too_old(driver, each) for each in driver.devices()]
+                    self._reason = reasons[0] if None not in reasons else None
                 except (TargetUnavailableError, DriverError) as error:
                     self._reason = str(error)
                 self._is_probed = True
@@ -67,6 +72,16 @@ class CudaTarget(Target):
 
     def devices(self) -> tuple[Device, ...]:
         return () if self.unavailable_reason() is not None else get_driver().devices()
+
+    def unusable_reason(self, device: Device) -> str | None:
+        """Say why this driver runs none of our code on one device, or ``None``."""
+        return _why_too_old(get_driver(), device)
+
+    def describe(self, device: Device) -> DeviceInfo:
+        """What the driver says at once, and NVML when it is asked."""
+        from targets.cuda.description import describe
+
+        return describe(get_driver(), device)
 
     def checks(self) -> Iterable[Check]:
         """What ``kd.preflight()`` looks at; see :mod:`targets.cuda.checks`."""
@@ -172,10 +187,12 @@ class CudaTarget(Target):
         if (later or 1) != (sooner or 1):  # 0 and 1 both name the legacy default stream
             wait_stream(get_driver(), device.index, later, sooner)
 
+    def start_timer(self, device: Device, stream: Any) -> LaunchTimer | None:
+        return start_timer(get_driver(), device.index, stream)
 
-def _why_too_old(driver: Driver) -> str | None:
-    """Say what is needed where this driver or its first device cannot run our PTX."""
-    device = driver.devices()[0]
+
+def _why_too_old(driver: Driver, device: Device) -> str | None:
+    """Say what is needed where this driver or this device cannot run our PTX."""
     if device.arch not in ARCHITECTURES:
         return f"{device.name} is {device.arch}; known are {', '.join(ARCHITECTURES)}."
     arch = parse_arch(device.arch)

@@ -18,8 +18,8 @@ from tests.support.fake_target import FakeTarget, installed
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    monkeypatch.setattr(placement, "_plain", [])
-    monkeypatch.setattr(placement, "_process_wide", None)
+    monkeypatch.setattr(placement._choices, "_plain", [])
+    monkeypatch.setattr(placement._choices, "process_wide", None)
     monkeypatch.setattr(placement, "_from_environment", None)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
 
@@ -93,7 +93,7 @@ def test_a_plain_use_before_a_with_holds_after_it(fake):
         with kd.use("fake:0"):
             assert kd.current_target() == "fake:0"
         assert kd.current_target() == "fake:1"
-    assert len(placement._plain) == 1
+    assert len(placement._choices._plain) == 1
 
 
 def test_a_device_is_as_good_as_its_name(fake):
@@ -142,6 +142,7 @@ def test_names_that_mean_nothing(fake, spec, error, words):
 def test_an_unusable_target_says_why():
     with (
         installed(FakeTarget("gone", devices=0)),
+        kd.fallback("never"),
         pytest.raises(kd.TargetUnavailableError, match="without devices"),
     ):
         kd.use("gone")

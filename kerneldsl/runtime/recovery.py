@@ -1,0 +1,233 @@
+"""A launch that failed on a device, run on the CPU instead: what becomes of its arguments.
+
+Arguments in host memory are taken as they are, as long as nothing has been copied back over them.
+Arrays on the device are copied to the host, as one where they overlap, and what was written is
+copied back; so the device must be alive, and the kernel must not have begun there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.errors import (
+    BarrierDivergenceError,
+    CompileError,
+    DriverError,
+    KernelError,
+    KernelTypingError,
+    LaunchConfigError,
+    UnsupportedConstructError,
+)
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.runtime.arrays import contiguous_strides
+from kerneldsl.runtime.binding import Binding, flat_count, kinds_of, positions_of
+from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.staging import Progress
+from kerneldsl.runtime.statistics import note_copy, note_fallback
+from kerneldsl.runtime.transfer import byte_bounds, host_view, write_array
+
+__all__ = ["FailedLaunch"]
+
+#: What the CPU's side may refuse before anything has run.
+_REFUSALS = (
+    BarrierDivergenceError,
+    CompileError,
+    KernelTypingError,
+    LaunchConfigError,
+    UnsupportedConstructError,
+)
+_ALIGNMENT = 256
+
+
+@dataclass(slots=True)
+class _DeviceLeaf:
+    """An array on the device among the arguments, alone or in a tuple."""
+
+    index: int
+    position: int
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    low: int
+    high: int
+    mirror: np.ndarray[Any, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLaunch:
+    """A launch that failed on a device.
+
+    Parameters
+    ----------
+    unit, traits : FunctionUnit, KernelTraits
+        The kernel.
+    place : Place
+        Where it failed.
+    stream : object
+        The stream it was meant for.
+    args : tuple
+        The arguments.
+    binding : Binding
+        What was read of them.
+    progress : Progress
+        How far the launch came.
+    error : KernelError
+        What went wrong.
+    """
+
+    unit: FunctionUnit
+    traits: KernelTraits
+    place: Place
+    stream: Any
+    args: tuple[Any, ...]
+    binding: Binding
+    progress: Progress
+    error: KernelError
+
+    def run_on_host(
+        self,
+        launch: Callable[[tuple[Any, ...]], None],
+        announced: set[tuple[str, str]],
+    ) -> bool:
+        """Run the kernel on the CPU, where that is allowed and safe.
+
+        Parameters
+        ----------
+        launch : callable
+            Launches on the CPU with the arguments it is given.
+        announced : set
+            What has been warned of for this kernel.
+
+        Returns
+        -------
+        bool
+            Whether it ran; if not, `error` is to be raised, and says what may be half-written.
+        """
+        damaged = self._damaged()
+        if damaged:
+            self.error.add_line(
+                "The kernel had begun, so it was not run on the CPU instead; these arguments may "
+                "be half-written: " + ", ".join(damaged)
+            )
+            return False
+        if not may_recover(self.error, self.unit.name) or fallback_policy() == "never":
+            return False
+        leaves = list(self._device_leaves())
+        if leaves and isinstance(self.error, DriverError) and self.error.is_fatal:
+            names = dict.fromkeys(self.unit.parameters[leaf.position] for leaf in leaves)
+            self.error.add_line(
+                "It cannot run on the CPU instead: these arguments lie in the memory of the lost "
+                "device: " + ", ".join(names)
+            )
+            return False
+        try:
+            self._mirror(leaves)
+        except DriverError as error:
+            self.error.add_line(f"It cannot run on the CPU instead: {error.what}")
+            return False
+        announce(self.unit.qualname, self.place.name, self.error, announced)
+        try:
+            launch(self._host_args(leaves))
+        except _REFUSALS as refusal:
+            self.error.add_line(f"It cannot run on the CPU instead: {refusal.what}")
+            raise self.error from refusal
+        note_fallback(self.place.name, reason_of(self.error))
+        self._write_back(leaves)
+        return True
+
+    # ------------------------------------------------------------------ what is damaged
+
+    def _damaged(self) -> list[str]:
+        """Names of the arguments that the kernel may have changed already."""
+        positions = positions_of(self.binding)
+        touched = {positions[index] for index in self.progress.touched}
+        if self.progress.has_begun:
+            written = self.traits.written
+            touched |= {leaf.position for leaf in self._device_leaves() if leaf.position in written}
+        return [self.unit.parameters[position] for position in sorted(touched)]
+
+    # ------------------------------------------------------------------ arrays on the device
+
+    def _device_leaves(self) -> Iterator[_DeviceLeaf]:
+        on_host = {index for index, _ in self.binding.host}
+        index = 0
+        for position, kind in enumerate(kinds_of(self.binding.codes)):
+            for leaf in _leaves(kind):
+                if isinstance(leaf, ArrayKind) and index not in on_host:
+                    yield self._leaf(index, position, leaf)
+                index += flat_count(leaf)
+
+    def _leaf(self, index: int, position: int, kind: ArrayKind) -> _DeviceLeaf:
+        values, ndim, dtype = self.binding.values, kind.ndim, np.dtype(kind.dtype)
+        pointer = int(values[index])
+        shape = tuple(values[index + 1 : index + 1 + ndim])
+        if kind.layout == "A":
+            strides = tuple(values[index + 1 + ndim : index + 1 + 2 * ndim])
+        else:
+            strides = contiguous_strides(shape, dtype.itemsize, kind.layout)
+        bounds = byte_bounds(pointer, shape, strides, dtype.itemsize)
+        return _DeviceLeaf(index, position, pointer, shape, strides, dtype, *bounds)
+
+    def _mirror(self, leaves: list[_DeviceLeaf]) -> None:
+        """Copy arrays to the host, those that overlap into one piece of memory."""
+        together: list[_DeviceLeaf] = []
+        for leaf in sorted(leaves, key=lambda leaf: leaf.low):
+            if together and leaf.low >= max(other.high for other in together):
+                self._mirror_together(together)
+                together = []
+            together.append(leaf)
+        if together:
+            self._mirror_together(together)
+
+    def _mirror_together(self, leaves: list[_DeviceLeaf]) -> None:
+        low, high = leaves[0].low, max(leaf.high for leaf in leaves)
+        memory = np.empty(high - low + 2 * _ALIGNMENT, np.uint8)
+        # Addresses keep their remainder, so that every element stays aligned.
+        start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
+        if high > low:
+            target, device = self.place.target, self.place.device
+            target.copy_to_host(device, start, low, high - low, self.stream)
+            note_copy(self.place, "device_to_host", high - low)
+        for leaf in leaves:
+            leaf.mirror = host_view(
+                start + leaf.pointer - low, leaf.shape, leaf.strides, leaf.dtype, memory
+            )
+
+    def _host_args(self, leaves: list[_DeviceLeaf]) -> tuple[Any, ...]:
+        mirrors = {leaf.index: leaf.mirror for leaf in leaves}
+        index = 0
+
+        def replace(arg: Any, kind: Kind) -> Any:
+            nonlocal index
+            if isinstance(kind, TupleKind):
+                return tuple(replace(a, k) for a, k in zip(arg, kind.elements, strict=True))
+            mirror = mirrors.get(index)
+            index += flat_count(kind)
+            return arg if mirror is None else mirror
+
+        return tuple(
+            replace(arg, kind)
+            for arg, kind in zip(self.args, kinds_of(self.binding.codes), strict=True)
+        )
+
+    def _write_back(self, leaves: list[_DeviceLeaf]) -> None:
+        for leaf in leaves:
+            if leaf.position in self.traits.written and leaf.mirror is not None:
+                write_array(self.place, leaf.pointer, leaf.strides, leaf.mirror, self.stream)
+                note_copy(self.place, "host_to_device", leaf.mirror.nbytes)
+
+
+def _leaves(kind: Kind) -> Iterator[Kind]:
+    if isinstance(kind, TupleKind):
+        for element in kind.elements:
+            yield from _leaves(element)
+    else:
+        yield kind

@@ -1,0 +1,151 @@
+"""What has run where: launches, fallbacks, times, bytes moved and memory, as one value.
+
+Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks, which cost far more
+than a lock, are counted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Literal, TypeAlias
+
+from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.registry import get_target
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.statistics_values import (
+    DeviceStatistics,
+    HostMemory,
+    KernelStatistics,
+    Statistics,
+)
+from kerneldsl.runtime.tally import tallies
+
+__all__ = ["Direction", "note_copy", "note_fallback", "reset_stats", "stats"]
+
+#: Which way bytes go; a copy to a peer is counted at the device that it comes from.
+Direction: TypeAlias = Literal[
+    "host_to_device", "device_to_host", "device_to_device", "device_to_peer"
+]
+
+_lock = ForkSafeLock()
+_copied: defaultdict[Place, Counter[str]] = defaultdict(Counter)
+_fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+
+def note_copy(place: Place, direction: Direction, nbytes: int) -> None:
+    """Count bytes that were copied to, from or on a device."""
+    with _lock:
+        _copied[place][direction] += nbytes
+
+
+def note_fallback(device: str, reason: str) -> None:
+    """Count a launch that was meant for a device and runs on the CPU."""
+    with _lock:
+        _fallbacks[device][reason] += 1
+
+
+def reset_stats() -> None:
+    """Count from zero again; memory is what it is."""
+    with _lock:
+        _copied.clear()
+        _fallbacks.clear()
+    for tally in tallies():
+        tally.reset()
+
+
+def stats() -> Statistics:
+    """Count what has run where since the start of the process, or since :func:`reset_stats`.
+
+    Returns
+    -------
+    Statistics
+        Every device that was used, every kernel that was launched, and the totals.
+
+    Notes
+    -----
+    Launches, fallbacks and bytes are counted exactly, also under threads. The time of a kernel is
+    measured at its first launches and at every 64th after them, on a GPU by events on the device;
+    its total is the mean of these times the number of launches. The first launch counts only as
+    long as it is the only one, because it may hold costs that no later one has. A launch counts
+    when it was started; one that is recorded into a graph counts once, however often the graph is
+    replayed.
+    """
+    with _lock:
+        copied = {place: dict(counts) for place, counts in _copied.items()}
+        fallbacks = {device: dict(counts) for device, counts in _fallbacks.items()}
+    kernels = tuple(
+        sorted(
+            (
+                KernelStatistics(t.kernel, t.place.name, launches, t.average_ns())
+                for t in tallies()
+                if (launches := t.launches)
+            ),
+            key=lambda k: (k.kernel, k.device),
+        )
+    )
+    places = {t.place.name: t.place for t in tallies()} | {p.name: p for p in copied}
+    names = {k.device for k in kernels} | set(fallbacks) | {p.name for p in copied}
+    by_name = {place.name: counts for place, counts in copied.items()}
+    return Statistics(
+        tuple(
+            _device(name, places.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {}))
+            for name in sorted(names)
+        ),
+        kernels,
+        _host_memory(),
+    )
+
+
+def _device(
+    name: str,
+    place: Place | None,
+    kernels: tuple[KernelStatistics, ...],
+    copied: dict[str, int],
+    fallbacks: dict[str, int],
+) -> DeviceStatistics:
+    own = [k for k in kernels if k.device == name]
+    timed = [k.total_ns for k in own if k.total_ns is not None]
+    used, total = _memory(place)
+    return DeviceStatistics(
+        device=name,
+        is_gpu=_is_gpu(name, place),
+        launches=sum(k.launches for k in own),
+        fallbacks=sum(fallbacks.values()),
+        fallback_reasons=fallbacks,
+        kernel_ns=sum(timed) if timed else None,
+        host_to_device_bytes=copied.get("host_to_device", 0),
+        device_to_host_bytes=copied.get("device_to_host", 0),
+        device_to_device_bytes=copied.get("device_to_device", 0),
+        device_to_peer_bytes=copied.get("device_to_peer", 0),
+        memory_used_bytes=used,
+        memory_total_bytes=total,
+    )
+
+
+def _is_gpu(name: str, place: Place | None) -> bool:
+    if place is not None:
+        return not place.is_host
+    return not get_target(name.partition(":")[0]).is_host
+
+
+def _memory(place: Place | None) -> tuple[int | None, int | None]:
+    """Bytes of a device's memory that are used, by anybody, and in all; ``None`` if unknown."""
+    if place is None:
+        return None, None
+    try:
+        free, total = place.target.memory_info(place.device)
+    except (NotImplementedError, DriverError, TargetUnavailableError):  # such as a lost device
+        return None, None
+    return total - free, total
+
+
+def _host_memory() -> HostMemory:
+    import psutil
+
+    machine = psutil.virtual_memory()
+    return HostMemory(
+        used_bytes=machine.total - machine.available,
+        total_bytes=machine.total,
+        process_bytes=psutil.Process().memory_info().rss,
+    )

@@ -1,0 +1,162 @@
+"""How often each kernel was launched, exactly, and how long it took, from samples.
+
+This is on the path of every launch: counting is one call of a C function that is atomic under the
+interpreter's lock, so no thread waits for another and no count is lost. Time is taken of the first
+launches and then of every 64th: on a CPU by the host's clock around the launch, on a device by two
+events around it, which are read later.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Executable, LaunchConfig, LaunchTimer
+
+__all__ = ["Tally", "launch_and_time", "tallies", "tally_of"]
+
+#: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
+_EVERY = 64
+
+
+class Tally:
+    """The launches of one kernel on one device.
+
+    Attributes
+    ----------
+    kernel : str
+        Module and qualified name.
+    place : Place
+        Where they ran.
+    count : iterator
+        Is advanced once for each launch that was started; see :meth:`arm`.
+    due : int
+        The count from which on the next launch is timed.
+    is_due : bool
+        Whether the next launch is timed.
+    """
+
+    __slots__ = (
+        "_base",
+        "_lock",
+        "_reads",
+        "_warm_up_ns",
+        "count",
+        "due",
+        "is_due",
+        "kernel",
+        "pending",
+        "place",
+        "samples",
+        "total_ns",
+    )
+
+    def __init__(self, kernel: str, place: Place) -> None:
+        self.kernel = kernel
+        self.place = place
+        self.count = itertools.count(1)
+        self.due = 1
+        self.is_due = True
+        self.pending: LaunchTimer | None = None
+        self._lock = ForkSafeLock()
+        #: What reading the count has advanced it by, and what it was when it was last reset.
+        self._reads = 0
+        self._base = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._warm_up_ns: int | None = None
+        self.samples = 0
+        self.total_ns = 0
+
+    @property
+    def launches(self) -> int:
+        """Launches since the last reset."""
+        with self._lock:
+            return self._read() - self._base
+
+    def _read(self) -> int:
+        found = next(self.count) - 1 - self._reads
+        self._reads += 1
+        return found
+
+    def reset(self) -> None:
+        """Count from zero, and forget the times."""
+        with self._lock:
+            self._base = self._read()
+            self._forget()
+
+    def add(self, nanoseconds: int) -> None:
+        """Take up a measured launch; the first may hold costs that no later one has."""
+        with self._lock:
+            if self._warm_up_ns is None:
+                self._warm_up_ns = nanoseconds
+            else:
+                self.samples += 1
+                self.total_ns += nanoseconds
+
+    def average_ns(self) -> float | None:
+        """Mean time of a launch over the samples, in nanoseconds; ``None`` without any."""
+        self.collect()
+        with self._lock:
+            if self.samples:
+                return self.total_ns / self.samples
+            return None if self._warm_up_ns is None else float(self._warm_up_ns)
+
+    def collect(self) -> bool:
+        """Read the events of the last sample; say whether none is left waiting."""
+        with self._lock:
+            pending = self.pending
+            if pending is None:
+                return True
+            elapsed = pending.elapsed_ns()
+            if elapsed is None:
+                return False
+            self.pending = None
+            if elapsed >= 0:
+                self.add(elapsed)
+            return True
+
+    def arm(self, count: int) -> None:
+        """Have the next launch timed, now that the count has come to what was due."""
+        self.due = count + min(count, _EVERY)
+        self.is_due = True
+
+
+def launch_and_time(
+    tally: Tally, executable: Executable, config: LaunchConfig, parameters: bytes
+) -> None:
+    """Launch as `Executable.launch` does, and take the time of it."""
+    tally.is_due = False
+    place = tally.place
+    if place.is_host:
+        started = time.perf_counter_ns()
+        executable.launch(config, parameters)
+        tally.add(time.perf_counter_ns() - started)
+        return
+    timer = place.target.start_timer(place.device, config.stream) if tally.collect() else None
+    executable.launch(config, parameters)
+    if timer is not None:
+        timer.stop()
+        tally.pending = timer
+
+
+_tallies: dict[tuple[str, Place], Tally] = {}
+_lock = ForkSafeLock()
+
+
+def tally_of(kernel: str, place: Place) -> Tally:
+    """The tally of a kernel on a device; kernels of one name share it."""
+    with _lock:
+        tally = _tallies.get((kernel, place))
+        if tally is None:
+            tally = _tallies[kernel, place] = Tally(kernel, place)
+        return tally
+
+
+def tallies() -> tuple[Tally, ...]:
+    """Every tally of the process."""
+    with _lock:
+        return tuple(_tallies.values())

@@ -1,0 +1,23 @@
+"""The time that a device itself takes for a launch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+__all__ = ["LaunchTimer"]
+
+
+class LaunchTimer(ABC):
+    """Two marks around one launch; made by :meth:`Target.start_timer`, which sets the first."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Set the second mark, behind the launch; **must not** wait or raise."""
+
+    @abstractmethod
+    def elapsed_ns(self) -> int | None:
+        """Nanoseconds between the marks, or ``None`` while they are not reached.
+
+        **Must not** wait. Where it cannot be known any more (the device is lost) an implementation
+        **must** return -1, after which it is not asked again.
+        """
