@@ -1,19 +1,24 @@
-"""What the driver says of a device, as the core's :class:`~kerneldsl.target.Device`.
+"""What the driver says of a device, as the core's light :class:`~kerneldsl.target.Device`.
+
+This is what starting and launching need; everything else that can be known is
+:mod:`targets.cuda.description`'s.
 
 References
 ----------
-CUDA Driver API, section "Device Management", enumeration ``CUdevice_attribute``.
+CUDA Driver API, section "Device Management", enumeration ``CUdevice_attribute``; NVIDIA Virtual GPU
+Software User Guide, section "Virtual GPU Types" (the names of shares of a GPU).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from kerneldsl.target import Device, DeviceLimits, Dim3
+from kerneldsl.target import Device, DeviceKind, DeviceLimits, Dim3
 from targets.cuda.architectures import ARCHITECTURES
 
-__all__ = ["describe_device"]
+__all__ = ["describe_device", "read_attribute"]
 
 _LIMITS = (
     "MAX_THREADS_PER_BLOCK",
@@ -23,15 +28,15 @@ _LIMITS = (
     "MAX_GRID_DIM_X",
     "MAX_GRID_DIM_Y",
     "MAX_GRID_DIM_Z",
+    "MAX_SHARED_MEMORY_PER_BLOCK",
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "WARP_SIZE",
     "MULTIPROCESSOR_COUNT",
-)
-#: What planning and reports want beside the limits.
-_EXTRA = (
     "COMPUTE_CAPABILITY_MAJOR",
     "COMPUTE_CAPABILITY_MINOR",
-    "MAX_SHARED_MEMORY_PER_BLOCK",
+)
+#: What planning and choosing want beside the limits; an old driver may not know all of it.
+_EXTRA = (
     "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
     "RESERVED_SHARED_MEMORY_PER_BLOCK",
     "MAX_REGISTERS_PER_BLOCK",
@@ -43,10 +48,12 @@ _EXTRA = (
     "INTEGRATED",
     "PCI_BUS_ID",
 )
+#: The profile at the end of a virtual GPU's name: ``-8Q``, ``-1-5C``, ``-4CME``.
+_VIRTUAL_PROFILE = re.compile(r"^GRID |-\d+(?:-\d+)?(?:[QBAC]|CME)\b")
 
 
 def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
-    """Ask the driver everything about a device.
+    """Ask the driver what launching, planning and choosing need.
 
     Parameters
     ----------
@@ -60,13 +67,13 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
     Returns
     -------
     Device
-        Its `extra` holds further attributes by the driver's names in lower case,
-        ``compute_capability`` as a pair, and ``total_memory_bytes``.
+        Its `extra` holds further attributes by the driver's names in lower case, where the driver
+        knows them, ``compute_capability`` as a pair, and ``total_memory_bytes``.
 
     Raises
     ------
     DriverError
-        The driver could not say.
+        The driver could not say what a launch needs to know.
     """
     handle = call(api.cuDeviceGet, index, doing=f"find cuda:{index}")
     name = call(api.cuDeviceGetName, 256, handle, doing=f"name cuda:{index}")
@@ -80,7 +87,7 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
                 doing=f"read {attribute} of cuda:{index}",
             )
         )
-        for attribute in (*_LIMITS, *_EXTRA)
+        for attribute in _LIMITS
     }
     limits = DeviceLimits(
         max_threads_per_block=values["MAX_THREADS_PER_BLOCK"],
@@ -93,11 +100,48 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
         multiprocessor_count=values["MULTIPROCESSOR_COUNT"],
     )
     major, minor = values["COMPUTE_CAPABILITY_MAJOR"], values["COMPUTE_CAPABILITY_MINOR"]
-    extra: dict[str, Any] = {attribute.lower(): values[attribute] for attribute in _EXTRA}
+    optional = {attribute: read_attribute(api, handle, attribute) for attribute in _EXTRA}
+    extra: dict[str, Any] = {
+        attribute.lower(): value
+        for attribute, value in (values | optional).items()
+        if value is not None
+    }
     extra["compute_capability"] = (major, minor)
     extra["total_memory_bytes"] = int(total)
     text = bytes(name).split(b"\0")[0].decode(errors="replace")
-    return Device("cuda", index, text, _arch_for(major, minor), limits, extra)
+    kind = _kind_of(text, bool(optional["INTEGRATED"]))
+    return Device("cuda", index, text, _arch_for(major, minor), limits, extra, kind)
+
+
+def read_attribute(api: Any, handle: Any, attribute: str) -> int | None:
+    """Read an attribute that the bindings or the driver may be too old to know.
+
+    Parameters
+    ----------
+    api : module
+        ``cuda.bindings.driver``.
+    handle : CUdevice
+        The device.
+    attribute : str
+        The driver's name for it, without ``CU_DEVICE_ATTRIBUTE_``.
+
+    Returns
+    -------
+    int or None
+        ``None`` where it is not known. That is no error, so nothing of it is logged.
+    """
+    member = getattr(api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}", None)
+    if member is None:
+        return None
+    status, *value = api.cuDeviceGetAttribute(member, handle)
+    return int(value[0]) if not int(status) else None
+
+
+def _kind_of(name: str, is_integrated: bool) -> DeviceKind:
+    """What a GPU is; the driver says only whether it is integrated."""
+    if is_integrated:
+        return "integrated"
+    return "virtual" if _VIRTUAL_PROFILE.search(name) else "discrete"
 
 
 def _arch_for(major: int, minor: int) -> str:

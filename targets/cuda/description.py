@@ -1,0 +1,213 @@
+"""Everything that the driver and NVML say of a device, as the core's ``DeviceInfo``.
+
+For several attributes the driver answers 0 where it does not know; those are listed here, and are
+then asked of NVML, or cannot be had. No context is made for a description: on a GPU a context takes
+some hundred megabytes.
+
+References
+----------
+CUDA Driver API, enumeration ``CUdevice_attribute`` and section "Device Management"; NVML API
+Reference, "Device Queries".
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kerneldsl.errors import AttributeUnavailableError
+from kerneldsl.target import Device, DeviceInfo
+from targets.cuda.abilities import abilities_of
+from targets.cuda.devices import read_attribute
+from targets.cuda.nvml import NvmlDevice, get_nvml
+
+if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
+
+__all__ = ["describe", "format_uuid"]
+
+
+class _Attribute(NamedTuple):
+    """How an attribute of ours is asked of the driver."""
+
+    name: str
+    is_flag: bool = False
+    #: Whether 0 is an answer, and not the driver's way to say that it does not know.
+    may_be_zero: bool = False
+
+
+_ATTRIBUTES = {
+    "clock_rate_khz": _Attribute("CLOCK_RATE"),
+    "memory_clock_rate_khz": _Attribute("MEMORY_CLOCK_RATE"),
+    "memory_bus_width_bits": _Attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+    "l2_cache_bytes": _Attribute("L2_CACHE_SIZE"),
+    "constant_memory_bytes": _Attribute("TOTAL_CONSTANT_MEMORY"),
+    "async_engine_count": _Attribute("ASYNC_ENGINE_COUNT", may_be_zero=True),
+    "max_threads_per_multiprocessor": _Attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+    "max_blocks_per_multiprocessor": _Attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+    "max_registers_per_block": _Attribute("MAX_REGISTERS_PER_BLOCK"),
+    "max_registers_per_multiprocessor": _Attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+    "max_shared_memory_per_block_bytes": _Attribute("MAX_SHARED_MEMORY_PER_BLOCK"),
+    "max_shared_memory_per_multiprocessor_bytes": _Attribute(
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"
+    ),
+    # Before compute capability 8.0 the driver takes none.
+    "reserved_shared_memory_per_block_bytes": _Attribute(
+        "RESERVED_SHARED_MEMORY_PER_BLOCK", may_be_zero=True
+    ),
+    "is_ecc_enabled": _Attribute("ECC_ENABLED", is_flag=True),
+    "is_integrated": _Attribute("INTEGRATED", is_flag=True),
+    "has_unified_addressing": _Attribute("UNIFIED_ADDRESSING", is_flag=True),
+    "supports_managed_memory": _Attribute("MANAGED_MEMORY", is_flag=True),
+    "supports_memory_pools": _Attribute("MEMORY_POOLS_SUPPORTED", is_flag=True),
+    "supports_concurrent_kernels": _Attribute("CONCURRENT_KERNELS", is_flag=True),
+    "supports_cooperative_launch": _Attribute("COOPERATIVE_LAUNCH", is_flag=True),
+    "supports_cluster_launch": _Attribute("CLUSTER_LAUNCH", is_flag=True),
+}
+_LIVE = (
+    "utilization_percent",
+    "memory_utilization_percent",
+    "temperature_celsius",
+    "power_watts",
+    "power_limit_watts",
+    "current_clock_mhz",
+    "current_memory_clock_mhz",
+    "processes",
+)
+_PEAK = "2 · {clock} kHz · {bits} bits / 8: the memory moves data twice a clock"
+
+
+def describe(driver: Driver, device: Device) -> DeviceInfo:
+    """Describe a device.
+
+    Parameters
+    ----------
+    driver : Driver
+        The CUDA driver.
+    device : Device
+        One of its devices.
+
+    Raises
+    ------
+    DriverError
+        The driver does not find the device.
+    """
+    api = driver.api
+    handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
+    values: dict[str, Any] = {
+        "compute_capability": device.extra["compute_capability"],
+        "cuda_driver_version": driver.cuda_version,
+        "total_memory_bytes": device.extra["total_memory_bytes"],
+    }
+    unavailable: dict[str, str] = {}
+    for field, attribute in _ATTRIBUTES.items():
+        found = read_attribute(api, handle, attribute.name)
+        if found is None:
+            unavailable[field] = f"This driver, or its bindings, do not know {attribute.name}"
+        elif found or attribute.may_be_zero or attribute.is_flag:
+            values[field] = bool(found) if attribute.is_flag else found
+        else:
+            unavailable[field] = f"The driver answered 0 for {attribute.name}: it does not know"
+    domain, bus, slot = (
+        read_attribute(api, handle, f"PCI_{part}_ID") for part in ("DOMAIN", "BUS", "DEVICE")
+    )
+    if domain is not None and bus is not None and slot is not None:
+        values["pci_address"] = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    status, *answer = getattr(api, "cuDeviceGetUuid_v2", api.cuDeviceGetUuid)(handle)
+    if not int(status) and answer:
+        values["uuid"] = format_uuid(bytes(answer[0].bytes), is_instance=" MIG " in device.name)
+    reasons = {}
+    for field, (is_so, why) in abilities_of(device.name, values["compute_capability"]).items():
+        values[field], reasons[field] = is_so, why
+    readers = _readers(driver, device, values)
+    _add_peak_bandwidth(values, reasons, readers)
+    return DeviceInfo(device, values, unavailable, reasons, readers)
+
+
+def format_uuid(raw: bytes, *, is_instance: bool) -> str:
+    """Write a UUID as ``nvidia-smi -L`` and ``CUDA_VISIBLE_DEVICES`` do.
+
+    Examples
+    --------
+    >>> format_uuid(bytes(range(16)), is_instance=False)
+    'GPU-00010203-0405-0607-0809-0a0b0c0d0e0f'
+    """
+    digits = raw.hex()
+    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+    return f"{'MIG' if is_instance else 'GPU'}-{'-'.join(parts)}"
+
+
+def _readers(
+    driver: Driver, device: Device, values: dict[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """What is read when it is asked for: it changes, or needs another library."""
+    find = functools.cache(lambda: NvmlDevice(get_nvml(), _uuid_in(values, device)))
+    readers: dict[str, Callable[[], Any]] = {
+        name: functools.partial(_read, find, name) for name in _LIVE
+    }
+    readers["free_memory_bytes"] = functools.partial(_free_memory, driver, device, find)
+    readers["driver_version"] = lambda: get_nvml().driver_version()
+    readers["runtime_version"] = _runtime_version
+    for field, reader in (
+        ("clock_rate_khz", "max_clock_khz"),
+        ("memory_clock_rate_khz", "max_memory_clock_khz"),
+        ("memory_bus_width_bits", "memory_bus_width_bits"),
+    ):
+        if field not in values:
+            readers[field] = functools.partial(_read, find, reader)
+    return readers
+
+
+def _read(find: Callable[[], NvmlDevice], name: str) -> Any:
+    return getattr(find(), name)()
+
+
+def _uuid_in(values: dict[str, Any], device: Device) -> str:
+    uuid = values.get("uuid")
+    if uuid is None:
+        raise AttributeUnavailableError(f"The driver tells no UUID to find {device} in NVML")
+    return str(uuid)
+
+
+def _free_memory(driver: Driver, device: Device, find: Callable[[], NvmlDevice]) -> int:
+    """Ask in the context where there is one; else NVML, which needs none."""
+    if device.index not in driver.contexts:
+        try:
+            return find().free_memory_bytes()
+        except AttributeUnavailableError:
+            pass  # the driver will make a context, and say
+    with driver.current(device.index):
+        free, _ = driver.call(driver.api.cuMemGetInfo, doing=f"measure the memory of {device}")
+    return int(free)
+
+
+def _runtime_version() -> tuple[int, int]:
+    try:
+        from cuda.bindings import runtime
+    except ImportError as error:
+        raise AttributeUnavailableError("cuda.bindings.runtime cannot be imported") from error
+    status, version = runtime.cudaRuntimeGetVersion()
+    if int(status):
+        raise AttributeUnavailableError(f"The CUDA runtime answered {status!r}")
+    return version // 1000, version % 1000 // 10
+
+
+def _add_peak_bandwidth(
+    values: dict[str, Any], reasons: dict[str, str], readers: dict[str, Callable[[], Any]]
+) -> None:
+    def part(name: str) -> int:
+        return int(values[name] if name in values else readers[name]())
+
+    def peak() -> float:
+        return 2 * part("memory_clock_rate_khz") * 1000 * part("memory_bus_width_bits") / 8
+
+    name = "peak_bandwidth_bytes_per_s"
+    clock, bits = values.get("memory_clock_rate_khz"), values.get("memory_bus_width_bits")
+    if clock and bits:
+        values[name] = peak()
+    else:
+        readers[name] = peak
+    reasons[name] = _PEAK.format(
+        clock=clock or "NVML's memory clock", bits=bits or "NVML's bus width"
+    )
