@@ -113,7 +113,9 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
+    from kerneldsl.runtime.events import Event
     from kerneldsl.runtime.fallback import fallback, fallback_policy
+    from kerneldsl.runtime.graphs import Graph
     from kerneldsl.runtime.placement import (
         current_target,
         device_info,
@@ -128,6 +130,8 @@ if TYPE_CHECKING:
         KernelStatistics,
         Statistics,
     )
+    from kerneldsl.runtime.stream_pool import StreamPool
+    from kerneldsl.runtime.streams import Stream, current_stream, default_stream
     from kerneldsl.target import Device, DeviceInfo
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
@@ -180,9 +184,13 @@ _MODULES = {
         "zeros_like"
     ),
     "kerneldsl.runtime.fallback": "fallback fallback_policy",
+    "kerneldsl.runtime.events": "Event",
+    "kerneldsl.runtime.graphs": "Graph",
     "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
     "kerneldsl.runtime.statistics": "reset_stats stats",
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
+    "kerneldsl.runtime.stream_pool": "StreamPool",
+    "kerneldsl.runtime.streams": "Stream current_stream default_stream",
     "kerneldsl.target": "Device DeviceInfo",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
@@ -216,7 +224,9 @@ __all__ = [
     "DriverSystemError",
     "ErrorEntry",
     "ErrorLog",
+    "Event",
     "FallbackWarning",
+    "Graph",
     "GraphError",
     "Kernel",
     "KernelError",
@@ -238,7 +248,9 @@ __all__ = [
     "SourceLocation",
     "SourceUnavailableError",
     "Statistics",
+    "Stream",
     "StreamError",
+    "StreamPool",
     "TargetUnavailableError",
     "Timing",
     "ToolMissingError",
@@ -253,7 +265,9 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "current_stream",
     "current_target",
+    "default_stream",
     "device_info",
     "devices",
     "empty",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from typing import Any
 
 from kerneldsl.errors import GraphError
 from kerneldsl.target.device import Device
@@ -32,12 +33,20 @@ class HostStream(DeviceStream):
         same is right, if slow.
     handle : int, optional
         A number given by somebody else; a new one by default.
+    foreign : object, optional
+        What it stands for, if that is another library's.
     """
 
     def __init__(
-        self, device: Device, wait_for_device: Callable[[], None], handle: int | None = None
+        self,
+        device: Device,
+        wait_for_device: Callable[[], None],
+        handle: int | None = None,
+        foreign: Any = None,
     ) -> None:
         self.device = device
+        self.foreign = foreign
+        self.is_foreign = foreign is not None
         self.handle = next(_numbers) if handle is None else handle
         self._wait_for_device = wait_for_device
 

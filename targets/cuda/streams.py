@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.target import DeviceStream
 from targets.cuda.driver import Driver
 
 __all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle", "synchronize_stream", "wait_stream"]
@@ -49,6 +50,8 @@ def stream_handle(stream: Any) -> int:
     """
     if stream is None:
         return LEGACY_DEFAULT_STREAM
+    if isinstance(stream, DeviceStream):
+        return stream.handle
     if isinstance(stream, int) and not isinstance(stream, bool):
         if stream < 0:
             raise ArgumentValueError(

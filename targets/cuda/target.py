@@ -12,7 +12,9 @@ from kerneldsl.target import (
     Artifact,
     Check,
     Device,
+    DeviceEvent,
     DeviceInfo,
+    DeviceStream,
     Dim3,
     Executable,
     LaunchConfig,
@@ -189,6 +191,28 @@ class CudaTarget(Target):
 
     def start_timer(self, device: Device, stream: Any) -> LaunchTimer | None:
         return start_timer(get_driver(), device.index, stream)
+
+    # --------------------------------------------------------------- streams
+
+    def create_stream(self, device: Device, *, priority: int, is_blocking: bool) -> DeviceStream:
+        from targets.cuda.device_streams import create_stream
+
+        return create_stream(get_driver(), device, priority, is_blocking)
+
+    def wrap_stream(self, device: Device, stream: Any) -> DeviceStream:
+        from targets.cuda.device_streams import wrap_stream
+
+        return wrap_stream(get_driver(), device, stream)
+
+    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+        from targets.cuda.events import create_event
+
+        return create_event(get_driver(), device, is_timed=is_timed)
+
+    def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
+        from targets.cuda.events import wrap_event
+
+        return wrap_event(get_driver(), device, event)
 
 
 def _why_too_old(driver: Driver, device: Device) -> str | None:

@@ -1,0 +1,345 @@
+"""Graphs: launches and copies that are recorded once, and launched together as often as wanted."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    GraphError,
+    KernelError,
+)
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.streams import (
+    Stream,
+    current_stream,
+    forget_handle,
+    note_uses,
+    refuse_recording,
+    register,
+)
+from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
+
+__all__ = ["Graph", "capture"]
+
+_lock = ForkSafeLock()
+
+#: What graphs that are gone have needed, with the marks after which nothing needs it any more.
+_retired: deque[tuple[tuple[DeviceEvent, ...], list[Any]]] = deque()
+
+
+class Graph:
+    """Launches and copies that were recorded, to be launched together.
+
+    Made by ``with stream.capture() as graph:``. A launch of it costs the host as much as about one
+    launch of a kernel, however many it holds.
+
+    A recording holds what is put into its stream: launches whose arrays are on the device, copies
+    that do not wait, fills, graphs. Values of arguments are those of the recording; memory is read
+    and written when the graph is launched. What it needs (arrays, page-locked and other host
+    memory, kernels) stays alive as long as it does, closed arrays excepted. Memory that is
+    allocated inside of the block is taken at once, as outside, and is not a part of the graph.
+
+    What needs an answer from the device cannot be recorded and raises `GraphError`: NumPy arguments
+    that would have to be copied, kernels in debug mode, copies that wait, and waiting itself. The
+    recording is then dropped, unless the error is caught inside of the block.
+
+    References
+    ----------
+    CUDA Programming Guide, section "CUDA Graphs".
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_fences",
+        "_graph",
+        "_kept",
+        "_noted",
+        "_place",
+        "_problem",
+        "_runs",
+    )
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._graph: DeviceGraph | None = None
+        #: Why there is none.
+        self._problem = "it is still being recorded"
+        #: What its steps need: arrays, memory, code.
+        self._kept: list[Any] = []
+        #: Marks behind what was allocated while it was recorded.
+        self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
+        #: The streams, ours, in which its memory is known to be used.
+        self._noted: dict[int, DeviceStream] = {}
+        #: Marks behind its last launch in each stream.
+        self._runs: dict[int, DeviceEvent] = {}
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self._place.device
+
+    @property
+    def node_count(self) -> int:
+        """How many launches, copies and other steps it holds."""
+        return self._ready("count the nodes of").node_count
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._problem == _CLOSED
+
+    def debug_dot(self, path: str | os.PathLike[str]) -> None:
+        """Write the steps and their order to a file, in the language of Graphviz.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that is there is overwritten.
+        """
+        self._ready("draw").write_dot(os.fspath(path))
+
+    # ------------------------------------------------------------------ running
+
+    def launch(self, stream: Stream | Any = None) -> None:
+        """Put the whole recording into a stream.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Where to; the current stream of its device by default. In a stream that is being
+            recorded the graph becomes a step of that recording, as it is now.
+
+        Raises
+        ------
+        GraphError
+            If its recording has not ended, or was dropped.
+        ClosedResourceError
+            If the graph or the stream was closed.
+        DeviceMismatchError
+            If the stream is on another device.
+        """
+        graph = self._ready("launch")
+        _drop_retired()
+        if stream is None:
+            stream = current_stream(self.device)
+        elif not isinstance(stream, Stream):
+            stream = Stream.from_foreign(stream)
+        into = stream._open()
+        if stream._place is not self._place:
+            raise DeviceMismatchError(
+                f"the stream is on {stream._place.name}, and the graph on {self._place.name}",
+                value=stream,
+                limit="A graph runs on the device on which it was recorded",
+                remedy=f"Launch it in a kd.Stream({self._place.name!r})",
+            )
+        self._pass_fences(into)
+        graph.launch(into)
+        if into.recording is not None:
+            into.recording.kept.extend(self._kept)
+        elif not self._place.is_host:
+            self._note_launch(stream, into)
+
+    def _pass_fences(self, into: DeviceStream) -> None:
+        """Let a stream wait until memory that was allocated in other streams is there."""
+        still_open = []
+        for home, fence in self._fences:
+            if fence.is_done():
+                continue
+            still_open.append((home, fence))
+            if into.recording is not None:
+                fence.synchronize()  # whoever launches that recording knows nothing of it
+            elif into is not home:
+                into.wait(fence)
+        self._fences = still_open
+
+    def _note_launch(self, stream: Stream, into: DeviceStream) -> None:
+        key = into.own_handle
+        if into.is_foreign or key not in self._noted:
+            note_uses(self._kept, None if stream._is_default else into)
+            if not into.is_foreign:
+                self._noted[key] = into
+        if any(isinstance(needed, np.ndarray) for needed in self._kept):
+            event = self._runs.get(key)
+            if event is None:
+                target = self._place.target
+                event = self._runs[key] = target.create_event(self.device, is_timed=False)
+            event.record(into)
+
+    def update(self, newer: Graph) -> None:
+        """Take over the arguments of a newer recording of the same steps; that one stays as it is.
+
+        Parameters
+        ----------
+        newer : Graph
+            Of the same steps in the same order, with other arrays, values or shapes of launches.
+
+        Raises
+        ------
+        GraphError
+            If the steps differ; this graph then stays as it was.
+        """
+        graph = self._ready("update")
+        if not isinstance(newer, Graph):
+            raise ArgumentTypeError(
+                f"update was given a {type(newer).__qualname__}",
+                value=newer,
+                limit="A graph is updated from another graph",
+                remedy="Record one: with stream.capture() as newer",
+            )
+        if newer._place is not self._place:
+            raise DeviceMismatchError(
+                f"the newer graph is on {newer._place.name}, and this one on {self._place.name}",
+                value=newer,
+                limit="A graph is updated from one of its own device",
+                remedy="Record it in a stream of that device",
+            )
+        graph.update(newer._ready("update from"))
+        self._retire()
+        self._kept = newer._kept
+        self._fences = self._fences + newer._fences
+        self._noted = {}
+
+    def close(self) -> None:
+        """Give the recording back; launches that are under way go on. Twice is harmless."""
+        graph, self._graph = self._graph, None
+        self._problem = _CLOSED
+        if graph is not None:
+            graph.close()
+            self._retire()
+        self._kept = []
+        self._fences = []
+        self._noted = {}
+
+    def _retire(self) -> None:
+        """Keep what launches under way need until they are done."""
+        runs, self._runs = tuple(self._runs.values()), {}
+        if runs:
+            _retired.append((runs, self._kept))
+        _drop_retired()
+
+    def __del__(self) -> None:
+        if getattr(self, "_graph", None) is not None:
+            self.close()
+
+    def _ready(self, doing: str) -> DeviceGraph:
+        if self._graph is None:
+            if self.is_closed:
+                raise ClosedResourceError(
+                    "a graph was used after it had been closed",
+                    value=self,
+                    limit="close() gives the graph back to the device",
+                    remedy="Record it again, or close it later",
+                )
+            raise GraphError(
+                f"kerneldsl cannot {doing} a graph when {self._problem}",
+                value=self,
+                limit="A graph is ready when its `with stream.capture()` has ended without an "
+                "error",
+                remedy="Use the graph after the block, or record it again",
+            )
+        return self._graph
+
+    def __repr__(self) -> str:
+        if self._graph is None:
+            return f"<Graph on {self._place.name}: {self._problem}>"
+        count = self._graph.node_count
+        return f"<Graph on {self._place.name} of {count} step{'s' * (count != 1)}>"
+
+
+_CLOSED = "it was closed"
+
+
+def _drop_retired() -> None:
+    """Let go of what no launch needs any more, oldest first; never waits."""
+    while True:
+        try:
+            retired = _retired.popleft()
+        except IndexError:
+            return
+        try:
+            is_done = all(event.is_done() for event in retired[0])
+        except KernelError:
+            is_done = True  # the device has failed, and nothing runs there any more
+        if not is_done:
+            _retired.appendleft(retired)
+            return
+
+
+class capture:
+    """A ``with`` block in which a stream is recorded; see :meth:`kerneldsl.Stream.capture`."""
+
+    __slots__ = ("_graph", "_recording", "_stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._graph: Graph | None = None
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> Graph:
+        stream = self._stream
+        device_stream = stream._open()
+        if stream._is_default or device_stream.is_foreign:
+            raise GraphError(
+                f"{stream!r} cannot be recorded",
+                value=stream,
+                limit="Streams that kerneldsl made can be, other libraries' and the default stream "
+                "cannot",
+                remedy="Make one: stream = kd.Stream()",
+            )
+        with _lock:
+            refuse_recording(device_stream, "record a second graph")
+            device_stream.begin_capture()
+            self._recording = device_stream.recording = Recording(device_stream)
+        register(stream._place, device_stream.handle, device_stream)
+        stream.__enter__()
+        self._graph = Graph(stream._place)
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stream, recording, graph = self._stream, self._recording, self._graph
+        assert recording is not None
+        assert graph is not None
+        stream.__exit__(kind, error, traceback)
+        recording.is_open = False
+        origin = recording.streams[0]
+        try:
+            if error is not None:
+                graph._problem = f"its recording ended with {type(error).__name__}"
+                origin.abort_capture()
+                return
+            try:
+                made = origin.end_capture()
+            except KernelError:
+                graph._problem = "what was recorded made no graph"
+                raise
+        finally:
+            for member in recording.streams:
+                forget_handle(stream._place, member)
+                member.recording = None
+                member.leave_capture()
+        graph._graph = made
+        graph._kept = recording.kept
+        if not stream._place.is_host:
+            graph._fences = [(s, _fence(stream._place, s)) for s in recording.streams]
+
+
+def _fence(place: Place, stream: DeviceStream) -> DeviceEvent:
+    event = place.target.create_event(place.device, is_timed=False)
+    event.record(stream)
+    return event

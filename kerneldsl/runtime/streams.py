@@ -1,0 +1,621 @@
+"""Streams: queues of work on a device, and which of them a launch or copy goes into.
+
+The order is: the stream that was named; the innermost active ``with stream:`` of the device; the
+streams in which other libraries' arguments were made; the device's default stream.
+
+Inside of the core a stream is a :class:`~kerneldsl.target.DeviceStream`, or ``None`` for the
+device's default stream; :func:`resolve_stream` makes it of whatever stands for a stream.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import operator
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    GraphError,
+)
+from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
+from kerneldsl.target import Device, DeviceLike, DeviceStream
+
+if TYPE_CHECKING:
+    from kerneldsl.runtime.events import Event
+    from kerneldsl.runtime.graphs import capture
+
+__all__ = [
+    "Stream",
+    "ambient_stream",
+    "are_in_use",
+    "current_stream",
+    "default_stream",
+    "forget_handle",
+    "is_recorded",
+    "launch_stream",
+    "note_uses",
+    "record_launch",
+    "refuse_recording",
+    "register",
+    "resolve_stream",
+]
+
+#: The numbers by which other libraries name the legacy default stream.
+_DEFAULT_HANDLES = (0, 1)
+
+#: Whether a stream was ever made, so that launches need not look for one before.
+are_in_use = False
+#: Whether a stream was ever made that does not wait for the default stream.
+_are_some_nonblocking = False
+
+#: The active ``with stream:`` blocks of this context, outermost first, each with the device that
+#: was chosen before it.
+_active: contextvars.ContextVar[tuple[tuple[Stream, Place | None], ...]] = contextvars.ContextVar(
+    "kerneldsl_streams", default=()
+)
+#: Streams of ours by device and handle, so that they are known again when another library has
+#: wrapped them.
+_by_handle: weakref.WeakValueDictionary[tuple[Place, int], DeviceStream] = (
+    weakref.WeakValueDictionary()
+)
+_places_with_streams: set[Place] = set()
+_defaults: dict[Place, Stream] = {}
+
+
+class Stream:
+    """A queue of work on a device: what is put into it runs in its order.
+
+    Launches and copies that name it (``kernel[grid, block, stream]``, ``stream=``) go into it, and
+    inside of ``with stream:`` those that name none, in this context (thread or asyncio task) alone;
+    its device is then also where kernels run.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        Where; by default where kernels run now.
+    priority : int, optional
+        A lower number is a higher priority; 0 is the lowest. What the device does not have is
+        clamped to what it has.
+    blocking : bool, optional
+        Whether work in this stream and work in the default stream wait for each other, which is
+        right where both use the same arrays.
+
+    Attributes
+    ----------
+    is_blocking : bool
+        As given.
+    priority : int
+        As given.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the priority is no int.
+
+    Notes
+    -----
+    On a target whose launches finish before they return, as the CPU's do, a stream is always empty.
+
+    References
+    ----------
+    CUDA Programming Guide, section "Streams"; CUDA Driver API, section "Stream synchronization
+    behavior"; cuda.core, "The ``__cuda_stream__`` protocol".
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_is_closed",
+        "_is_default",
+        "_place",
+        "_stream",
+        "is_blocking",
+        "priority",
+    )
+
+    def __init__(
+        self, device: DeviceLike | None = None, *, priority: int = 0, blocking: bool = True
+    ) -> None:
+        try:
+            level = operator.index(priority)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"priority is {priority!r}",
+                value=priority,
+                limit="A priority is an int; a lower one comes first",
+            ) from None
+        place = current_place() if device is None else place_of(device)
+        made = place.target.create_stream(place.device, priority=level, is_blocking=bool(blocking))
+        self._begin(place, made, level, bool(blocking))
+        register(place, made.handle, made)
+
+    def _begin(self, place: Place, stream: DeviceStream, priority: int, is_blocking: bool) -> None:
+        global are_in_use, _are_some_nonblocking  # noqa: PLW0603 -- facts about the process
+        self._place = place
+        self._stream = stream
+        self._is_default = False
+        self._is_closed = False
+        self.priority = priority
+        self.is_blocking = is_blocking
+        are_in_use = True
+        if not is_blocking:
+            _are_some_nonblocking = True
+
+    @classmethod
+    def from_foreign(cls, stream: Any, device: DeviceLike | None = None) -> Stream:
+        """Take over a stream of another library.
+
+        Parameters
+        ----------
+        stream : object
+            A stream of torch, CuPy, numba or cuda.core, or another object with
+            ``__cuda_stream__``, or a handle as ``int``. It is kept alive.
+        device : str or Device, optional
+            Where it is; by default what the object says, else where kernels run now.
+
+        Returns
+        -------
+        Stream
+            A stream over the same queue; closing it leaves the other library's open. A stream of
+            ours that another library has wrapped comes back as itself in all but identity.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the object is no stream.
+        DeviceMismatchError
+            If it is on another device.
+        """
+        if isinstance(stream, Stream):
+            return stream
+        place = current_place() if device is None else place_of(device)
+        if device is None:
+            place = _place_of_foreign(stream, place)
+        if place.is_host:
+            raise ArgumentTypeError(
+                f"a {type(stream).__qualname__} is no stream of {place.name}",
+                value=stream,
+                limit="Launches there finish before they return, in no other library's stream",
+                remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
+            )
+        found = _adopt(place, stream)
+        self = cls.__new__(cls)
+        self._begin(place, found, 0, is_blocking=False)
+        return self
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def device(self) -> Device:
+        """Where the stream is."""
+        return self._place.device
+
+    @property
+    def handle(self) -> int:
+        """The driver's number for the stream, as other libraries take it.
+
+        While the stream is recorded it is the number of the recording: what another library puts
+        into *that* stream is recorded, too.
+        """
+        return self._open().handle
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._is_closed
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether what is put into the stream is recorded instead of run."""
+        return self._stream.recording is not None
+
+    @property
+    def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
+        """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
+        if self._place.is_host:
+            raise AttributeError(f"a stream on {self._place.name} has no __cuda_stream__")
+        return lambda: (0, self.handle)
+
+    # ------------------------------------------------------------------ order
+
+    def record(self, event: Event | None = None) -> Event:
+        """Put a mark behind what is in the stream now.
+
+        Parameters
+        ----------
+        event : Event, optional
+            The mark; a new one that can be timed by default.
+
+        Returns
+        -------
+        Event
+            The mark.
+        """
+        from kerneldsl.runtime.events import Event
+
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait(self, other: Event | Stream | Any) -> None:
+        """Let what is put in from now on wait for an event, or for what is in another stream now.
+
+        The host is not held up. Both may be of another device, and of another library.
+
+        Parameters
+        ----------
+        other : Event or Stream or object
+            What to wait for.
+
+        Raises
+        ------
+        GraphError
+            If one of the two is recorded, and the other not in the same recording.
+        """
+        from kerneldsl.runtime.events import Event, wait_for
+
+        if not isinstance(other, Event | Stream):
+            wait_for(self, other)
+        elif isinstance(other, Event):
+            other.wait(self)
+        else:
+            # A mark that nobody times costs the device least.
+            Event(timed=False).record(other).wait(self)
+
+    def synchronize(self) -> None:
+        """Wait until everything in the stream has finished.
+
+        Raises
+        ------
+        DriverError
+            If something in it has failed.
+        GraphError
+            If the stream is being recorded.
+        """
+        stream = self._open()
+        refuse_recording(stream, "wait for a stream")
+        stream.synchronize()
+
+    def query(self) -> bool:
+        """Whether everything in the stream has finished, without waiting."""
+        stream = self._open()
+        refuse_recording(stream, "ask whether a stream is done")
+        return stream.is_done()
+
+    def capture(self) -> capture:
+        """Record launches and copies instead of running them.
+
+        Use it as ``with stream.capture() as graph:``. Inside of the block the stream is the current
+        one; afterwards `graph` can be launched. See :class:`kerneldsl.Graph` for what can be
+        recorded.
+
+        Returns
+        -------
+        capture
+            A context manager that gives the graph.
+
+        Raises
+        ------
+        GraphError
+            When the block begins, if the stream is recorded already, is the default stream or
+            another library's; when it ends, if what was recorded makes no graph.
+        """
+        from kerneldsl.runtime.graphs import capture
+
+        return capture(self)
+
+    # ------------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """Give the stream back once its work is done, without waiting; twice is harmless.
+
+        Raises
+        ------
+        GraphError
+            If the stream is being recorded.
+        """
+        if self._is_closed:
+            return
+        refuse_recording(self._stream, "close a stream")
+        if self._is_default:
+            raise ArgumentValueError(
+                f"the default stream of {self._place.name} cannot be closed",
+                value=self,
+                limit="It belongs to the device",
+            )
+        self._is_closed = True
+        if not self._stream.is_foreign:
+            _by_handle.pop((self._place, self._stream.handle), None)
+        self._stream.close()
+
+    def _open(self) -> DeviceStream:
+        """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
+        if self._is_closed:
+            raise ClosedResourceError(
+                f"a stream on {self._place.name} was used after it had been closed",
+                value=self,
+                limit="close() gives the stream back to the device",
+                remedy="Make another one with kd.Stream(), or close it later",
+            )
+        return self._stream
+
+    def __enter__(self) -> Self:
+        self._open()
+        _active.set((*_active.get(), (self, context_place.get())))
+        context_place.set(self._place)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # No tokens: one stream may be active in several threads, which end in any order.
+        *outer, (_, place_before) = _active.get()
+        _active.set(tuple(outer))
+        context_place.set(place_before)
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<Stream on {self._place.name}, closed>"
+        if self._is_default:
+            return f"<Stream on {self._place.name}, the default>"
+        notes = [f"{self._stream.handle:#x}"]
+        if self._stream.is_foreign:
+            notes.append("of another library")
+        else:
+            notes += [] if self.is_blocking else ["not blocking"]
+            notes += [f"priority {self.priority}"] if self.priority else []
+        notes += ["recording"] if self.is_capturing else []
+        return f"<Stream on {self._place.name}, {', '.join(notes)}>"
+
+
+# --------------------------------------------------------------------------- which one
+
+
+def register(place: Place, handle: int, stream: DeviceStream) -> None:
+    """Let a stream of ours be known again by its handle."""
+    _by_handle[place, handle] = stream
+    _places_with_streams.add(place)
+
+
+def forget_handle(place: Place, stream: DeviceStream) -> None:
+    """Forget the handle that a stream has in a recording, which ends now."""
+    if stream.handle != stream.own_handle:
+        _by_handle.pop((place, stream.handle), None)
+
+
+def _adopt(place: Place, stream: Any) -> DeviceStream:
+    """The device's stream behind another library's, ours if it is one of ours."""
+    wrapped = place.target.wrap_stream(place.device, stream)
+    if place in _places_with_streams:
+        return _by_handle.get((place, wrapped.handle), wrapped)
+    return wrapped
+
+
+def _place_of_foreign(stream: Any, otherwise: Place) -> Place:
+    """Where another library's stream says it is."""
+    if isinstance(stream, DeviceStream):
+        return place_of(stream.device)
+    index = getattr(getattr(stream, "device", None), "index", None)  # torch
+    if not isinstance(index, int):
+        index = getattr(getattr(stream, "device", None), "device_id", None)  # cuda.core
+    if not isinstance(index, int):
+        index = getattr(stream, "device_id", None)  # CuPy, where -1 says that it is not known
+    if not isinstance(index, int) or index < 0:
+        return otherwise
+    return place_of(f"cuda:{index}")
+
+
+def current_stream(device: DeviceLike | None = None) -> Stream:
+    """The stream that launches and copies go into which name none.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        Of which device; by default where kernels run now.
+
+    Returns
+    -------
+    Stream
+        That of the innermost active ``with stream:`` of the device, else its default stream.
+    """
+    place = current_place() if device is None else place_of(device)
+    for stream, _ in reversed(_active.get()):
+        if stream._place is place:
+            return stream
+    return default_stream(device)
+
+
+def default_stream(device: DeviceLike | None = None) -> Stream:
+    """The stream that launches go into when no stream was ever made.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        Of which device; by default where kernels run now.
+
+    Returns
+    -------
+    Stream
+        On CUDA the legacy default stream, which waits for every blocking stream and is waited for.
+    """
+    place = current_place() if device is None else place_of(device)
+    found = _defaults.get(place)
+    if found is None:
+        found = Stream.__new__(Stream)
+        found._begin(place, place.target.wrap_stream(place.device, None), 0, is_blocking=True)
+        found._is_default = True
+        found = _defaults.setdefault(place, found)
+    return found
+
+
+def ambient_stream(place: Place) -> DeviceStream | None:
+    """The stream of the innermost active ``with stream:`` of a device, or ``None``.
+
+    Raises
+    ------
+    ClosedResourceError
+        If it was closed inside of its own block.
+    """
+    if not are_in_use:
+        return None
+    for stream, _ in reversed(_active.get()):
+        if stream._place is place.actual:
+            return None if stream._is_default else stream._open()
+    return None
+
+
+def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
+    """The stream of a device that something stands for, or ``None`` for its default stream.
+
+    Parameters
+    ----------
+    place : Place
+        The device.
+    stream : object
+        ``None`` for the current stream; a `Stream`; another library's stream or handle, which a
+        device whose launches finish before they return does not look at.
+
+    Raises
+    ------
+    ClosedResourceError
+        If the stream was closed.
+    DeviceMismatchError
+        If it is on another device.
+    ArgumentTypeError
+        If the object is no stream.
+    """
+    if stream is None:
+        return ambient_stream(place)
+    if isinstance(stream, Stream):
+        found = stream._open()
+        if stream._place is not place.actual:
+            _refuse_place(stream._place.name, place)
+        return None if stream._is_default else found
+    if isinstance(stream, DeviceStream):
+        if stream.device != place.device:
+            _refuse_place(str(stream.device), place)
+        return stream
+    if place.is_host or (type(stream) is int and stream in _DEFAULT_HANDLES):
+        return None
+    return _adopt(place, stream)
+
+
+def _refuse_place(found: str, place: Place) -> NoReturn:
+    raise DeviceMismatchError(
+        f"the stream is on {found}, and the work on {place.name}",
+        value=found,
+        limit="Work goes into a stream of its own device",
+        remedy=f"Make the stream with kd.Stream({place.name!r}), or leave it out",
+    )
+
+
+# --------------------------------------------------------------------------- launching
+
+
+def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
+    """Where to launch, after what other libraries have started on the arguments.
+
+    Parameters
+    ----------
+    place : Place
+        Where the kernel runs.
+    named : object
+        The stream of the launch, or ``None``.
+    producers : tuple of int
+        Handles of the streams in which other libraries made arguments.
+
+    Returns
+    -------
+    DeviceStream or int or None
+        What `LaunchConfig.stream` takes.
+    """
+    stream: Any = resolve_stream(place, named)
+    if not producers or place.is_host:
+        return stream
+    first, *others = dict.fromkeys(producers)
+    if stream is None and named is None:
+        stream = _by_handle.get((place, first), first)
+    else:
+        others.insert(0, first)
+    if not is_recorded(stream):
+        # In a recording nothing runs now, so there is nothing to wait for.
+        handle = getattr(stream, "handle", stream)
+        for other in others:
+            if other != handle:
+                place.target.wait_stream(place.device, stream, other)
+    return stream
+
+
+def is_recorded(stream: Any) -> bool:
+    """Whether what is put into a stream is recorded instead of run."""
+    return isinstance(stream, DeviceStream) and stream.recording is not None
+
+
+def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:
+    """Let a stream record a launch.
+
+    Parameters
+    ----------
+    stream : DeviceStream
+        A stream that is being recorded.
+    name : str
+        The kernel's.
+    run : callable
+        Starts the kernel in the stream.
+    *needed
+        What the launch needs as long as it can be repeated: arguments, code.
+    """
+    assert stream.recording is not None
+    stream.recording.kept += needed
+    stream.put(f"launch {name}", run)
+
+
+def note_uses(objects: Iterable[Any], stream: Any) -> None:
+    """Note that a stream uses the memory of the device arrays among some objects.
+
+    Parameters
+    ----------
+    objects : iterable
+        Device arrays, their memory, tuples of them, and anything else.
+    stream : DeviceStream or int or None
+        The stream; a number is another library's.
+    """
+    if stream is None and not _are_some_nonblocking:
+        return  # every stream waits for the default stream before memory is given out again
+    for each in objects:
+        if isinstance(each, tuple):
+            note_uses(each, stream)
+            continue
+        owner = each._owner if isinstance(each, DeviceArray) else each
+        note_use = getattr(owner, "note_use", None)
+        if note_use is not None:
+            note_use(stream)
+
+
+def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None:
+    """Raise `GraphError` if a stream is recorded.
+
+    Parameters
+    ----------
+    stream : DeviceStream or int or None
+        What is to be used.
+    doing : str
+        What cannot be done then; begins with a verb.
+    remedy : str, optional
+        What to do instead.
+    """
+    if is_recorded(stream):
+        raise GraphError(
+            f"a stream on {stream.device} is being recorded, so kerneldsl cannot {doing} in it",
+            limit="A recording runs nothing before it is launched",
+            remedy=remedy or "Do it before or after the `with stream.capture()`",
+        )

@@ -1,0 +1,223 @@
+"""CUDA streams behind :class:`kerneldsl.Stream`: ours, which cuda.core owns, and borrowed ones.
+
+A stream is recorded through another one. The driver lets nothing be put into the legacy default
+stream while a blocking stream is captured, by whatever thread; so the capture runs in a stream of
+its own that does not block, whose handle takes the place of the captured stream's meanwhile.
+
+References
+----------
+CUDA Driver API, section "Stream Management"; CUDA Programming Guide, section "Creating a Graph
+Using Stream Capture".
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kerneldsl.errors import DeviceMismatchError, GraphError, KernelError, StreamError
+from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream
+from targets.cuda.core import core_device
+from targets.cuda.driver import Driver
+from targets.cuda.streams import stream_handle, synchronize_stream
+
+__all__ = ["CudaStream", "create_stream", "wrap_stream"]
+
+_log = logging.getLogger("kerneldsl.cuda.streams")
+
+#: Default streams, which are of whichever context is current.
+_OF_ANY_CONTEXT = (0, 1, 2)
+
+
+class CudaStream(DeviceStream):
+    """A CUDA stream.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    device : Device
+        Where it is.
+    handle : int
+        The driver's.
+    owner : object
+        What keeps the handle valid: cuda.core's stream, or another library's.
+    is_foreign : bool
+        Whether it is another library's.
+    """
+
+    def __init__(
+        self, driver: Driver, device: Device, handle: int, owner: Any, *, is_foreign: bool
+    ) -> None:
+        self.device = device
+        self.handle = handle
+        self.is_foreign = is_foreign
+        self._driver = driver
+        self._own_handle = handle
+        self._owner = owner
+        #: cuda.core's builder while this stream is the first of a recording.
+        self._builder: Any = None
+        #: The stream through which it is recorded otherwise.
+        self._branch: Any = None
+
+    @property
+    def own_handle(self) -> int:
+        return self._own_handle
+
+    def synchronize(self) -> None:
+        synchronize_stream(
+            self._driver,
+            self.device.index,
+            self._own_handle,
+            doing=f"wait for stream {self._own_handle:#x} on {self.device}",
+        )
+
+    def is_done(self) -> bool:
+        driver = self._driver
+        with driver.current(self.device.index):
+            status = driver.api.cuStreamQuery(self._own_handle)[0]
+            if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
+                return False
+            if int(status):
+                raise driver.failure(status, f"query stream {self._own_handle:#x} on {self.device}")
+        return True
+
+    def wait(self, event: DeviceEvent) -> None:
+        self._wait(self.handle, event)
+
+    def _wait(self, handle: int, event: DeviceEvent) -> None:
+        driver = self._driver
+        with driver.current(self.device.index):
+            driver.call(
+                driver.api.cuStreamWaitEvent,
+                handle,
+                event.handle,
+                0,
+                doing=f"let stream {handle:#x} on {self.device} wait for an event",
+            )
+
+    # --------------------------------------------------------------- recording
+
+    def begin_capture(self) -> None:
+        doing = f"begin to record a stream on {self.device}"
+        with core_device(self._driver, self.device.index, doing) as (_, device):
+            builder = device.create_graph_builder()
+            # Relaxed: what this thread loads and allocates meanwhile takes effect at once, and no
+            # other thread is disturbed.
+            builder.begin_building("relaxed")
+            self._builder = builder
+            self.handle = int(builder.stream.handle)
+
+    def join_capture(self, event: DeviceEvent) -> None:
+        doing = f"let a stream on {self.device} take part in a recording"
+        with core_device(self._driver, self.device.index, doing) as (_, device):
+            branch = device.create_stream()
+        handle = int(branch.handle)
+        self._wait(handle, event)
+        self._branch, self.handle = branch, handle
+
+    def leave_capture(self) -> None:
+        self.handle = self._own_handle
+        self._branch = None
+
+    def end_capture(self) -> DeviceGraph:
+        from targets.cuda.graphs import CudaGraph
+
+        doing = f"end the recording of a stream on {self.device}"
+        builder, self._builder = self._builder, None
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                builder.end_building()
+            return CudaGraph(self._driver, self.device, builder)
+        except StreamError as error:
+            raise GraphError(
+                f"What was recorded on {self.device} makes no graph ({error.name})",
+                value=error.code,
+                limit=error.limit,
+                remedy=_CAPTURE_REMEDIES.get(error.name, error.remedy),
+            ) from error
+        finally:
+            self._end(builder)
+
+    def abort_capture(self) -> None:
+        builder, self._builder = self._builder, None
+        doing = f"drop the recording of a stream on {self.device}"
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                if builder.is_building:
+                    builder.end_building()
+        except KernelError as error:  # the capture was invalid, which is why it is dropped
+            _log.debug("%s", error)
+        finally:
+            self._end(builder)
+
+    def _end(self, builder: Any) -> None:
+        self.handle = self._own_handle
+        try:
+            with core_device(self._driver, self.device.index, "end a recording"):
+                builder.close()
+        except KernelError as error:  # what was wrong with it has been said
+            _log.debug("%s", error)
+
+    def close(self) -> None:
+        if not self.is_foreign and self._owner is not None:
+            self._owner.close()
+        self._owner = None
+
+    def __repr__(self) -> str:
+        return f"<CudaStream {self._own_handle:#x} on {self.device}>"
+
+
+_CAPTURE_REMEDIES = {
+    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": "Let the recorded stream wait for every stream that took "
+    "part: stream.wait(other), before the block ends",
+    "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED": "Something in the block cannot be recorded: look at "
+    "the first error there",
+    "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": "End the block in the thread in which it began",
+}
+
+
+def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bool) -> CudaStream:
+    """Make a stream, its priority clamped to what the device has."""
+    doing = f"make a stream on {device}"
+    with core_device(driver, device.index, doing) as (core, core_dev):
+        least, greatest = driver.call(driver.api.cuCtxGetStreamPriorityRange, doing=doing)
+        level = min(max(priority, int(greatest)), int(least))
+        options = core.StreamOptions(nonblocking=not is_blocking, priority=level)
+        owner = core_dev.create_stream(options=options)
+        return CudaStream(driver, device, int(owner.handle), owner, is_foreign=False)
+
+
+def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
+    """A stream over whatever stands for one; the default stream is nobody's.
+
+    Raises
+    ------
+    DeviceMismatchError
+        It is on another device.
+    """
+    handle = stream_handle(stream)
+    if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:
+        _check_device(driver, device, handle)
+    is_foreign = stream is not None and handle not in (0, 1)
+    return CudaStream(driver, device, handle, stream, is_foreign=is_foreign)
+
+
+def _check_device(driver: Driver, device: Device, handle: int) -> None:
+    with driver.current(device.index):
+        context = driver.call(
+            driver.api.cuStreamGetCtx, handle, doing=f"find the device of stream {handle:#x}"
+        )
+        if isinstance(context, tuple):
+            context = context[0]
+        own = int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context"))
+    if int(context) == own:
+        return
+    index = next((i for i, (_, known) in driver.contexts.items() if known == int(context)), None)
+    found = "another device" if index is None else f"cuda:{index}"
+    raise DeviceMismatchError(
+        f"stream {handle:#x} is on {found}, and the work on {device}",
+        value=handle,
+        limit="Work goes into a stream of its own device",
+        remedy=f"Use a stream of {device}",
+    )

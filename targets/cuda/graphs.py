@@ -1,0 +1,83 @@
+"""CUDA graphs behind :class:`kerneldsl.Graph`, over cuda.core's.
+
+References
+----------
+CUDA Driver API, section "Graph Management".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.errors import DriverError, GraphError
+from kerneldsl.target import Device, DeviceGraph, DeviceStream
+from targets.cuda.core import core_device
+from targets.cuda.driver import Driver
+
+__all__ = ["CudaGraph"]
+
+
+class CudaGraph(DeviceGraph):
+    """An instantiated CUDA graph, with its definition, from which others are updated.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    device : Device
+        Where it runs.
+    builder : object
+        cuda.core's, which has ended building. It may be closed afterwards.
+
+    Raises
+    ------
+    DriverError
+        The driver could not instantiate the graph.
+    """
+
+    def __init__(self, driver: Driver, device: Device, builder: Any) -> None:
+        self.device = device
+        self._driver = driver
+        with core_device(driver, device.index, f"instantiate a graph on {device}"):
+            self._definition = builder.graph_definition
+            self.node_count = len(self._definition.nodes())
+            self._graph = builder.complete()
+            self._handle = int(self._graph.handle)
+
+    def launch(self, stream: DeviceStream) -> None:
+        driver = self._driver
+        with driver.current(self.device.index):
+            driver.call(
+                driver.api.cuGraphLaunch,
+                self._handle,
+                stream.handle,
+                doing=f"launch a graph of {self.node_count} nodes on {self.device}",
+            )
+
+    def update(self, newer: DeviceGraph) -> None:
+        assert isinstance(newer, CudaGraph)
+        doing = f"update a graph on {self.device}"
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                self._graph.update(newer._definition)
+        except DriverError as error:
+            if error.is_fatal:
+                raise
+            raise GraphError(
+                f"The graph on {self.device} cannot take over the newer one: {error.__cause__}",
+                value=newer.node_count,
+                limit=f"Both must hold the same steps in the same order; this one has "
+                f"{self.node_count} nodes, the newer {newer.node_count}",
+                remedy="Launch the newer graph instead",
+            ) from error
+        # What it is updated from next time must have the shape that it has now, which is the same.
+        self._definition = newer._definition
+
+    def write_dot(self, path: str) -> None:
+        with core_device(self._driver, self.device.index, f"draw a graph to {path}"):
+            self._definition.debug_dot_print(path)
+
+    def close(self) -> None:
+        # The driver lets a launch that is under way go on.
+        self._graph.close()
+        self._definition = None
