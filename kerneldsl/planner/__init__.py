@@ -12,6 +12,7 @@ from kerneldsl.planner.block_size import (
     available_dynamic_shared_bytes,
     max_potential_block_size,
 )
+from kerneldsl.planner.coverage import Coverage, bytes_to_saturate, coverage
 from kerneldsl.planner.limits import (
     COMPUTE_CAPABILITIES,
     ComputeCapability,
@@ -24,11 +25,14 @@ __all__ = [
     "COMPUTE_CAPABILITIES",
     "BlockLimits",
     "ComputeCapability",
+    "Coverage",
     "DeviceOccupancyLimits",
     "KernelResources",
     "Occupancy",
     "PotentialBlock",
     "available_dynamic_shared_bytes",
+    "bytes_to_saturate",
+    "coverage",
     "max_potential_block_size",
     "occupancy",
 ]
