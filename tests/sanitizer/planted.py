@@ -41,11 +41,18 @@ def read_unwritten(x, out):
 
 
 @kd.kernel
-def barrier_for_some(x, out):
+def two_barriers_at_once(x, out):
+    s = kd.shared.array(64, np.float32)
     t = kd.threadIdx.x
+    s[t] = x[t]
+    # One warp waits here and one there. Threads that ended before a barrier are no fault to the
+    # tool: the hardware does not wait for them.
     if x[t] > 0:
         kd.syncthreads()
-    out[t] = x[t]
+        out[t] = s[63 - t]
+    else:
+        kd.syncthreads()
+        out[t] = s[t] + np.float32(1)
 
 
 def _store_past_the_end() -> None:
@@ -62,11 +69,11 @@ def _read_unwritten() -> None:
     read_unwritten[1, _THREADS](x, kd.to_device(np.zeros(_THREADS, np.float32)))
 
 
-def _barrier_for_some() -> None:
-    x = kd.to_device(np.where(np.arange(_THREADS) % 2, 1, -1).astype(np.float32))
+def _two_barriers_at_once() -> None:
+    x = kd.to_device(np.where(np.arange(_THREADS) < 32, 1, -1).astype(np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BarrierDivergenceWarning)
-        barrier_for_some[1, _THREADS](x, kd.to_device(np.zeros(_THREADS, np.float32)))
+        two_barriers_at_once[1, _THREADS](x, kd.to_device(np.zeros(_THREADS, np.float32)))
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,9 @@ PLANTED: Mapping[str, Planted] = {
     "memcheck": Planted("store_past_the_end", "Invalid __global__ write", _store_past_the_end),
     "racecheck": Planted("read_without_barrier", "Race reported", _read_without_barrier),
     "initcheck": Planted("read_unwritten", "Uninitialized __global__ memory read", _read_unwritten),
-    "synccheck": Planted("barrier_for_some", "Divergent thread(s) in block", _barrier_for_some),
+    "synccheck": Planted(
+        "two_barriers_at_once", "Divergent thread(s) in block", _two_barriers_at_once
+    ),
 }
 
 
