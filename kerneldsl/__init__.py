@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.registry import get_target
     from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.copies import can_access_peer, copy, enable_peer_access
     from kerneldsl.runtime.creation import (
         as_array,
         empty,
@@ -116,6 +117,13 @@ if TYPE_CHECKING:
     from kerneldsl.runtime.events import Event
     from kerneldsl.runtime.fallback import fallback, fallback_policy
     from kerneldsl.runtime.graphs import Graph
+    from kerneldsl.runtime.host_memory import (
+        managed_empty,
+        mapped_view,
+        pinned_copy,
+        pinned_empty,
+    )
+    from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
     from kerneldsl.runtime.placement import (
         current_target,
         device_info,
@@ -124,6 +132,7 @@ if TYPE_CHECKING:
         targets,
         use,
     )
+    from kerneldsl.runtime.pools import MemoryPool, memory_stats
     from kerneldsl.runtime.statistics import reset_stats, stats
     from kerneldsl.runtime.statistics_values import (
         DeviceStatistics,
@@ -179,6 +188,7 @@ _MODULES = {
     ),
     "kerneldsl.registry": "get_target",
     "kerneldsl.runtime.arrays": "DeviceArray",
+    "kerneldsl.runtime.copies": "can_access_peer copy enable_peer_access",
     "kerneldsl.runtime.creation": (
         "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
         "zeros_like"
@@ -186,7 +196,10 @@ _MODULES = {
     "kerneldsl.runtime.fallback": "fallback fallback_policy",
     "kerneldsl.runtime.events": "Event",
     "kerneldsl.runtime.graphs": "Graph",
+    "kerneldsl.runtime.host_memory": "managed_empty mapped_view pinned_copy pinned_empty",
+    "kerneldsl.runtime.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
+    "kerneldsl.runtime.pools": "MemoryPool memory_stats",
     "kerneldsl.runtime.statistics": "reset_stats stats",
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.runtime.stream_pool": "StreamPool",
@@ -239,8 +252,11 @@ __all__ = [
     "LaunchConfigError",
     "LaunchError",
     "LibdeviceMissingError",
+    "MemoryPool",
+    "MemoryStatistics",
     "OutOfMemoryError",
     "OutsideKernelError",
+    "PoolStatistics",
     "ReadOnlyArrayError",
     "Report",
     "ResourceLimitError",
@@ -263,8 +279,10 @@ __all__ = [
     "blockDim",
     "blockIdx",
     "bool_",
+    "can_access_peer",
     "complex64",
     "complex128",
+    "copy",
     "current_stream",
     "current_target",
     "default_stream",
@@ -272,6 +290,7 @@ __all__ = [
     "devices",
     "empty",
     "empty_like",
+    "enable_peer_access",
     "error_log",
     "fallback",
     "fallback_policy",
@@ -292,8 +311,13 @@ __all__ = [
     "kernel",
     "laneid",
     "local",
+    "managed_empty",
+    "mapped_view",
+    "memory_stats",
     "ones",
     "ones_like",
+    "pinned_copy",
+    "pinned_empty",
     "preflight",
     "reset_stats",
     "shared",

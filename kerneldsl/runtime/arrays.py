@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
+from typing import Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ClosedResourceError,
+    ReadOnlyArrayError,
+)
 from kerneldsl.language.kinds import Layout
+from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.transfer import read_array, write_array
-from kerneldsl.target import Device
+from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
+from kerneldsl.runtime.transfer import fill_array, read_array, write_array
+from kerneldsl.target import Device, DeviceStream
 
 __all__ = ["BasicIndex", "DeviceArray", "contiguous_strides", "layout_of"]
 
 _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What a device array can be indexed with.
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
-
-
-def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:
-    """Strides in bytes of a contiguous array of a shape, in C or Fortran order."""
-    strides = [0] * len(shape)
-    step = itemsize
-    for axis in reversed(range(len(shape))) if order == "C" else range(len(shape)):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
-
-
-def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
-    """Contiguity as NumPy sees it: axes of extent 1 do not matter, empty arrays are contiguous."""
-    if 0 in shape:
-        return "C"
-    for layout in ("C", "F"):
-        wanted = contiguous_strides(shape, itemsize, layout)
-        if all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True)):
-            return "C" if layout == "C" else "F"
-    return "A"
+#: Stands for owners that do not know the arrays over their memory.
+_NO_FAMILY: Any = object()
 
 
 class DeviceArray:
@@ -60,6 +49,10 @@ class DeviceArray:
         Address of the first element on the device.
     device : Device
         Where it is.
+    is_read_only : bool
+        Whether kernels and copies may not write it.
+    is_closed : bool
+        Whether its memory was given back by :meth:`close`.
 
     Notes
     -----
@@ -72,6 +65,7 @@ class DeviceArray:
         "_owner",
         "code",
         "dtype",
+        "is_closed",
         "is_read_only",
         "layout",
         "packed",
@@ -99,6 +93,7 @@ class DeviceArray:
         #: Keeps the memory alive.
         self._owner = owner
         self.is_read_only = is_read_only
+        self.is_closed = False
         self.layout: Layout = layout_of(shape, strides, dtype.itemsize)
         #: What a launch passes: pointer, extents, and strides unless contiguous.
         self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
@@ -162,11 +157,17 @@ class DeviceArray:
 
     def __setitem__(self, index: BasicIndex, value: Any) -> None:
         view = self[index]
-        if np.ndim(value) == 0 and not isinstance(value, DeviceArray):
+        if isinstance(value, DeviceArray):
+            if value.shape == view.shape and value.dtype == view.dtype:
+                from kerneldsl.runtime.copies import copy_between
+
+                copy_between(view, value)
+                return
+            value = value.copy_to_host()
+        elif np.ndim(value) == 0:
             view.fill(value)
-        else:
-            value = value.copy_to_host() if isinstance(value, DeviceArray) else np.asarray(value)
-            view.copy_from_host(np.broadcast_to(value, view.shape))
+            return
+        view.copy_from_host(np.broadcast_to(np.asarray(value), view.shape))
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Self:
         """Return a view of another shape; one extent may be -1.
@@ -203,15 +204,25 @@ class DeviceArray:
         while isinstance(base.base, np.ndarray):
             base = base.base
         offset = phantom.ctypes.data - base.ctypes.data
-        return type(self)(
-            self.place,
-            self.pointer + offset,
-            phantom.shape,
-            phantom.strides,
-            self.dtype,
-            self._owner,
-            self.is_read_only,
-        )
+        return self._over(self.pointer + offset, phantom.shape, phantom.strides, self.is_read_only)
+
+    def _over(
+        self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
+    ) -> Self:
+        """An array over the same memory, which is closed when this one is."""
+        self.check_open()
+        owner = self._owner
+        view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
+        family = getattr(owner, "family", _NO_FAMILY)
+        if family is None:
+            family = owner.family = weakref.WeakSet((self,))
+        if family is not _NO_FAMILY:
+            family.add(view)
+        return view
+
+    def as_read_only(self) -> Self:
+        """Return a view that neither kernels nor copies write."""
+        return self._over(self.pointer, self.shape, self.strides, is_read_only=True)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -229,7 +240,11 @@ class DeviceArray:
     # ------------------------------------------------------------------ copies
 
     def copy_to_host(
-        self, out: np.ndarray[Any, Any] | None = None, stream: Any = None
+        self,
+        out: np.ndarray[Any, Any] | None = None,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> np.ndarray[Any, Any]:
         """Copy the elements into a NumPy array, after what was started before has finished.
 
@@ -238,34 +253,83 @@ class DeviceArray:
         out : ndarray, optional
             Array of the same shape and dtype to copy into; a new one by default.
         stream : optional
-            Stream whose work to wait for; the default stream.
+            Stream whose work to wait for; the current stream.
+        blocking : bool, optional
+            Whether to wait for the copy. With ``False`` the elements are there when the stream has
+            come so far; a new array is then in page-locked memory, because only from there the host
+            can go on. A copy between arrays whose elements follow each other differently waits all
+            the same.
 
         Returns
         -------
         ndarray
             `out`, or a new array: in Fortran order if this array is, else in C order.
         """
+        self.check_open()
         if out is None:
-            out = np.empty(self.shape, self.dtype, order="F" if self.layout == "F" else "C")
+            order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
+            if blocking or self.place.is_host:
+                out = np.empty(self.shape, self.dtype, order=order)
+            else:
+                from kerneldsl.runtime.host_memory import pinned_empty
+
+                out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
         self._check_partner(out, "out")
         if not out.flags.writeable:
             raise ReadOnlyArrayError("out is a read-only array", value=out)
-        read_array(self.place, self.pointer, self.strides, out, stream)
+        stream = stream_of(self.place, stream)
+        read_array(
+            self.place, self.pointer, self.strides, out, stream, blocking=blocking, owner=self
+        )
+        if not blocking:
+            self.note_use(stream)
         return out
 
-    def copy_from_host(self, array: np.ndarray[Any, Any], stream: Any = None) -> None:
-        """Overwrite the elements with those of a NumPy array of the same shape and dtype."""
+    def copy_from_host(
+        self, array: np.ndarray[Any, Any], stream: Any = None, *, blocking: bool = True
+    ) -> None:
+        """Overwrite the elements with those of a NumPy array of the same shape and dtype.
+
+        Parameters
+        ----------
+        array : ndarray
+            What to copy.
+        stream : optional
+            Stream in whose order the copy is made; the current stream.
+        blocking : bool, optional
+            Whether to return only when `array` may be changed. With ``False`` it must be left alone
+            until the stream has come so far; it is kept alive until then. Only from page-locked
+            memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
+        """
         self._check_partner(array, "array")
-        self._check_writable()
-        write_array(self.place, self.pointer, self.strides, array, stream)
+        self.check_writable()
+        stream = stream_of(self.place, stream)
+        write_array(
+            self.place, self.pointer, self.strides, array, stream, blocking=blocking, owner=self
+        )
+        self.note_use(stream)
 
     def fill(self, value: Any, stream: Any = None) -> None:
-        """Set every element to a value, converted to the dtype."""
-        self._check_writable()
+        """Set every element to a value, converted to the dtype, in the stream's order."""
+        self.check_writable()
         element = np.asarray(value).astype(self.dtype)
-        write_array(
-            self.place, self.pointer, self.strides, np.broadcast_to(element, self.shape), stream
-        )
+        stream = stream_of(self.place, stream)
+        fill_array(self.place, self.pointer, self.strides, self.shape, element, stream, owner=self)
+        self.note_use(stream)
+
+    def note_use(self, stream: Any) -> None:
+        """Note that something in a stream now uses the memory, so that it is not given out before.
+
+        Parameters
+        ----------
+        stream : DeviceStream or None or object
+            As `kerneldsl.runtime.order.stream_of` returns it. Launches and copies note theirs.
+        """
+        note_use = getattr(self._owner, "note_use", None)
+        if note_use is not None and not (
+            isinstance(stream, DeviceStream) and stream.recording is not None
+        ):
+            note_use(stream)
 
     def item(self) -> Any:
         """Return the only element as a Python number; a transfer from the device."""
@@ -277,9 +341,78 @@ class DeviceArray:
             )
         return self.copy_to_host().item()
 
-    def _check_writable(self) -> None:
+    # ------------------------------------------------------------------ memory
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it is in managed memory, which moves between host and device by itself."""
+        return getattr(self._owner, "is_managed", False)
+
+    def host_view(self) -> np.ndarray[Any, Any]:
+        """Return a NumPy array over the same memory, after the device has come to rest.
+
+        What kernels write later is there once they have finished: `kerneldsl.synchronize`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the host cannot reach the memory.
+        """
+        self.check_open()
+        pointer = self.pointer
+        if self.is_managed:
+            self.place.target.synchronize(self.device)
+            pointer += self._owner.buffer.host_pointer - self._owner.buffer.pointer
+        elif not self.place.is_host:
+            raise ArgumentTypeError(
+                f"the host cannot reach an array on {self.place.name}",
+                value=self,
+                limit="host_view() is there for managed arrays and arrays on the CPU",
+                remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
+            )
+        self.lend()
+        return host_view(
+            pointer, self.shape, self.strides, self.dtype, self._owner, self.is_read_only
+        )
+
+    def close(self) -> None:
+        """Give the memory back now, in the order of the streams that used it.
+
+        This array and every other array over the same memory cannot be used any more. Memory that
+        was taken over from another library, or lent to one, is only let go of. Twice is harmless.
+        """
+        owner = self._owner
+        is_lent = getattr(owner, "is_shared", False)
+        for array in (self, *(getattr(owner, "family", None) or ())):
+            array.is_closed = True
+            array.code = -1  # so that a launch looks
+            if not is_lent:
+                array._owner = None
+        if hasattr(owner, "family") and not is_lent:
+            owner.close()
+
+    def check_open(self) -> None:
+        """Raise `ClosedResourceError` if the memory has been given back."""
+        if self.is_closed:
+            raise ClosedResourceError(
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place.name} was "
+                "used after it had been closed",
+                value=self,
+                limit="close() gives the memory of an array and of its views back",
+                remedy="Close it later, or leave it to Python",
+            )
+
+    def check_writable(self) -> None:
+        """Raise `ClosedResourceError` or `ReadOnlyArrayError` if it cannot be written."""
+        self.check_open()
         if self.is_read_only:
             raise ReadOnlyArrayError(f"{self!r} is read-only", value=self)
+
+    def lend(self) -> None:
+        """Note that another library gets the memory, and uses it in streams that nobody knows."""
+        self.check_open()
+        if hasattr(self._owner, "is_shared"):
+            self._owner.is_shared = True
 
     def _check_partner(self, array: Any, name: str) -> None:
         if not isinstance(array, np.ndarray):
@@ -300,6 +433,7 @@ class DeviceArray:
         """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
         if self.place.target.name != "cuda":
             raise AttributeError(f"an array on {self.place.name} has no __cuda_array_interface__")
+        self.lend()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -314,6 +448,7 @@ class DeviceArray:
         """NumPy's array interface; only where the memory is the host's."""
         if not self.place.is_host:
             raise AttributeError(f"an array on {self.place.name} has no __array_interface__")
+        self.lend()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -359,8 +494,10 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         strides = "" if self.layout == "C" else f", strides={self.strides}"
-        place = self.place.name
-        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{strides}, device={place})"
+        notes = strides + (", closed" if self.is_closed else "")
+        return (
+            f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.place.name})"
+        )
 
     def _repr_html_(self) -> str:
         rows = {

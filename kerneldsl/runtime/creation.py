@@ -10,15 +10,19 @@ import numpy.typing as npt
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES
-from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
+from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.copies import copy_between
 from kerneldsl.runtime.placement import Place, current_place, place_of
 from kerneldsl.runtime.pools import allocate
-from kerneldsl.target import Device
+from kerneldsl.runtime.strided import contiguous_strides
+from kerneldsl.target import DeviceLike
 
 __all__ = [
     "Order",
     "Shape",
     "as_array",
+    "checked_dtype",
+    "checked_shape",
     "empty",
     "empty_like",
     "from_dlpack",
@@ -36,11 +40,12 @@ Shape: TypeAlias = int | tuple[int, ...]
 Order: TypeAlias = Literal["C", "F"]
 
 
-def _place(device: str | Device | None) -> Place:
+def _place(device: DeviceLike | None) -> Place:
     return current_place() if device is None else place_of(device)
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """The extents as ints; raises `ArgumentTypeError` or `ArgumentValueError` for other things."""
     try:
         extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
     except TypeError:
@@ -50,7 +55,8 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def _dtype(dtype: Any) -> np.dtype[Any]:
+def checked_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
     found: np.dtype[Any] = np.dtype(dtype)
     if found.name not in DTYPE_NAMES or not found.isnative:
         raise ArgumentTypeError(
@@ -66,7 +72,7 @@ def empty(
     dtype: npt.DTypeLike = np.float64,
     *,
     order: Order = "C",
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array whose elements have no particular value.
@@ -87,10 +93,13 @@ def empty(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        For a dtype that kernels do not take, or a shape that is not made of ints >= 0.
+        For a dtype that kernels do not take, or a shape that is not made of ints >= 0 or names more
+        bytes than there can be.
+    OutOfMemoryError
+        There is no room on the device, or below the limit of the active pool.
     """
     place = _place(device)
-    extents, element = _shape(shape), _dtype(dtype)
+    extents, element = checked_shape(shape), checked_dtype(dtype)
     size = element.itemsize
     for extent in extents:
         size *= extent
@@ -105,7 +114,7 @@ def full(
     dtype: npt.DTypeLike | None = None,
     *,
     order: Order = "C",
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of one value; its dtype by default is NumPy's for the value. See `empty`."""
@@ -120,7 +129,7 @@ def zeros(
     dtype: npt.DTypeLike = np.float64,
     *,
     order: Order = "C",
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of zeros. See `empty`."""
@@ -132,14 +141,14 @@ def ones(
     dtype: npt.DTypeLike = np.float64,
     *,
     order: Order = "C",
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of ones. See `empty`."""
     return full(shape, 1, dtype, order=order, device=device, stream=stream)
 
 
-def _like(array: Any, dtype: npt.DTypeLike | None, device: str | Device | None) -> dict[str, Any]:
+def _like(array: Any, dtype: npt.DTypeLike | None, device: DeviceLike | None) -> dict[str, Any]:
     if not isinstance(array, DeviceArray):
         array = np.asanyarray(array)
         fortran = array.flags.fnc
@@ -158,7 +167,7 @@ def empty_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
     *,
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of another's shape, dtype and order, where that is. See `empty`."""
@@ -169,7 +178,7 @@ def zeros_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
     *,
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of zeros like another. See `empty_like`."""
@@ -180,7 +189,7 @@ def ones_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
     *,
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of ones like another. See `empty_like`."""
@@ -192,7 +201,7 @@ def full_like(
     fill_value: Any,
     dtype: npt.DTypeLike | None = None,
     *,
-    device: str | Device | None = None,
+    device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of one value like another. See `empty_like`."""
@@ -200,14 +209,15 @@ def full_like(
 
 
 def to_device(
-    array: DeviceArray | npt.ArrayLike, *, device: str | Device | None = None, stream: Any = None
+    array: DeviceArray | npt.ArrayLike, *, device: DeviceLike | None = None, stream: Any = None
 ) -> DeviceArray:
     """Copy an array to a device.
 
     Parameters
     ----------
     array : array_like
-        A NumPy array or what NumPy makes one of; a device array is copied over the host.
+        A NumPy array or what NumPy makes one of, or a device array, which is copied without the
+        host where it can be.
     device : str or Device, optional
         Where to; by default where kernels run now.
     stream : optional
@@ -218,7 +228,13 @@ def to_device(
     DeviceArray
         Contiguous, in Fortran order if `array` is, else in C order.
     """
-    source = array.copy_to_host() if isinstance(array, DeviceArray) else np.asarray(array)
+    if isinstance(array, DeviceArray):
+        if device is None:
+            device = current_place().device
+        copy = empty_like(array, device=device)
+        copy_between(copy, array, stream)
+        return copy
+    source = np.asarray(array)
     copy = empty_like(source, device=device, stream=stream)
     copy.copy_from_host(source, stream)
     return copy

@@ -198,6 +198,7 @@ def export(
     tensor.dtype.bits, tensor.dtype.lanes = item * 8, 1
     tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))
+    array.lend()
     address = ctypes.addressof(managed)
     _exported[address] = (managed, extents, steps, array)
     return _capsule_new(

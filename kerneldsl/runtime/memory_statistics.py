@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["MemoryStatistics", "PoolStatistics", "readable_bytes"]
+from kerneldsl.tables import format_bytes
 
-
-def readable_bytes(nbytes: int) -> str:
-    """Return a number of bytes for people: ``"512 bytes"``, ``"1.5 GiB"``."""
-    size = float(nbytes)
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.4g} {unit}"
+__all__ = ["MemoryStatistics", "PoolStatistics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +58,11 @@ class PoolStatistics:
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
     def __str__(self) -> str:
-        limit = (
-            "" if self.limit_bytes is None else f" of at most {readable_bytes(self.limit_bytes)}"
-        )
+        limit = "" if self.limit_bytes is None else f" of at most {format_bytes(self.limit_bytes)}"
         return (
-            f"pool {self.name!r} on {self.device}: {readable_bytes(self.in_use_bytes)} in use"
-            f"{limit}, {readable_bytes(self.reserved_bytes)} reserved, peak "
-            f"{readable_bytes(self.peak_bytes)}; {self.allocation_count} allocations, "
+            f"pool {self.name!r} on {self.device}: {format_bytes(self.in_use_bytes)} in use"
+            f"{limit}, {format_bytes(self.reserved_bytes)} reserved, peak "
+            f"{format_bytes(self.peak_bytes)}; {self.allocation_count} allocations, "
             f"{self.hit_ratio:.0%} without the device, {self.free_count} frees"
         )
 
@@ -133,9 +123,9 @@ class MemoryStatistics:
         }
 
     def __str__(self) -> str:
-        lines = [f"memory of {self.device}: {readable_bytes(self.in_use_bytes)} in use"]
+        lines = [f"memory of {self.device}: {format_bytes(self.in_use_bytes)} in use"]
         if self.total_bytes is not None and self.free_bytes is not None:
             lines[0] += (
-                f"; {readable_bytes(self.free_bytes)} of {readable_bytes(self.total_bytes)} free"
+                f"; {format_bytes(self.free_bytes)} of {format_bytes(self.total_bytes)} free"
             )
         return "\n  ".join([*lines, *map(str, self.pools)])

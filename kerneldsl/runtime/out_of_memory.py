@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import OutOfMemoryError, StreamError
-from kerneldsl.runtime.memory_statistics import readable_bytes
+from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.placement import Place
@@ -44,6 +44,8 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
     try:
         return memory.acquire(pool, nbytes, stream)
     except OutOfMemoryError as error:
+        for other in tuple(memory.pools):  # what the driver took in vain for the second try
+            memory.trim(other, 0)
         raise _explained(pool, nbytes, error) from error
 
 
@@ -61,29 +63,28 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
     memory, place = pool._memory, pool._place
     reserved = 0
     chain = []
-    for other in sorted(memory.pools, key=lambda p: p.name):
+    for other in sorted(memory.pools, key=lambda p: p.number):
         stats = other.stats()
         reserved += stats.reserved_bytes
         chain.append(
-            f"the pool {stats.name!r} has reserved {readable_bytes(stats.reserved_bytes)}, of "
-            f"which {readable_bytes(stats.in_use_bytes)} are in use"
+            f"the pool {stats.name!r} has reserved {format_bytes(stats.reserved_bytes)}, of "
+            f"which {format_bytes(stats.in_use_bytes)} are in use"
         )
     info = memory_info(place)
     limit = None
     if info is not None:
         free, total = info
-        limit = f"{readable_bytes(free)} of {readable_bytes(total)} are free"
+        limit = f"{format_bytes(free)} of {format_bytes(total)} are free"
         elsewhere = max(total - free - reserved, 0)
         chain.append(
-            f"{readable_bytes(elsewhere)} are held by other processes, other libraries and the "
-            "driver"
+            f"{format_bytes(elsewhere)} are held by other processes, other libraries and the driver"
         )
     caches = _caches_of_others(place)
     chain += [text for text, _ in caches]
     remedy = "Free arrays, with array.close() or by dropping them, or use smaller ones"
     remedy += "".join(f"; {advice}" for _, advice in caches)
     return OutOfMemoryError(
-        f"could not allocate {nbytes} bytes ({readable_bytes(nbytes)}) on {place.name}",
+        f"could not allocate {nbytes} bytes ({format_bytes(nbytes)}) on {place.name}",
         code=error.code,
         name=error.name,
         value=nbytes,
@@ -107,8 +108,8 @@ def _caches_of_others(place: Place) -> list[tuple[str, str]]:
             if kept:
                 found.append(
                     (
-                        f"torch has reserved {readable_bytes(kept)}, of which "
-                        f"{readable_bytes(used)} are in use",
+                        f"torch has reserved {format_bytes(kept)}, of which "
+                        f"{format_bytes(used)} are in use",
                         "torch.cuda.empty_cache() empties torch's cache",
                     )
                 )
@@ -123,8 +124,8 @@ def _caches_of_others(place: Place) -> list[tuple[str, str]]:
             if kept:
                 found.append(
                     (
-                        f"CuPy has reserved {readable_bytes(kept)}, of which "
-                        f"{readable_bytes(used)} are in use",
+                        f"CuPy has reserved {format_bytes(kept)}, of which "
+                        f"{format_bytes(used)} are in use",
                         "cupy.get_default_memory_pool().free_all_blocks() empties CuPy's cache",
                     )
                 )

@@ -1,262 +1,43 @@
 """Pools of device memory: where every device array's memory comes from.
 
-A target's :class:`~kerneldsl.target.PoolBackend` takes and gives memory; everything a pool promises
-is here, once for all targets: limits, counts, what happens when memory runs out, and that freed
-memory is not given out again before the streams that used it are done with it.
-
-Memory is freed by finalizers, which Python may run at any moment, also while this thread is inside
-a pool. So freeing never waits: what is freed is put into a queue, and whoever holds the lock of the
-device empties it before going on.
+A target's :class:`~kerneldsl.target.PoolBackend` takes and gives memory; what a pool promises is
+here and in :mod:`~kerneldsl.runtime.device_memory`, once for all targets: limits, counts, what
+happens when memory runs out, and that freed memory is not given out again before the streams that
+used it are done with it.
 """
 
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import itertools
-import os
 import sys
-import weakref
-from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
-from kerneldsl.environment import logger
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ClosedResourceError,
-    KernelError,
     OutOfMemoryError,
 )
-from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.memory_statistics import PoolStatistics, readable_bytes
+from kerneldsl.runtime.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
+from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
+from kerneldsl.runtime.order import is_foreign, stream_of
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.target import Buffer, Device, DeviceStream, PoolBackend
-from kerneldsl.target.memory import WHOLE_DEVICE
+from kerneldsl.tables import format_bytes
+from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 __all__ = [
-    "DeviceMemory",
     "MemoryPool",
     "PooledBuffer",
     "allocate",
-    "device_memory",
+    "memory_stats",
 ]
 
 #: More bytes than an address can name.
 _ABSURD_BYTES = 1 << 63
-_serial = itertools.count(1)
-
-
-class _Counts:
-    """What is counted, for a pool and for a device."""
-
-    __slots__ = ("allocations", "frees", "hits", "in_use", "largest", "peak")
-
-    def __init__(self) -> None:
-        self.in_use = self.peak = self.largest = 0
-        self.allocations = self.frees = self.hits = 0
-
-    def note(self, nbytes: int, is_hit: bool) -> None:
-        self.in_use += nbytes
-        self.peak = max(self.peak, self.in_use)
-        self.largest = max(self.largest, nbytes)
-        self.allocations += 1
-        self.hits += is_hit
-
-    def note_free(self, nbytes: int) -> None:
-        self.in_use -= nbytes
-        self.frees += 1
-
-
-class DeviceMemory:
-    """What the pools of one device share: the lock, the counts, and what waits to be freed.
-
-    Attributes
-    ----------
-    place : Place
-        The device.
-    counts
-        Over all pools, also those that are gone.
-    pools : WeakSet of MemoryPool
-        The pools that are there.
-    freed : deque
-        What finalizers have given up: pool, address, size, home stream, other uses.
-    """
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.counts = _Counts()
-        self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
-        self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
-        self.lock = ForkSafeLock()
-        self._is_busy = False
-        self.default = MemoryPool._of(self, "default")
-
-    # ------------------------------------------------------------------ memory
-
-    def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> int:
-        """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
-        if self.freed:
-            self.drain()
-        with self.lock:
-            pool._check_room(nbytes)
-            was_busy, self._is_busy = self._is_busy, True
-            try:
-                pointer = pool._backend.acquire(nbytes, stream)
-                reserved = pool._backend.reserved_bytes()
-            finally:
-                self._is_busy = was_busy
-            is_hit = reserved <= pool._reserved
-            pool._reserved = reserved
-            pool._counts.note(nbytes, is_hit)
-            self.counts.note(nbytes, is_hit)
-        if self.freed:
-            self.drain()
-        return pointer
-
-    def drain(self) -> None:
-        """Free what has been given up, unless that would mean to wait for another thread.
-
-        Whoever keeps this one from doing so looks at the queue again after it has let go of the
-        lock, so nothing is left behind.
-        """
-        while self.freed:
-            if not self.lock.try_enter():
-                return
-            try:
-                if self._is_busy:
-                    return  # a finalizer that interrupts this very thread, which goes on below
-                self._is_busy = True
-                try:
-                    self._free_queued()
-                finally:
-                    self._is_busy = False
-            finally:
-                self.lock.leave()
-
-    def _free_queued(self) -> None:
-        while self.freed:
-            pool, pointer, nbytes, stream, used_on = self.freed.popleft()
-            pool._counts.note_free(nbytes)
-            self.counts.note_free(nbytes)
-            try:
-                pool._backend.release(pointer, nbytes, stream, used_on)
-            except KernelError as error:  # nobody to tell; what failed on the device says so again
-                logger.debug("%s", error)
-
-    def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
-        """Give back what the pool keeps unused."""
-        self.drain()
-        with self.lock:
-            was_busy, self._is_busy = self._is_busy, True
-            try:
-                pool._backend.trim(keep_bytes)
-                pool._reserved = pool._backend.reserved_bytes()
-            finally:
-                self._is_busy = was_busy
-        self.drain()
-
-    def _after_fork_in_child(self) -> None:
-        self._is_busy = False  # the thread that was busy does not exist here
-
-
-_devices: dict[Place, DeviceMemory] = {}
-_devices_lock = ForkSafeLock()
-
-
-def device_memory(place: Place) -> DeviceMemory:
-    """What the pools of a device share, made at the first call."""
-    found = _devices.get(place)
-    if found is None:
-        with _devices_lock:
-            found = _devices.get(place)
-            if found is None:
-                found = _devices[place] = DeviceMemory(place)
-    return found
-
-
-class PooledBuffer(Buffer):
-    """Memory of a pool; goes back when the object goes, or at `close`.
-
-    Attributes
-    ----------
-    pointer : int
-        Address on the device; 0 without memory.
-    nbytes : int
-        Size as asked for.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_home",
-        "_pool",
-        "_uses",
-        "device",
-        "is_closed",
-        "is_shared",
-        "nbytes",
-        "pointer",
-    )
-
-    def __init__(self, pool: MemoryPool, pointer: int, nbytes: int, home: Any) -> None:
-        self.device: Device = pool._place.device
-        self.pointer = pointer
-        self.nbytes = nbytes
-        self._pool = pool
-        #: The stream it was acquired in, kept alive; None for the default stream.
-        self._home = home
-        #: Handle of another stream to that stream, or to a mark in it.
-        self._uses: dict[int, Any] | None = None
-        #: Whether other libraries have the memory, which use it in streams that nobody knows.
-        self.is_shared = False
-        self.is_closed = False
-
-    def note_use(self, stream: Any) -> None:
-        """Note that something in `stream` now uses the memory.
-
-        Parameters
-        ----------
-        stream : DeviceStream or None or object
-            A stream of ours, which is kept alive until the memory is free; ``None`` for the
-            default stream; or another library's, whose handle is not touched after this call.
-        """
-        if stream is self._home or not self.pointer:
-            return
-        uses = self._uses
-        if uses is None:
-            uses = self._uses = {}
-        if stream is None:
-            uses[0] = None
-        elif isinstance(stream, DeviceStream) and not stream.is_foreign:
-            uses[stream.own_handle] = stream
-        else:
-            handle = stream.handle if isinstance(stream, DeviceStream) else stream
-            key = handle if isinstance(handle, int) else id(handle)
-            uses[key] = self._pool._backend.mark(handle, uses.get(key))
-
-    def close(self) -> None:
-        """Give the memory back now, in the order of the streams that used it; twice is harmless."""
-        if self.is_closed:
-            return
-        self.is_closed = True
-        pointer, self.pointer = self.pointer, 0
-        if not pointer or not self.nbytes:
-            return
-        used_on = tuple(self._uses.values()) if self._uses else ()
-        if self.is_shared:
-            used_on += (WHOLE_DEVICE,)
-        memory = self._pool._memory
-        memory.freed.append((self._pool, pointer, self.nbytes, self._home, used_on))
-        memory.drain()
-
-    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        # At the end of the interpreter the driver frees everything with the process.
-        if not _is_finalizing():
-            self.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"at {self.pointer:#x}"
-        return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"
+_serial = itertools.count()
 
 
 #: Host memory that empty arrays on a host target point at, so that NumPy takes them.
@@ -264,8 +45,6 @@ _nothing = bytearray(512)
 
 
 def _address_of_nothing() -> int:
-    import ctypes
-
     start = ctypes.addressof(ctypes.c_char.from_buffer(_nothing))
     return -(-start // 256) * 256
 
@@ -297,9 +76,9 @@ class MemoryPool:
     _place: Place
     _backend: PoolBackend
 
-    def __init__(self, device: str | Device | None = None, *, limit: int | None = None) -> None:
+    def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
         place = current_place() if device is None else place_of(device)
-        self._set_up(device_memory(place), f"pool {next(_serial)}")
+        self._set_up(device_memory(place), None)
         self.limit = limit
 
     @classmethod
@@ -308,20 +87,21 @@ class MemoryPool:
         pool._set_up(memory, name)
         return pool
 
-    def _set_up(self, memory: DeviceMemory, name: str) -> None:
+    def _set_up(self, memory: DeviceMemory, name: str | None) -> None:
         self._memory = memory
         self._place = memory.place
+        self.number = next(_serial)
         #: What statistics and errors call it.
-        self.name = name
+        self.name = name or f"pool {self.number}"
         self._limit: int | None = None
-        self._counts = _Counts()
+        self._counts = Counts()
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
         self._reserved = self._backend.reserved_bytes()
         memory.pools.add(self)
 
     @classmethod
-    def default(cls, device: str | Device | None = None) -> MemoryPool:
+    def default(cls, device: DeviceLike | None = None) -> MemoryPool:
         """Return the pool that serves a device where no other one is active."""
         place = current_place() if device is None else place_of(device)
         return device_memory(place).default
@@ -452,7 +232,7 @@ class MemoryPool:
 
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
-        in_use = readable_bytes(self._counts.in_use)
+        in_use = format_bytes(self._counts.in_use)
         return f"MemoryPool({self.name!r} on {self._place.name}, {in_use} in use{closed})"
 
     # ------------------------------------------------------------------ allocating
@@ -493,7 +273,12 @@ class MemoryPool:
             self._check_open()
             pointer = _address_of_nothing() if self._place.is_host else 0
             return PooledBuffer(self, pointer, 0, None)
-        home, is_foreign = _home_stream(self._place, stream)
+        home = stream_of(self._place, stream)
+        foreign = home if is_foreign(home) else None
+        if foreign is not None:
+            # Another library's stream may be gone when the memory is freed, so the memory belongs
+            # to the default stream; the other one only waits for it.
+            home = None
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
@@ -501,32 +286,15 @@ class MemoryPool:
 
             pointer = acquire_again(self, nbytes, home, error)
         buffer = PooledBuffer(self, pointer, nbytes, home)
-        if is_foreign:
-            # Another library's stream may be gone when the memory is freed, so the memory belongs
-            # to the default stream; the other one only waits for it.
-            self._place.target.wait_stream(self._place.device, stream, None)
-            buffer.note_use(stream)
+        if foreign is not None:
+            self._place.target.wait_stream(self._place.device, foreign, None)
+            buffer.note_use(foreign)
         return buffer
 
 
 _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
     "kerneldsl_pools", default=()
 )
-
-
-def _home_stream(place: Place, stream: Any) -> tuple[Any, bool]:
-    """The stream whose order an allocation joins, and whether `stream` is another library's."""
-    streams = sys.modules.get("kerneldsl.runtime.streams")
-    if stream is None:
-        # Without the module nobody has made a stream, so none is active.
-        return (streams.ambient_stream(place) if streams is not None else None), False
-    if isinstance(stream, DeviceStream) and not stream.is_foreign:
-        return stream, False
-    if isinstance(stream, int) and stream in (0, 1):
-        return None, False
-    if streams is not None and isinstance(stream, streams.Stream):
-        return _home_stream(place, streams.resolve_stream(place, stream))
-    return None, not place.is_host
 
 
 def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
@@ -556,13 +324,38 @@ def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
     for pool in reversed(_active.get()):
         if pool._place is place:
             return pool.allocate(nbytes, stream)
-    return (_devices.get(place) or device_memory(place)).default.allocate(nbytes, stream)
+    return device_memory(place).default.allocate(nbytes, stream)
 
 
-def _after_fork_in_child() -> None:
-    for memory in tuple(_devices.values()):
-        memory._after_fork_in_child()
+def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
+    """Return what all pools of a device have done and hold, and what is left of its memory.
 
+    Parameters
+    ----------
+    device : str or Device, optional
+        Which one; by default where kernels run now.
+    """
+    from kerneldsl.runtime.out_of_memory import memory_info
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    place = current_place() if device is None else place_of(device)
+    memory = device_memory(place)
+    pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
+    free, total = memory_info(place) or (None, None)
+    shared = tuple(memory.shared.values())
+    with memory.lock:
+        counts = memory.counts
+        return MemoryStatistics(
+            device=place.name,
+            total_bytes=total,
+            free_bytes=free,
+            in_use_bytes=counts.in_use,
+            reserved_bytes=sum(pool.reserved_bytes for pool in pools),
+            peak_bytes=counts.peak,
+            largest_bytes=counts.largest,
+            allocation_count=counts.allocations,
+            free_count=counts.frees,
+            hit_count=counts.hits,
+            pinned_bytes=sum(nbytes for kind, nbytes in shared if kind == "pinned"),
+            managed_bytes=sum(nbytes for kind, nbytes in shared if kind == "managed"),
+            pools=pools,
+        )

@@ -214,6 +214,7 @@ def read_device_array(value: DeviceArray, binding: Binding) -> int:
         _claim(binding, place)
     code = value.code
     if code < 0:
+        value.check_open()
         _check_dtype(value.dtype)
         code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
     if value.is_read_only:

@@ -1,68 +1,40 @@
-"""Copies between NumPy arrays and strided memory of a device."""
+"""Copies between NumPy arrays and strided memory of one device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import numpy as np
 
+from kerneldsl.errors import GraphError
+from kerneldsl.runtime.order import keep_until_done, put
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.statistics import note_copy
+from kerneldsl.runtime.strided import (
+    as_strided_like,
+    byte_bounds,
+    host_view,
+    is_dense,
+    offsets,
+    run_axis,
+    same_memory_order,
+)
+from kerneldsl.target import DeviceStream
 
-__all__ = ["byte_bounds", "host_view", "read_array", "write_array"]
+__all__ = ["MAX_RUNS", "byte_bounds", "fill_array", "host_view", "read_array", "write_array"]
 
 #: Up to so many contiguous runs are copied one by one; more are copied as one span.
-_MAX_RUNS = 256
+MAX_RUNS = 256
 
 
-def byte_bounds(
-    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> tuple[int, int]:
-    """First and past-the-last address of a strided array; both the pointer if it is empty."""
-    low = high = pointer
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return pointer, pointer
-        if stride < 0:
-            low += (extent - 1) * stride
-        else:
-            high += (extent - 1) * stride
-    return low, high + itemsize
-
-
-class _HostMemory:
-    """Memory at an address, as NumPy's array interface; keeps its owner alive."""
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__ = interface
-        self._owner = owner
-
-
-def host_view(
-    pointer: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    owner: Any,
-    is_read_only: bool = False,
-) -> np.ndarray[Any, Any]:
-    """A NumPy array over host memory that belongs to somebody else."""
-    if 0 in shape:  # an empty array may have the null address, which NumPy does not take
-        return np.empty(shape, dtype)
-    interface = {
-        "shape": shape,
-        "strides": strides,
-        "typestr": dtype.str,
-        "data": (pointer, is_read_only),
-        "version": 3,
-    }
-    return np.asarray(_HostMemory(interface, owner))
-
-
-def _same_memory_order(
-    shape: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...]
-) -> bool:
-    return all(n == 1 or a == b for n, a, b in zip(shape, left, right, strict=True))
+def _refuse_recording(stream: Any, what: str) -> None:
+    if isinstance(stream, DeviceStream) and stream.recording is not None:
+        raise GraphError(
+            f"{what} cannot be recorded in a stream of {stream.device}",
+            limit="A recording holds copies of contiguous arrays that do not wait (blocking=False)",
+            remedy="Copy with blocking=False between contiguous arrays, or before the recording",
+        )
 
 
 def read_array(
@@ -71,20 +43,56 @@ def read_array(
     strides: tuple[int, ...],
     out: np.ndarray[Any, Any],
     stream: Any = None,
+    *,
+    blocking: bool = True,
+    owner: Any = None,
 ) -> None:
-    """Copy a strided array on a device into a NumPy array of its shape and dtype."""
+    """Copy a strided array on a device into a NumPy array of its shape and dtype.
+
+    Parameters
+    ----------
+    place : Place
+        The device.
+    pointer, strides : int, tuple of int
+        The array there.
+    out : ndarray
+        Where to.
+    stream : object
+        As `order.stream_of` returns it.
+    blocking : bool
+        Whether to wait for the copy. One that has to be unpacked on the host always waits.
+    owner : object
+        What keeps the array on the device alive.
+    """
     if out.size == 0:
         return
+    target, device = place.target, place.device
     low, high = byte_bounds(pointer, out.shape, strides, out.itemsize)
-    if high - low == out.nbytes and _same_memory_order(out.shape, strides, out.strides):
-        start = byte_bounds(out.ctypes.data, out.shape, out.strides, out.itemsize)[0]
-        place.target.copy_to_host(place.device, start, low, high - low, stream)
+    nbytes = high - low
+    if not is_dense(out.shape, strides, out.itemsize) or not same_memory_order(
+        out.shape, strides, out.strides
+    ):
+        _refuse_recording(stream, "a copy that is unpacked on the host")
+        span = np.empty(nbytes, np.uint8)
+        target.copy_to_host(device, span.ctypes.data, low, nbytes, stream)
+        out[...] = host_view(
+            span.ctypes.data + pointer - low, out.shape, strides, out.dtype, span, is_read_only=True
+        )
+        note_copy(place, "device_to_host", nbytes)
         return
-    span = np.empty(high - low, np.uint8)
-    place.target.copy_to_host(place.device, span.ctypes.data, low, high - low, stream)
-    out[...] = host_view(
-        span.ctypes.data + pointer - low, out.shape, strides, out.dtype, span, is_read_only=True
-    )
+    start = byte_bounds(out.ctypes.data, out.shape, out.strides, out.itemsize)[0]
+    if blocking:
+        _refuse_recording(stream, "a copy to the host that waits")
+        target.copy_to_host(device, start, low, nbytes, stream)
+    else:
+
+        def run() -> None:
+            target.copy_to_host(device, start, low, nbytes, stream, blocking=False)
+
+        put(stream, f"copy {nbytes} bytes to the host", run, out, owner)
+        if not place.is_host:
+            keep_until_done(place, stream, out, owner)
+    note_copy(place, "device_to_host", nbytes)
 
 
 def write_array(
@@ -93,62 +101,125 @@ def write_array(
     strides: tuple[int, ...],
     array: np.ndarray[Any, Any],
     stream: Any = None,
+    *,
+    blocking: bool = True,
+    owner: Any = None,
 ) -> None:
     """Copy a NumPy array into a strided array of its shape and dtype on a device.
 
-    Bytes between the elements keep their values: runs that are contiguous on the device are copied
-    one by one, or, where they are many, the span is read, changed and written back after the device
-    has come to rest.
+    Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
+    are contiguous on the device are copied one by one, or, where they are many, the span is read,
+    changed and written back after the device has come to rest.
     """
     if array.size == 0:
         return
-    low, high = byte_bounds(pointer, array.shape, strides, array.itemsize)
-    if high - low == array.nbytes:
-        ordered = _as_strided_like(array, strides)
-        start = byte_bounds(ordered.ctypes.data, ordered.shape, ordered.strides, ordered.itemsize)
-        place.target.copy_from_host(place.device, low, start[0], high - low, stream)
+    shape, size = array.shape, array.itemsize
+    low, high = byte_bounds(pointer, shape, strides, size)
+    if is_dense(shape, strides, size):
+        ordered = as_strided_like(array, strides)
+        start = byte_bounds(ordered.ctypes.data, shape, ordered.strides, size)[0]
+        _write(place, low, start, high - low, stream, blocking, (ordered, owner))
         return
-    if place.is_host:
-        target = host_view(pointer, array.shape, strides, array.dtype, None)
-        target[...] = array
-        return
-    runs = _run_axis(array.shape, strides, array.itemsize)
-    if int(np.prod(array.shape[:runs])) <= _MAX_RUNS:
+    axis = run_axis(shape, strides, size)
+    if not place.is_host and math.prod(shape[:axis]) <= MAX_RUNS:
         packed = np.ascontiguousarray(array)
-        size = int(np.prod(array.shape[runs:])) * array.itemsize
-        for count, offset in enumerate(_offsets(array.shape[:runs], strides)):
-            source = packed.ctypes.data + count * size
-            place.target.copy_from_host(place.device, pointer + offset, source, size, stream)
+        run_bytes = math.prod(shape[axis:]) * size
+        for count, offset in enumerate(offsets(shape[:axis], strides)):
+            source = packed.ctypes.data + count * run_bytes
+            _write(place, pointer + offset, source, run_bytes, stream, blocking, (packed, owner))
         return
-    place.target.synchronize(place.device)
+    _refuse_recording(stream, "a copy into many small pieces")
+    if place.is_host:
+        host_view(pointer, shape, strides, array.dtype, None)[...] = array
+        return
+    target, device = place.target, place.device
+    target.synchronize(device)
     span = np.empty(high - low, np.uint8)
-    place.target.copy_to_host(place.device, span.ctypes.data, low, high - low, stream)
-    view = host_view(span.ctypes.data + pointer - low, array.shape, strides, array.dtype, span)
-    view[...] = array
-    place.target.copy_from_host(place.device, low, span.ctypes.data, high - low, stream)
+    target.copy_to_host(device, span.ctypes.data, low, high - low, stream)
+    host_view(span.ctypes.data + pointer - low, shape, strides, array.dtype, span)[...] = array
+    target.copy_from_host(device, low, span.ctypes.data, high - low, stream)
+    note_copy(place, "device_to_host", high - low)
+    note_copy(place, "host_to_device", high - low)
 
 
-def _as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The array, copied if its elements do not follow each other in memory as the strides say."""
-    if _same_memory_order(array.shape, strides, array.strides):
-        return array
-    low, high = byte_bounds(0, array.shape, strides, array.itemsize)
-    memory = np.empty(high - low, np.uint8)
-    ordered = host_view(memory.ctypes.data - low, array.shape, strides, array.dtype, memory)
-    ordered[...] = array
-    return ordered
+def _write(
+    place: Place,
+    destination: int,
+    source: int,
+    nbytes: int,
+    stream: Any,
+    blocking: bool,
+    needed: tuple[Any, ...],
+) -> None:
+    """Copy contiguous bytes of the host to the device."""
+    target, device = place.target, place.device
+    if blocking:
+        _refuse_recording(stream, "a copy from the host that waits")
+        target.copy_from_host(device, destination, source, nbytes, stream)
+    else:
+
+        def run() -> None:
+            target.copy_from_host(device, destination, source, nbytes, stream, blocking=False)
+
+        put(stream, f"copy {nbytes} bytes from the host", run, *needed)
+        if not place.is_host:
+            keep_until_done(place, stream, *needed)
+    note_copy(place, "host_to_device", nbytes)
 
 
-def _run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """First axis from which on the elements are contiguous in C order."""
-    step = itemsize
-    axis = len(shape)
-    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == step):
-        axis -= 1
-        step *= shape[axis]
-    return axis
+# --------------------------------------------------------------------------- filling
 
 
-def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    for index in np.ndindex(*shape):
-        yield sum(i * s for i, s in zip(index, strides, strict=False))
+def fill_array(
+    place: Place,
+    pointer: int,
+    strides: tuple[int, ...],
+    shape: tuple[int, ...],
+    element: np.ndarray[Any, Any],
+    stream: Any = None,
+    *,
+    owner: Any = None,
+) -> None:
+    """Set every element of a strided array on a device to one value, in the stream's order.
+
+    Parameters are those of `read_array`, `element` a NumPy array of rank 0. Nothing is copied from
+    the host unless the array is strided in many small pieces.
+    """
+    if 0 in shape:
+        return
+    size = element.itemsize
+    if is_dense(shape, strides, size):
+        low, high = byte_bounds(pointer, shape, strides, size)
+        _fill(place, low, (high - low) // size, element, stream, owner)
+        return
+    axis = run_axis(shape, strides, size)
+    if not place.is_host and math.prod(shape[:axis]) <= MAX_RUNS:
+        for offset in offsets(shape[:axis], strides):
+            _fill(place, pointer + offset, math.prod(shape[axis:]), element, stream, owner)
+        return
+    write_array(place, pointer, strides, np.broadcast_to(element, shape), stream, owner=owner)
+
+
+def _fill(
+    place: Place,
+    pointer: int,
+    count: int,
+    element: np.ndarray[Any, Any],
+    stream: Any,
+    owner: Any,
+) -> None:
+    pattern = _shortest(element.tobytes())
+    repetitions = count * element.itemsize // len(pattern)
+    target, device = place.target, place.device
+
+    def run() -> None:
+        target.fill(device, pointer, pattern, repetitions, stream)
+
+    put(stream, f"fill {count * element.itemsize} bytes", run, owner)
+
+
+def _shortest(pattern: bytes) -> bytes:
+    """The shortest pattern that gives the same bytes when it is repeated."""
+    while len(pattern) % 2 == 0 and pattern[: len(pattern) // 2] == pattern[len(pattern) // 2 :]:
+        pattern = pattern[: len(pattern) // 2]
+    return pattern

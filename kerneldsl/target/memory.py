@@ -13,21 +13,39 @@ from typing import Any, Final
 
 from kerneldsl.target.device import Device
 
-__all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend"]
+__all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend", "SharedBuffer"]
 
 #: Stands for every stream of the device, where memory was lent to others whose streams are unknown.
 WHOLE_DEVICE: Final = "whole device"
 
 
 class Buffer(ABC):
-    """Memory of a device, or of the host for one, freed when the object goes."""
+    """Memory of a device."""
 
     __slots__ = ()
 
     device: Device
-    #: Address on the device; of page-locked memory the address on the host.
+    #: Address on the device.
     pointer: int
     nbytes: int
+
+
+class SharedBuffer(Buffer):
+    """Memory that the host reaches too: page-locked or managed; given back by `close`.
+
+    What holds it calls `close` once, from a finalizer, when nothing uses it any more; it **must
+    not** raise.
+    """
+
+    __slots__ = ()
+
+    #: Address on the host. `Buffer.pointer` is the address for kernels, 0 where they cannot reach
+    #: the memory.
+    host_pointer: int
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the memory back."""
 
 
 class PoolBackend(ABC):

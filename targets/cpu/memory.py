@@ -6,6 +6,7 @@ that is used again costs nothing.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.target import Device, PoolBackend
 
-__all__ = ["HostPool", "block_bytes", "host_memory_info"]
+__all__ = ["HostPool", "block_bytes", "fill", "host_memory_info"]
 
 _ALIGNMENT = 256
 #: Up to so many unused bytes are kept.
@@ -37,6 +38,16 @@ def host_memory_info() -> tuple[int, int]:
 
     found = psutil.virtual_memory()
     return int(found.available), int(found.total)
+
+
+def fill(address: int, pattern: bytes, count: int) -> None:
+    """Set memory to repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
+    if len(pattern) == 1:
+        ctypes.memset(address, pattern[0], count)
+        return
+    dtype = np.dtype({2: "u2", 4: "u4", 8: "u8", 16: "V16"}[len(pattern)])
+    memory = memoryview((ctypes.c_char * (count * len(pattern))).from_address(address))
+    np.frombuffer(memory, dtype)[:] = np.frombuffer(pattern, dtype)
 
 
 class HostPool(PoolBackend):

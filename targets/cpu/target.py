@@ -25,7 +25,7 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
-from targets.cpu.memory import HostPool, host_memory_info
+from targets.cpu.memory import HostPool, fill, host_memory_info
 
 __all__ = ["CpuTarget"]
 
@@ -146,10 +146,23 @@ class CpuTarget(Target):
         return host_memory_info()
 
     def copy_from_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
         """Copy memory, also where the two overlap."""
         ctypes.memmove(destination, source, nbytes)
+
+    def fill(
+        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
+    ) -> None:
+        """Set memory to repetitions of a pattern."""
+        fill(destination, pattern, count)
 
     copy_to_host = copy_from_host
     copy_on_device = copy_from_host

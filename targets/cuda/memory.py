@@ -26,11 +26,15 @@ __all__ = [
     "copy_on_device",
     "copy_to_host",
     "device_of_pointer",
+    "fill",
     "free",
     "memory_info",
 ]
 
 _log = logging.getLogger("kerneldsl.cuda.memory")
+
+#: Repetitions of a long pattern that a memset writes before copies take over.
+_SEEDS = 4096
 
 
 class CudaBuffer(Buffer):
@@ -126,28 +130,43 @@ def free(driver: Driver, index: int, pointer: int) -> None:
 
 
 def copy_from_host(
-    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
+    driver: Driver,
+    index: int,
+    destination: int,
+    source: int,
+    nbytes: int,
+    *,
+    stream: int,
+    blocking: bool = True,
 ) -> None:
-    """Copy host memory to the device; the source may be changed when this returns."""
+    """Copy host memory to the device; by default the source may be changed when this returns."""
     api, doing = driver.api, f"copy {nbytes} bytes from the host to cuda:{index}"
     with driver.current(index):
-        if stream:
+        if stream or not blocking:
             driver.call(api.cuMemcpyHtoDAsync, destination, source, nbytes, stream, doing=doing)
-            # A copy from page-locked memory may still be reading its source.
-            driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            if blocking:  # a copy from page-locked memory may still be reading its source
+                driver.call(api.cuStreamSynchronize, stream, doing=doing)
         else:
             driver.call(api.cuMemcpyHtoD, destination, source, nbytes, doing=doing)
 
 
 def copy_to_host(
-    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
+    driver: Driver,
+    index: int,
+    destination: int,
+    source: int,
+    nbytes: int,
+    *,
+    stream: int,
+    blocking: bool = True,
 ) -> None:
-    """Copy device memory to the host, after what stands before it in the stream; waits."""
+    """Copy device memory to the host, after what stands before it in the stream; waits for it."""
     api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to the host"
     with driver.current(index):
-        if stream:
+        if stream or not blocking:
             driver.call(api.cuMemcpyDtoHAsync, destination, source, nbytes, stream, doing=doing)
-            driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            if blocking:
+                driver.call(api.cuStreamSynchronize, stream, doing=doing)
         else:
             driver.call(api.cuMemcpyDtoH, destination, source, nbytes, doing=doing)
 
@@ -159,6 +178,36 @@ def copy_on_device(
     doing = f"copy {nbytes} bytes within cuda:{index}"
     with driver.current(index):
         driver.call(driver.api.cuMemcpyDtoDAsync, destination, source, nbytes, stream, doing=doing)
+
+
+def fill(
+    driver: Driver, index: int, destination: int, pattern: bytes, count: int, *, stream: int
+) -> None:
+    """Set device memory to repetitions of a pattern of 1, 2, 4, 8 or 16 bytes, in the stream's
+    order.
+
+    A pattern of more than four bytes is written a few thousand times, word by word, and then
+    copied, each time twice as far: the copies run at the memory's own speed, which a memset of a
+    word in every two does not.
+    """
+    api, doing, size = driver.api, f"fill {count} times {len(pattern)} bytes", len(pattern)
+    with driver.current(index):
+        if size <= 4:
+            memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
+            value = int.from_bytes(pattern, sys.byteorder)
+            driver.call(memset[size], destination, value, count, stream, doing=doing)
+            return
+        seeds = min(count, _SEEDS)
+        for offset in range(0, size, 4):
+            word = int.from_bytes(pattern[offset : offset + 4], sys.byteorder)
+            start = destination + offset
+            driver.call(api.cuMemsetD2D32Async, start, size, word, 1, seeds, stream, doing=doing)
+        done, total = seeds * size, count * size
+        while done < total:
+            step = min(done, total - done)
+            start = destination + done
+            driver.call(api.cuMemcpyDtoDAsync, start, destination, step, stream, doing=doing)
+            done += step
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:

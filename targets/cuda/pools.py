@@ -12,8 +12,6 @@ Programming Guide, section "Stream-Ordered Memory Allocator".
 
 from __future__ import annotations
 
-import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,19 +19,18 @@ from kerneldsl.environment import pool_is_off
 from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.target import Device, PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
-from targets.cuda import memory
+from targets.cuda import memory, peers
 from targets.cuda.driver import Driver
 from targets.cuda.driver_errors import driver_error
 from targets.cuda.fork import fork_guard
+from targets.cuda.marks import Mark
 from targets.cuda.streams import stream_handle
 
-__all__ = ["PlainPool", "StreamOrderedPool", "create_pool", "live_pools"]
+__all__ = ["PlainPool", "StreamOrderedPool", "create_pool", "out_of_memory"]
 
 _OUT_OF_MEMORY = 2
 #: The driver gives nothing back by itself below so many bytes; `trim` does.
 _KEEP_EVERYTHING = 2**64 - 1
-
-_pools: weakref.WeakSet[StreamOrderedPool] = weakref.WeakSet()
 
 
 def create_pool(driver: Driver, device: Device) -> PoolBackend:
@@ -47,12 +44,8 @@ def create_pool(driver: Driver, device: Device) -> PoolBackend:
     return StreamOrderedPool(driver, device)
 
 
-def live_pools(index: int) -> tuple[StreamOrderedPool, ...]:
-    """The pools of a device that are there now."""
-    return tuple(pool for pool in tuple(_pools) if pool.device.index == index)
-
-
-def _out_of_memory(driver: Driver, status: Any, doing: str) -> Exception:
+def out_of_memory(driver: Driver, status: Any, doing: str) -> Exception:
+    """The error for an allocation that the driver has refused."""
     if int(status) != _OUT_OF_MEMORY:
         return driver_error(driver.api, status, doing)
     return OutOfMemoryError(
@@ -63,43 +56,6 @@ def _out_of_memory(driver: Driver, status: Any, doing: str) -> Exception:
         remedy="Free device arrays, or use smaller ones",
         doing=doing,
     )
-
-
-class _Mark:
-    """An event in another library's stream, which outlives the stream."""
-
-    __slots__ = ("_driver", "_index", "event")
-
-    def __init__(self, driver: Driver, index: int) -> None:
-        self._driver = driver
-        self._index = index
-        flags = int(driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
-        with driver.current(index):
-            self.event = driver.call(driver.api.cuEventCreate, flags, doing="make an event")
-
-    def record(self, handle: int) -> None:
-        driver = self._driver
-        with driver.current(self._index):
-            driver.call(
-                driver.api.cuEventRecord,
-                self.event,
-                handle,
-                doing=f"note a use of memory in stream {handle:#x} on cuda:{self._index}",
-            )
-
-    def record_everything(self) -> bool:
-        """Record all work of the context; say whether this driver can."""
-        driver = self._driver
-        record = getattr(driver.api, "cuCtxRecordEvent", None)  # CUDA 12.5
-        if record is None:
-            return False
-        with driver.current(self._index):
-            context, _ = driver.contexts[self._index]
-            return not int(record(context, self.event)[0])
-
-    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        if hasattr(self, "event") and not _is_finalizing() and not fork_guard.has_forked:
-            self._driver.api.cuEventDestroy(self.event)  # the driver keeps it while it is awaited
 
 
 class StreamOrderedPool(PoolBackend):
@@ -137,7 +93,9 @@ class StreamOrderedPool(PoolBackend):
             doing=doing,
         )
         self._reserved = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
-        _pools.add(self)
+        peers.note_pool(self)
+        for other in peers.with_access_to(device.index):
+            self.let_in(other)
 
     def acquire(self, nbytes: int, stream: Any) -> int:
         driver = self._driver
@@ -145,7 +103,7 @@ class StreamOrderedPool(PoolBackend):
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
-            raise _out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
+            raise out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
         return int(pointer)
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
@@ -165,21 +123,21 @@ class StreamOrderedPool(PoolBackend):
     def _order_after(self, handle: int, use: Any) -> bool:
         """Let what is put into a stream from now on wait for a use; say whether that could be."""
         driver, index = self._driver, self.device.index
-        if isinstance(use, _Mark):
+        if isinstance(use, Mark):
             mark = use
-        else:
-            mark = _Mark(driver, index)
-            if use is WHOLE_DEVICE:
-                if not mark.record_everything():
-                    return False
-            else:
-                mark.record(0 if use is None else use.own_handle)
+        elif use is WHOLE_DEVICE:
+            mark = Mark(driver, index)
+            if not mark.record_everything():
+                return False
+        else:  # a stream may be of another device, which has copied from here or to here
+            mark = Mark(driver, index if use is None else use.device.index)
+            mark.record(0 if use is None else use.own_handle)
         doing = f"order a free after the uses of the memory on {self.device}"
         driver.call(driver.api.cuStreamWaitEvent, handle, mark.event, 0, doing=doing)
         return True
 
     def mark(self, stream: Any, earlier: Any) -> Any:
-        mark = earlier or _Mark(self._driver, self.device.index)
+        mark = earlier or Mark(self._driver, self.device.index)
         mark.record(stream_handle(stream))
         return mark
 
@@ -238,7 +196,7 @@ class PlainPool(PoolBackend):
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAlloc(nbytes)
         if int(status):
-            raise _out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
+            raise out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
         self._held += nbytes
         return int(pointer)
 

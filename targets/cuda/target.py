@@ -20,10 +20,11 @@ from kerneldsl.target import (
     LaunchConfig,
     LaunchTimer,
     PoolBackend,
+    SharedBuffer,
     Specialization,
     Target,
 )
-from targets.cuda import memory, pools
+from targets.cuda import memory, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
     DEFAULT_ARCH,
@@ -151,22 +152,60 @@ class CudaTarget(Target):
     def memory_info(self, device: Device) -> tuple[int, int]:
         return memory.memory_info(get_driver(), device.index)
 
+    def allocate_pinned(
+        self, device: Device, nbytes: int, *, is_mapped: bool, is_write_combined: bool
+    ) -> SharedBuffer:
+        from targets.cuda.host_memory import PinnedBuffer
+
+        return PinnedBuffer(
+            get_driver(), device, nbytes, is_mapped=is_mapped, is_write_combined=is_write_combined
+        )
+
+    def allocate_managed(self, device: Device, nbytes: int) -> SharedBuffer:
+        from targets.cuda.host_memory import ManagedBuffer
+
+        return ManagedBuffer(get_driver(), device, nbytes)
+
     def copy_from_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
         if nbytes:
-            handle = stream_handle(stream)
             memory.copy_from_host(
-                get_driver(), device.index, destination, source, nbytes, stream=handle
+                get_driver(),
+                device.index,
+                destination,
+                source,
+                nbytes,
+                stream=stream_handle(stream),
+                blocking=blocking,
             )
 
     def copy_to_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
         if nbytes:
-            handle = stream_handle(stream)
             memory.copy_to_host(
-                get_driver(), device.index, destination, source, nbytes, stream=handle
+                get_driver(),
+                device.index,
+                destination,
+                source,
+                nbytes,
+                stream=stream_handle(stream),
+                blocking=blocking,
             )
 
     def copy_on_device(
@@ -176,6 +215,33 @@ class CudaTarget(Target):
             handle = stream_handle(stream)
             memory.copy_on_device(
                 get_driver(), device.index, destination, source, nbytes, stream=handle
+            )
+
+    def fill(
+        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
+    ) -> None:
+        if count:
+            handle = stream_handle(stream)
+            memory.fill(get_driver(), device.index, destination, pattern, count, stream=handle)
+
+    def can_access_peer(self, device: Device, peer: Device) -> bool:
+        return peers.can_access(get_driver(), device.index, peer.index)
+
+    def enable_peer_access(self, device: Device, peer: Device) -> None:
+        peers.enable_access(get_driver(), device.index, peer.index)
+
+    def copy_to_peer(
+        self,
+        device: Device,
+        source: int,
+        peer: Device,
+        destination: int,
+        nbytes: int,
+        stream: Any = None,
+    ) -> None:
+        if nbytes:
+            peers.copy(
+                get_driver(), device.index, source, peer.index, destination, nbytes, stream=stream
             )
 
     # --------------------------------------------------------------- waiting

@@ -37,12 +37,16 @@ class _Allocation:
     nbytes: int
     #: Made when it is first touched, so that large allocations cost nothing.
     data: Any = None
+    #: Where memory of the host is that was mapped; it takes none of the device.
+    mapped_from: int = 0
 
     @property
     def end(self) -> int:
         return self.address + self.nbytes
 
     def host_address(self) -> int:
+        if self.mapped_from:
+            return self.mapped_from
         if self.data is None:
             self.data = ctypes.create_string_buffer(self.nbytes)
             ctypes.memset(self.data, _POISON, self.nbytes)
@@ -87,7 +91,7 @@ class AddressSpace:
             return len(self._live)
 
     def _used(self) -> int:
-        return sum(a.nbytes for a in self._live.values())
+        return sum(a.nbytes for a in self._live.values() if not a.mapped_from)
 
     def _release(self, address: int) -> int:
         """Forget an allocation, and return its size; 0 where there is none."""
@@ -132,12 +136,19 @@ class AddressSpace:
                     doing=f"allocate {nbytes} bytes on {self.device}",
                 )
             self._kept -= from_reserve
-            address = self._next
-            allocation = _Allocation(address, nbytes)
-            # At least one alignment's worth of nothing lies between two allocations.
-            self._next += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT
-            self._live[address] = allocation
-            self._starts.append(address)
+            return self._place(_Allocation(self._next, nbytes))
+
+    def adopt(self, host_address: int, nbytes: int) -> int:
+        """Return an address by which kernels reach memory of the host, until it is freed."""
+        with self._lock:
+            return self._place(_Allocation(self._next, nbytes, mapped_from=host_address))
+
+    def _place(self, allocation: _Allocation) -> int:
+        address = allocation.address = self._next
+        # At least one alignment's worth of nothing lies between two allocations.
+        self._next += (-(-allocation.nbytes // ALIGNMENT) + 1) * ALIGNMENT
+        self._live[address] = allocation
+        self._starts.append(address)
         return address
 
     def give_back(self, nbytes: int) -> None:

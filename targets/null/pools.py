@@ -6,14 +6,15 @@ given out twice, so that a use after the free is an error and not luck.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.target import Device, PoolBackend
-from targets.null.memory import AddressSpace
+from kerneldsl.target import Device, PoolBackend, SharedBuffer
+from targets.null.memory import ALIGNMENT, AddressSpace
 
-__all__ = ["NullPool", "Release"]
+__all__ = ["NullPool", "NullSharedBuffer", "Release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +91,32 @@ class NullPool(PoolBackend):
     def close(self) -> None:
         self._is_closed = True
         self.trim(0)
+
+
+class NullSharedBuffer(SharedBuffer):
+    """Host memory that the device reaches by an address of its own, or not at all.
+
+    Parameters
+    ----------
+    space : AddressSpace
+        The device's memory.
+    nbytes : int
+        How much.
+    has_pointer : bool
+        Whether kernels reach it.
+    """
+
+    __slots__ = ("_memory", "_space", "device", "host_pointer", "nbytes", "pointer")
+
+    def __init__(self, space: AddressSpace, nbytes: int, *, has_pointer: bool) -> None:
+        self.device = space.device
+        self.nbytes = nbytes
+        self._space = space
+        self._memory = ctypes.create_string_buffer(nbytes + ALIGNMENT)
+        start = ctypes.addressof(self._memory)
+        self.host_pointer = -(-start // ALIGNMENT) * ALIGNMENT
+        self.pointer = space.adopt(self.host_pointer, nbytes) if has_pointer else 0
+
+    def close(self) -> None:
+        if self.pointer:
+            self._space.free(self.pointer)

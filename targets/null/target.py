@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError
 from kerneldsl.target import (
     Artifact,
     Device,
+    DeviceEvent,
+    DeviceStream,
     Dim3,
     Executable,
     LaunchConfig,
     PoolBackend,
+    SharedBuffer,
     Specialization,
     Target,
 )
@@ -21,7 +26,7 @@ from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
-from targets.null.pools import NullPool
+from targets.null.pools import NullPool, NullSharedBuffer
 
 if TYPE_CHECKING:
     from targets.null.executable import LaunchRecord
@@ -41,6 +46,8 @@ class NullTarget(Target):
     ----------
     launches : list of LaunchRecord
         Every launch that a driver would have taken, oldest first.
+    peer_access : set of (Device, Device)
+        Each device and peer whose access was enabled.
     """
 
     name = "null"
@@ -51,6 +58,7 @@ class NullTarget(Target):
         self._spaces: dict[Device, AddressSpace] = {}
         self._faults = FaultPlan()
         self.launches: list[LaunchRecord] = []
+        self.peer_access: set[tuple[Device, Device]] = set()
         self.set_devices(*devices)
 
     # ------------------------------------------------- describing and observing
@@ -194,21 +202,77 @@ class NullTarget(Target):
             raise NotImplementedError("the described device has no limit of memory")
         return free, int(device.extra["total_memory_bytes"])
 
+    def allocate_pinned(
+        self, device: Device, nbytes: int, *, is_mapped: bool, is_write_combined: bool
+    ) -> SharedBuffer:
+        self._begin("allocate")
+        return NullSharedBuffer(self.memory_of(device), nbytes, has_pointer=is_mapped)
+
+    def allocate_managed(self, device: Device, nbytes: int) -> SharedBuffer:
+        self._begin("allocate")
+        return NullSharedBuffer(self.memory_of(device), nbytes, has_pointer=True)
+
     def copy_from_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
-        self._begin("copy_from_host", device)
+        self._begin("copy_from_host")
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).write(destination, source, nbytes)
 
     def copy_to_host(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
+        self,
+        device: Device,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
     ) -> None:
-        self._begin("copy_to_host", device)
+        self._begin("copy_to_host")
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).read(source, destination, nbytes)
+
+    def fill(
+        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
+    ) -> None:
+        self._begin("fill")
+        stream_handle(stream)
+        if count:
+            data = ctypes.create_string_buffer(pattern * count, len(pattern) * count)
+            self.memory_of(device).write(destination, ctypes.addressof(data), len(data))
+
+    def can_access_peer(self, device: Device, peer: Device) -> bool:
+        """Described devices are all linked with each other."""
+        return device != peer
+
+    def enable_peer_access(self, device: Device, peer: Device) -> None:
+        self.peer_access.add((device, peer))
+
+    def copy_to_peer(
+        self,
+        device: Device,
+        source: int,
+        peer: Device,
+        destination: int,
+        nbytes: int,
+        stream: Any = None,
+    ) -> None:
+        self._begin("copy_to_peer")
+        stream_handle(stream)
+        if nbytes:
+            held = ctypes.create_string_buffer(nbytes)
+            self.memory_of(device).read(source, ctypes.addressof(held), nbytes)
+            self.memory_of(peer).write(destination, ctypes.addressof(held), nbytes)
 
     def copy_on_device(
         self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
@@ -227,3 +291,16 @@ class NullTarget(Target):
         """Check both streams; nothing runs, so nothing waits."""
         stream_handle(stream)
         stream_handle(earlier)
+
+    def create_stream(self, device: Device, *, priority: int, is_blocking: bool) -> DeviceStream:
+        self._begin("create_stream", device)
+        return NullStream(device, partial(self._begin, device=device))
+
+    def wrap_stream(self, device: Device, stream: Any) -> DeviceStream:
+        """A stream over whatever CUDA takes for one."""
+        handle = stream_handle(stream)
+        return NullStream(device, partial(self._begin, device=device), handle, stream)
+
+    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+        self._begin("create_event", device)
+        return NullEvent(device, is_timed, partial(self._begin, device=device))

@@ -1,0 +1,251 @@
+"""Host memory that devices work with: page-locked and managed.
+
+A copy from or to page-locked memory is made by the device itself while the host goes on; ordinary
+memory has to pass through such memory of the driver's. Managed memory has one address everywhere
+and moves to where it is used.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, OutOfMemoryError
+from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.creation import Order, Shape, checked_dtype, checked_shape, empty
+from kerneldsl.runtime.device_memory import device_memory
+from kerneldsl.runtime.placement import Place, current_place, place_of
+from kerneldsl.runtime.pools import PooledBuffer, allocate
+from kerneldsl.runtime.strided import HostMemory, contiguous_strides, host_view
+from kerneldsl.target import DeviceLike, SharedBuffer
+
+__all__ = ["SharedMemory", "managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]
+
+
+class SharedMemory:
+    """Owns page-locked or managed memory; gives it back when the object goes.
+
+    Parameters
+    ----------
+    place : Place
+        The device.
+    kind : str
+        ``"pinned"`` or ``"managed"``.
+    allocate : callable
+        Makes the buffer.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "buffer",
+        "family",
+        "is_closed",
+        "is_managed",
+        "is_shared",
+        "place",
+    )
+
+    def __init__(self, place: Place, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
+        self.place = place
+        self.is_managed = kind == "managed"
+        self.is_closed = False
+        #: Whether NumPy arrays over the memory may be about.
+        self.is_shared = False
+        self.family: Any = None
+        try:
+            self.buffer = allocate()
+        except OutOfMemoryError:
+            gc.collect()
+            self.buffer = allocate()
+        device_memory(place).shared[id(self)] = (kind, self.buffer.nbytes)
+
+    def close(self) -> None:
+        """Give the memory back once nothing on the device uses it; twice is harmless."""
+        if not self.is_closed:
+            self.is_closed = True
+            device_memory(self.place).shared.pop(id(self), None)
+            self.buffer.close()
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if not _is_finalizing() and hasattr(self, "buffer"):
+            self.close()
+
+
+def _place(device: DeviceLike | None) -> Place:
+    return current_place() if device is None else place_of(device)
+
+
+def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def pinned_empty(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    mapped: bool = False,
+    write_combined: bool = False,
+    device: DeviceLike | None = None,
+) -> np.ndarray[Any, Any]:
+    """Make a NumPy array in page-locked memory, which devices copy from and to by themselves.
+
+    Parameters
+    ----------
+    shape, dtype, order
+        As for `kerneldsl.empty`.
+    mapped : bool, optional
+        Let kernels reach the memory where it is: `mapped_view` gives the array for them. Every
+        access goes over the bus, so this is for little data, or for what is read or written once.
+    write_combined : bool, optional
+        Bypass the processor's caches: faster to be copied from, very slow for the host to read. A
+        target without such memory takes no notice.
+    device : str or Device, optional
+        Whose copies it is for; by default where kernels run now.
+
+    Returns
+    -------
+    ndarray
+        At least 256-byte aligned, contents undefined. The memory is given back when the last view
+        of it is gone. On the CPU, where nothing is copied, it is an ordinary aligned array, and the
+        two flags change nothing.
+
+    Raises
+    ------
+    OutOfMemoryError
+        The system has no page-locked memory left.
+    ArgumentTypeError, ArgumentValueError
+        For a dtype that kernels do not take, or a shape that is not made of ints >= 0.
+
+    Notes
+    -----
+    Page-locked memory is taken from the whole machine, and making it costs milliseconds: make few
+    such arrays and use them again.
+    """
+    place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = _size(extents, element)
+    strides = contiguous_strides(extents, element.itemsize, order)
+    if nbytes == 0:
+        return np.empty(extents, element, order=order)
+    if place.is_host:
+        buffer = allocate(place, nbytes)
+        return host_view(buffer.pointer, extents, strides, element, buffer)
+    owner = SharedMemory(
+        place,
+        "pinned",
+        lambda: place.target.allocate_pinned(
+            place.device, nbytes, is_mapped=mapped, is_write_combined=write_combined
+        ),
+    )
+    return host_view(owner.buffer.host_pointer, extents, strides, element, owner)
+
+
+def pinned_copy(
+    array: npt.ArrayLike,
+    *,
+    mapped: bool = False,
+    write_combined: bool = False,
+    device: DeviceLike | None = None,
+) -> np.ndarray[Any, Any]:
+    """Make a copy of an array in page-locked memory; see `pinned_empty`."""
+    source = np.asarray(array)
+    copy = pinned_empty(
+        source.shape,
+        source.dtype,
+        order="F" if source.flags.fnc else "C",
+        mapped=mapped,
+        write_combined=write_combined,
+        device=device,
+    )
+    copy[...] = source
+    return copy
+
+
+def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
+    """Return the array that kernels take to work on mapped host memory where it is.
+
+    Parameters
+    ----------
+    array : ndarray
+        From ``pinned_empty(…, mapped=True)`` or ``pinned_copy(…, mapped=True)``, or a view of one.
+
+    Returns
+    -------
+    DeviceArray
+        Over the same memory. Wait for the device before the host reads what kernels write.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If the array is not in mapped page-locked memory.
+    """
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(
+            f"a {type(array).__qualname__} has no mapped view", limit="It must be a NumPy array"
+        )
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    owner = base.owner if isinstance(base, HostMemory) else None
+    start = array.ctypes.data
+    is_read_only = not array.flags.writeable
+    if isinstance(owner, PooledBuffer) and owner.place.is_host:
+        pointer, place = start, owner.place
+    elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
+        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.place
+    else:
+        raise ArgumentValueError(
+            "the array is not in mapped page-locked memory",
+            value=array,
+            limit="Kernels reach host memory only if it was mapped for them",
+            remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
+        )
+    return DeviceArray(place, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
+
+
+def managed_empty(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+) -> DeviceArray:
+    """Make an array in managed memory, which the host reaches by ``array.host_view()``.
+
+    Parameters
+    ----------
+    shape, dtype, order
+        As for `kerneldsl.empty`.
+    device : str or Device, optional
+        The device that mostly uses it; by default where kernels run now.
+
+    Returns
+    -------
+    DeviceArray
+        Pages of it move to where they are used, each time by a fault; what is used on one side at a
+        time is better copied. On the CPU it is an ordinary array.
+
+    Raises
+    ------
+    DeviceMemoryError
+        The device has no managed memory.
+    OutOfMemoryError
+        There is no room.
+    """
+    place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = _size(extents, element)
+    if place.is_host or nbytes == 0:
+        return empty(extents, element, order=order, device=place.device)
+    owner = SharedMemory(
+        place, "managed", lambda: place.target.allocate_managed(place.device, nbytes)
+    )
+    strides = contiguous_strides(extents, element.itemsize, order)
+    return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)

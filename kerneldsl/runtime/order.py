@@ -1,0 +1,115 @@
+"""Which stream work on memory goes into, and what must live until it is done.
+
+This stands below :mod:`~kerneldsl.runtime.streams`, which a program that names no stream never
+imports; so streams are looked for here only once that module is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kerneldsl.environment import logger
+from kerneldsl.errors import DriverError
+from kerneldsl.runtime.placement import Place
+from kerneldsl.target import DeviceEvent, DeviceStream
+
+__all__ = ["is_foreign", "keep_until_done", "put", "stream_of"]
+
+
+def stream_of(place: Place, stream: Any) -> Any:
+    """The stream of a device that something stands for.
+
+    Parameters
+    ----------
+    place : Place
+        The device.
+    stream : object
+        ``None`` for the current stream, a `kerneldsl.Stream`, or another library's stream or
+        handle.
+
+    Returns
+    -------
+    DeviceStream or None or object
+        ``None`` is the default stream; another library's stream stays what it is.
+    """
+    streams = sys.modules.get("kerneldsl.runtime.streams")
+    if stream is None:
+        # Without the module nobody has made a stream, so none is active.
+        return None if streams is None else streams.ambient_stream(place)
+    if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
+        return None
+    is_ours = isinstance(stream, DeviceStream)
+    if streams is not None and (is_ours or isinstance(stream, streams.Stream)):
+        return streams.resolve_stream(place, stream)
+    # Another library's stream means nothing where work is done at once.
+    return None if place.is_host and not is_ours else stream
+
+
+def is_foreign(stream: Any) -> bool:
+    """Whether a stream is another library's, so that its handle may die at any time."""
+    return stream is not None and (not isinstance(stream, DeviceStream) or stream.is_foreign)
+
+
+def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
+    """Do a piece of work in a stream, or let the stream record it.
+
+    Parameters
+    ----------
+    stream : object
+        As `stream_of` returns it.
+    what : str
+        Such as ``"copy 4 bytes to the host"``.
+    run : callable
+        Does it, in this stream.
+    *needed
+        What a recording must keep alive.
+    """
+    if isinstance(stream, DeviceStream):
+        if stream.recording is not None:
+            stream.recording.kept += needed
+        stream.put(what, run)
+    else:
+        run()
+
+
+#: What the work in each stream still needs, oldest first, with an event behind that work.
+_kept: dict[tuple[Place, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+
+
+def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
+    """Keep objects alive until what is in a stream now has finished.
+
+    Parameters
+    ----------
+    place : Place
+        The device.
+    stream : object
+        As `stream_of` returns it. In a recorded stream the recording has the objects already.
+    *needed
+        Such as the array that a copy reads.
+    """
+    if not isinstance(stream, DeviceStream):
+        stream = place.target.wrap_stream(place.device, stream)
+    if stream.recording is not None:
+        return
+    event = place.target.create_event(place.device, is_timed=False)
+    event.record(stream)
+    _kept.setdefault((place, stream.handle), deque()).append((event, needed))
+    _let_go()
+
+
+def _let_go() -> None:
+    for key, waiting in tuple(_kept.items()):
+        try:
+            while waiting and waiting[0][0].is_done():
+                waiting.popleft()[0].close()
+        except IndexError:  # another thread was faster
+            pass
+        except DriverError as error:  # the device has failed, and nothing on it goes on
+            logger.debug("%s", error)
+            waiting.clear()
+        if not waiting and _kept.get(key) is waiting:
+            _kept.pop(key, None)

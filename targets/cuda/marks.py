@@ -1,0 +1,72 @@
+"""Marks in streams, made without cuda.core, for memory that waits for its last use.
+
+References
+----------
+CUDA Driver API, sections "Event Management" and "Context Management" (``cuCtxRecordEvent``).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from targets.cuda.driver import Driver
+from targets.cuda.fork import fork_guard
+
+__all__ = ["Mark"]
+
+_NOT_READY = 600
+
+
+class Mark:
+    """An event, which outlives the stream that it is recorded in.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    index : int
+        The device whose streams it is recorded in; those of any device may wait for it.
+    """
+
+    __slots__ = ("_driver", "_index", "event")
+
+    def __init__(self, driver: Driver, index: int) -> None:
+        self._driver = driver
+        self._index = index
+        flags = int(driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        with driver.current(index):
+            self.event = driver.call(driver.api.cuEventCreate, flags, doing="make an event")
+
+    def record(self, handle: int) -> None:
+        """Mark what is in a stream now; the mark before is forgotten."""
+        driver = self._driver
+        with driver.current(self._index):
+            driver.call(
+                driver.api.cuEventRecord,
+                self.event,
+                handle,
+                doing=f"mark a use of memory in stream {handle:#x} on cuda:{self._index}",
+            )
+
+    def record_everything(self) -> bool:
+        """Mark all work of this process on the device; say whether the driver has done so.
+
+        Drivers before CUDA 12.5 cannot, and none can while a stream is recorded.
+        """
+        driver = self._driver
+        record = getattr(driver.api, "cuCtxRecordEvent", None)
+        if record is None:
+            return False
+        with driver.current(self._index):
+            context, _ = driver.contexts[self._index]
+            return not int(record(context, self.event)[0])
+
+    def is_reached(self) -> bool:
+        """Whether everything before the mark has finished or failed, without waiting."""
+        with self._driver.current(self._index):
+            return int(self._driver.api.cuEventQuery(self.event)[0]) != _NOT_READY
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "event") and not _is_finalizing() and not fork_guard.has_forked:
+            self._driver.api.cuEventDestroy(self.event)  # the driver keeps it while it is awaited
