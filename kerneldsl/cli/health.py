@@ -43,7 +43,7 @@ def status(as_json: JsonOption = False) -> None:
         return
     print_table(
         ("device", "name", "memory free / total", "busy", "temperature", "power", "clock"),
-        [_status_row(info) for info in found],
+        [_status_row(each) for each in live],
         fixed=("device",),
     )
     processes = [
@@ -64,7 +64,11 @@ def status(as_json: JsonOption = False) -> None:
 
 
 def _live(info: DeviceInfo) -> dict[str, Any]:
-    values = info.live()
+    """What changes from moment to moment, read once; ``None`` for what cannot be had."""
+    values: dict[str, Any] = {}
+    unavailable: dict[str, str] = {}
+    for field in info.fields(is_live=True):
+        values[field.name] = known(info, field.name, unavailable)
     held = values.pop("processes", None)
     return {
         "device": str(info),
@@ -72,7 +76,7 @@ def _live(info: DeviceInfo) -> dict[str, Any]:
         "total_memory_bytes": known(info, "total_memory_bytes"),
         **values,
         "processes": None if held is None else [_process(pid, used) for pid, used in held],
-        "unavailable": {n: info.why(n) for n, value in values.items() if value is None},
+        "unavailable": unavailable,
     }
 
 
@@ -86,15 +90,15 @@ def _process(pid: int, used: int | None) -> dict[str, Any]:
     return {"pid": pid, "name": name, "memory_bytes": used}
 
 
-def _status_row(info: DeviceInfo) -> tuple[object, ...]:
+def _status_row(live: dict[str, Any]) -> tuple[object, ...]:
     def with_unit(name: str, form: str) -> str | None:
-        value = known(info, name)
+        value = live.get(name)
         return None if value is None else form.format(value)
 
     return (
-        str(info),
-        info.name,
-        memory_text(info),
+        live["device"],
+        live["name"],
+        memory_text(live["free_memory_bytes"], live["total_memory_bytes"]),
         with_unit("utilization_percent", "{:.0f} %"),
         with_unit("temperature_celsius", "{:.0f} °C"),
         with_unit("power_watts", "{:.0f} W"),
@@ -172,8 +176,14 @@ def summary(as_json: JsonOption = False) -> None:
     print_table(
         ("device", "name", "kind", "arch", "memory free / total"),
         [
-            (str(i) + (" *" if str(i) == default else ""), i.name, i.kind, i.arch, memory_text(i))
-            for i in infos
+            (
+                f"{info} *" if str(info) == default else str(info),
+                info.name,
+                info.kind,
+                info.arch,
+                memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
+            )
+            for info in infos
         ],
         fixed=("device",),
     )
@@ -186,7 +196,7 @@ def summary(as_json: JsonOption = False) -> None:
         ("settings", ", ".join(f"{n}={v}" for n, v in _environment().items()) or "none"),
         ("verdict", report.verdict),
     ]
-    print_table(("", "this machine"), rows, fixed=("",))
+    print_table(("this machine", ""), rows, fixed=("this machine",))
     _print_checks(report, only_faults=True)
 
 

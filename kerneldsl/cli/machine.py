@@ -85,42 +85,51 @@ def _device_row(info: DeviceInfo) -> tuple[object, ...]:
         info.kind,
         info.arch,
         known(info, "multiprocessor_count") or known(info, "usable_core_count"),
-        memory_text(info),
+        memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
         None if bandwidth is None else f"{bandwidth / 1e9:.0f} GB/s",
     )
 
 
-def known(info: DeviceInfo, name: str) -> Any:
-    """An attribute of a device, or ``None`` where it cannot be had."""
+def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None) -> Any:
+    """An attribute of a device, or ``None`` where it cannot be had.
+
+    Parameters
+    ----------
+    info : DeviceInfo
+        The device.
+    name : str
+        The attribute.
+    unavailable : dict, optional
+        Gets the reason, under the attribute's name.
+    """
     from kerneldsl.errors import AttributeUnavailableError
 
     try:
         return info.get(name)
-    except AttributeUnavailableError:
+    except AttributeUnavailableError as error:
+        if unavailable is not None:
+            unavailable[name] = error.limit or error.what
         return None
 
 
-def memory_text(info: DeviceInfo) -> str | None:
+def memory_text(free: int | None, total: int | None) -> str | None:
     """Free and total memory of a device, for a person."""
     from kerneldsl.tables import format_bytes
 
-    total, free = known(info, "total_memory_bytes"), known(info, "free_memory_bytes")
     if total is None:
         return None
     return f"{'?' if free is None else format_bytes(free)} / {format_bytes(total)}"
 
 
 def _print_device(info: DeviceInfo) -> None:
-    from kerneldsl.errors import AttributeUnavailableError
     from kerneldsl.target.info_display import format_value
 
     groups: dict[str, list[tuple[object, ...]]] = {}
     for field in info.fields():
-        try:
-            shown = format_value(field, info.get(field.name))
-            why = info.reasons.get(field.name, "")
-        except AttributeUnavailableError as error:
-            shown, why = "-", error.limit or error.what
+        unavailable: dict[str, str] = {}
+        value = known(info, field.name, unavailable)
+        shown = None if unavailable else format_value(field, value)
+        why = unavailable.get(field.name) or info.reasons.get(field.name, "")
         groups.setdefault(field.group, []).append((field.name, shown, why))
     new_console().print(f"{info}: {info.name}", style="bold", markup=False)
     for group, rows in groups.items():

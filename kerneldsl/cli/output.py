@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ __all__ = ["new_console", "print_json", "print_table", "progress", "styled"]
 
 #: Columns of a table that goes into a file or a pipe, where no window sets the width.
 _PIPED_WIDTH = 200
+#: Below this many columns a table is printed as one cell a line.
+_NARROW = 60
 _STYLES = {
     "ok": "green",
     "yes": "green",
@@ -45,7 +48,6 @@ def print_table(
     headers: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    title: str | None = None,
     fixed: Iterable[str] = (),
 ) -> None:
     """Print a table that fits the terminal: long cells are broken into lines.
@@ -56,19 +58,18 @@ def print_table(
         One for each column.
     rows : iterable of sequence
         What stands in each row; ``None`` is shown as a dash, and words such as ``"ok"`` in colour.
-    title : str, optional
-        What stands above.
     fixed : iterable of str
         Headers of columns that are never broken into lines.
     """
+    console = new_console()
+    if console.width < _NARROW and len(headers) > 2:
+        _print_records(headers, rows, console.width)
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
@@ -78,8 +79,7 @@ def print_table(
         table.add_column(header, no_wrap=header in kept, overflow="fold")
     for row in rows:
         # Text, not a string: names of devices may hold brackets, which are markup in a string.
-        table.add_row(*(Text("-" if cell is None else str(cell), styled(cell)) for cell in row))
-    console = new_console()
+        table.add_row(*(Text(_shown(cell), styled(cell)) for cell in row))
     if console.is_terminal:
         console.print(table)
         return
@@ -87,6 +87,19 @@ def print_table(
         console.print(table)
     # Padding serves the eye alone; in a file it is trailing space.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _print_records(headers: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> None:
+    """One cell a line, for a window in which columns would be too narrow to read."""
+    for first, *others in rows:
+        print(_shown(first))
+        for header, cell in zip(headers[1:], others, strict=True):
+            for line in f"{header}: {_shown(cell)}".splitlines():
+                print(textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    "))
+
+
+def _shown(cell: object) -> str:
+    return "-" if cell is None else str(cell)
 
 
 def styled(word: object) -> str:
