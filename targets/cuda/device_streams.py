@@ -160,9 +160,10 @@ class CudaStream(DeviceStream):
             _log.debug("%s", error)
 
     def close(self) -> None:
-        if not self.is_foreign and self._owner is not None:
-            self._owner.close()
-        self._owner = None
+        # Memory that was acquired in this stream is released in it, and holds this object until
+        # then; so cuda.core's stream goes with the last reference to this one.
+        if self.is_foreign:
+            self._owner = None
 
     def __repr__(self) -> str:
         return f"<CudaStream {self._own_handle:#x} on {self.device}>"

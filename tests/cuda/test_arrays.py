@@ -61,7 +61,7 @@ def test_memory_is_given_back() -> None:
 
 
 def test_out_of_memory_says_how_much_is_free() -> None:
-    with pytest.raises(DriverError, match=r"allocate \d+ bytes on cuda:0 \(\d+ of \d+ bytes") as e:
+    with pytest.raises(DriverError, match=r"allocate \d+ bytes .* on cuda:0.* are free") as e:
         kd.empty(2**50, np.uint8)
     assert e.value.name == "CUDA_ERROR_OUT_OF_MEMORY"
     assert kd.to_device(np.arange(3)).copy_to_host().tolist() == [0, 1, 2]
