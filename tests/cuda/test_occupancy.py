@@ -217,8 +217,8 @@ def test_available_shared_memory(asked: Asked, opted_in: bool) -> None:
             held = asked.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", threads, ours)
             assert held >= blocks, (blocks, threads, ours)
     print(f"driver {asked.driver.cuda_version}: available bytes beyond the model's: {offsets}")
-    # Up to CUDA 13.0 the calculator does not take off what the driver reserves.
-    assert offsets <= {0, reserved}
+    # Before CUDA 13.1 the calculator does not take off what the driver reserves.
+    assert all(0 <= offset <= reserved for offset in offsets)
 
 
 def test_a_block_larger_than_the_kernel_allows() -> None:

@@ -69,9 +69,10 @@ OUTPUTS = (
     "available_bytes",
 )
 
-#: The first header that answers as the model does. Up to 13.0 the bytes that the driver reserves
-#: were not taken off the available ones, and compute capability 10.3 had twice the barriers.
-_OLDEST_VERSION = 13050
+#: The first header that answers as the model does. Before 13.1 the bytes that the driver reserves
+#: were not taken off the available ones; before 13.3 compute capability 10.3 had twice the
+#: barriers; before 13.4 compute capability 10.7 was not known.
+_OLDEST_VERSION = 13040
 
 _HERE = Path(__file__).parent
 
@@ -137,7 +138,7 @@ def find_header(folder: Path) -> Header | str:
         return "cuda_occupancy.h was not found (pip install nvidia-cuda-runtime)"
     path, version = max(found.items(), key=lambda item: item[1])
     if version < _OLDEST_VERSION:
-        return f"{path} is of CUDA {version // 1000}.{version % 1000 // 10}, older than 13.5"
+        return f"{path} is of CUDA {version // 1000}.{version % 1000 // 10}, older than 13.4"
     return Header(path, version, folder)
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,7 @@ from kerneldsl.planner import (
 from kerneldsl.registry import get_target
 from kerneldsl.target import Resources
 from tests.occupancy.configurations import limits_like_a_driver
+from tests.support.source import exec_source
 
 KB = 1024
 TABLED = [each for each in COMPUTE_CAPABILITIES if each != (10, 7)]
@@ -349,6 +351,13 @@ def test_explanation_of_virtual_resources() -> None:
     found = occupancy(blackwell, KernelResources(16, virtual_resources=64), 32)
     assert found.limiters == ("virtual_resources",)
     assert "a block takes 64 of 128" in found.explain()
+
+
+def test_the_page_shows_what_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "occupancy.md").read_text()
+    source, shown = re.search(r"```python\n(.*?)```\n```\n(.*?)```", page, re.DOTALL).groups()
+    exec_source(source, "occupancy page")
+    assert capsys.readouterr().out == shown
 
 
 # ------------------------------------------------------------------------------------- imports
