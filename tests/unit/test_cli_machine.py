@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -348,6 +350,45 @@ def test_progress_is_silent_where_nobody_looks(capsys):
     with output.progress("Checking") as say:
         say("Checking more")
     assert capsys.readouterr() == ("", "")
+
+
+# ------------------------------------------------------------------------------ documentation
+
+DOCS = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+
+
+def test_every_command_is_documented():
+    documented = re.findall(r"^\| `kerneldsl (\w+)", DOCS, re.MULTILINE)
+    registered = {c.name for c in app.make_app().registered_commands}
+    assert set(documented) == registered
+    assert len(documented) == len(registered)
+
+
+def test_every_check_is_documented():
+    """Each check's name, as far as it is a constant, stands in the table of checks."""
+    documented = re.findall(r"`([a-z_.<>*:0-9]+)`", DOCS)
+    patterns = [re.escape(re.sub(r"<\w+>", "", name)).replace(r"\*", ".*") for name in documented]
+    parts = "python|packages|environment|cache|memory|processes|cpu|cuda|kernel"
+    wanted = re.compile(rf"(?:{parts})(?:\.[\w.]*)?")
+    sources = [*(ROOT / "kerneldsl" / "doctor").glob("*.py")]
+    sources += [ROOT / "targets" / t / "checks.py" for t in ("cpu", "cuda")]
+    found = set()
+    for source in sources:
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign):
+                candidates = [node.value]
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check":
+                candidates = node.args[:1]
+            else:
+                continue
+            for value in candidates:
+                first = value.values[0] if isinstance(value, ast.JoinedStr) else value
+                text = getattr(first, "value", None)
+                if isinstance(text, str) and wanted.fullmatch(text):
+                    found.add(text)
+    assert len(found) > 20
+    undocumented = [n for n in sorted(found) if not any(re.match(p, n) for p in patterns)]
+    assert not undocumented
 
 
 def test_memory_for_people():
