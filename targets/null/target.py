@@ -27,6 +27,7 @@ from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
 from targets.null.pools import NullPool, NullSharedBuffer
+from targets.null.streams import NullEvent, NullStream
 
 if TYPE_CHECKING:
     from targets.null.executable import LaunchRecord
@@ -80,8 +81,7 @@ class NullTarget(Target):
         Parameters
         ----------
         operation : str
-            ``"compile"``, ``"load"``, ``"launch"``, ``"allocate"``, ``"copy_from_host"``,
-            ``"copy_to_host"``, ``"copy_on_device"`` or ``"synchronize"``.
+            One of :data:`targets.null.faults.OPERATIONS`, such as ``"launch"``.
         error : BaseException
             What it raises, such as :func:`targets.null.fault` makes it. Several errors are raised
             by the calls that follow, in their order. A fatal one takes the device out of use.
@@ -125,6 +125,12 @@ class NullTarget(Target):
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
+
+    def describe(self, device: Device) -> DeviceInfo:
+        """What the description of the device says; nothing that would need hardware."""
+        from targets.null.devices import describe
+
+        return describe(device, lambda: self.memory_info(device)[0])
 
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
@@ -205,11 +211,11 @@ class NullTarget(Target):
     def allocate_pinned(
         self, device: Device, nbytes: int, *, is_mapped: bool, is_write_combined: bool
     ) -> SharedBuffer:
-        self._begin("allocate")
+        self._begin("allocate", device)
         return NullSharedBuffer(self.memory_of(device), nbytes, has_pointer=is_mapped)
 
     def allocate_managed(self, device: Device, nbytes: int) -> SharedBuffer:
-        self._begin("allocate")
+        self._begin("allocate", device)
         return NullSharedBuffer(self.memory_of(device), nbytes, has_pointer=True)
 
     def copy_from_host(
@@ -222,7 +228,7 @@ class NullTarget(Target):
         *,
         blocking: bool = True,
     ) -> None:
-        self._begin("copy_from_host")
+        self._begin("copy_from_host", device)
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).write(destination, source, nbytes)
@@ -237,7 +243,7 @@ class NullTarget(Target):
         *,
         blocking: bool = True,
     ) -> None:
-        self._begin("copy_to_host")
+        self._begin("copy_to_host", device)
         stream_handle(stream)
         if nbytes:
             self.memory_of(device).read(source, destination, nbytes)
@@ -245,7 +251,7 @@ class NullTarget(Target):
     def fill(
         self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
     ) -> None:
-        self._begin("fill")
+        self._begin("fill", device)
         stream_handle(stream)
         if count:
             data = ctypes.create_string_buffer(pattern * count, len(pattern) * count)
@@ -267,7 +273,7 @@ class NullTarget(Target):
         nbytes: int,
         stream: Any = None,
     ) -> None:
-        self._begin("copy_to_peer")
+        self._begin("copy_to_peer", device)
         stream_handle(stream)
         if nbytes:
             held = ctypes.create_string_buffer(nbytes)
