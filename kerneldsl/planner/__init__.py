@@ -12,12 +12,9 @@ from kerneldsl.planner.block_size import (
     available_dynamic_shared_bytes,
     max_potential_block_size,
 )
+from kerneldsl.planner.capabilities import COMPUTE_CAPABILITIES, ComputeCapability
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate, coverage
-from kerneldsl.planner.limits import (
-    COMPUTE_CAPABILITIES,
-    ComputeCapability,
-    DeviceOccupancyLimits,
-)
+from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.resources import KernelResources
 

@@ -1,8 +1,8 @@
 """What a multiprocessor can hold: the limits that occupancy is computed from.
 
 Most of them the driver tells (:meth:`DeviceOccupancyLimits.from_device`). How registers and shared
-memory are handed out it does not tell; that stands in a table here, by compute capability, beside
-what is needed to plan for a device that is not there
+memory are handed out it does not tell; that stands in :mod:`~kerneldsl.planner.capabilities`,
+beside what is needed to plan for a device that is not there
 (:meth:`DeviceOccupancyLimits.for_compute_capability`).
 
 References
@@ -15,78 +15,12 @@ Capability"; NVIDIA's header ``cuda_occupancy.h`` of CUDA 13.5, with which the m
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.planner.capabilities import KB, RULES, AllocationRules, ComputeCapability
 from kerneldsl.target import Device
 
-__all__ = ["COMPUTE_CAPABILITIES", "ComputeCapability", "DeviceOccupancyLimits"]
-
-#: Major and minor.
-ComputeCapability: TypeAlias = tuple[int, int]
-
-_KB = 1024
-
-# Sizes in KB that the memory shared with the L1 cache can be given, smallest first.
-_TURING = (32, 64)
-_UP_TO_100 = (0, 8, 16, 32, 64, 100)
-_UP_TO_164 = (*_UP_TO_100, 132, 164)
-_UP_TO_228 = (*_UP_TO_164, 196, 228)
-_UP_TO_328 = (*_UP_TO_228, 328)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """What a compute capability fixes.
-
-    Parameters
-    ----------
-    threads : int or None
-        Threads on a multiprocessor; ``None`` where NVIDIA has not published it.
-    blocks : int
-        Blocks on a multiprocessor.
-    carveouts : tuple of int
-        Sizes of shared memory a multiprocessor can be set to, KB, ascending.
-    shared_unit : int
-        Bytes that shared memory of a block is rounded up to.
-    reserved : int
-        Bytes of shared memory that the driver takes of each block.
-    barriers_per_block : int or None
-        Barriers there are for each block that a multiprocessor has room for; ``None`` where they
-        are no limit.
-    virtual_resources : int or None
-        Virtual resources of a multiprocessor; ``None`` where there are none.
-    """
-
-    threads: int | None
-    blocks: int
-    carveouts: tuple[int, ...]
-    shared_unit: int = 128
-    reserved: int = 1 * _KB
-    barriers_per_block: int | None = None
-    virtual_resources: int | None = None
-
-
-_RULES: dict[ComputeCapability, _Rules] = {
-    (7, 5): _Rules(1024, 16, _TURING, shared_unit=256, reserved=0),
-    (8, 0): _Rules(2048, 32, _UP_TO_164),
-    (8, 6): _Rules(1536, 16, _UP_TO_100),
-    (8, 7): _Rules(1536, 16, _UP_TO_164),
-    (8, 8): _Rules(1536, 16, _UP_TO_100),
-    (8, 9): _Rules(1536, 24, _UP_TO_100),
-    (9, 0): _Rules(2048, 32, _UP_TO_228, barriers_per_block=2),
-    (10, 0): _Rules(2048, 32, _UP_TO_228, barriers_per_block=2, virtual_resources=128),
-    # CUDA 13 calls it 11.0.
-    (10, 1): _Rules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
-    (10, 3): _Rules(2048, 32, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
-    (10, 7): _Rules(None, 16, _UP_TO_328, barriers_per_block=1, virtual_resources=128),
-    (11, 0): _Rules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
-    (12, 0): _Rules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
-    (12, 1): _Rules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
-}
-
-#: The compute capabilities whose rules are known, oldest first.
-COMPUTE_CAPABILITIES: tuple[ComputeCapability, ...] = tuple(_RULES)
+__all__ = ["DeviceOccupancyLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +157,16 @@ class DeviceOccupancyLimits:
         >>> hopper.max_warps_per_multiprocessor, hopper.max_shared_memory_per_block_optin
         (64, 232448)
         """
-        rules = _RULES.get(compute_capability)
+        rules = RULES.get(compute_capability)
         if rules is None or rules.threads is None:
-            known = ", ".join(f"{a}.{b}" for (a, b), r in _RULES.items() if r.threads is not None)
+            known = ", ".join(f"{a}.{b}" for (a, b), r in RULES.items() if r.threads is not None)
             raise ArgumentValueError(
                 f"compute_capability {compute_capability} is not known well enough",
                 value=compute_capability,
                 limit=f"Limits are known for {known}",
                 remedy="Take the limits of a device that is there, with from_device",
             )
-        largest = rules.carveouts[-1] * _KB
+        largest = rules.carveouts[-1] * KB
         return cls(
             compute_capability=compute_capability,
             max_threads_per_block=1024,
@@ -240,12 +174,12 @@ class DeviceOccupancyLimits:
             max_blocks_per_multiprocessor=rules.blocks,
             max_registers_per_block=65536,
             max_registers_per_multiprocessor=65536,
-            max_shared_memory_per_block=48 * _KB,
+            max_shared_memory_per_block=48 * KB,
             max_shared_memory_per_block_optin=largest - rules.reserved,
             max_shared_memory_per_multiprocessor=largest,
             reserved_shared_memory_per_block=rules.reserved,
             shared_memory_allocation_unit=rules.shared_unit,
-            shared_memory_carveouts=tuple(size * _KB for size in rules.carveouts),
+            shared_memory_carveouts=tuple(size * KB for size in rules.carveouts),
             max_barriers_per_multiprocessor=_barriers(rules, rules.blocks),
             max_virtual_resources_per_multiprocessor=rules.virtual_resources,
             multiprocessor_count=multiprocessor_count,
@@ -281,7 +215,7 @@ class DeviceOccupancyLimits:
                 remedy="Name a CUDA device, or use for_compute_capability",
             )
         major, minor = capability = extra["compute_capability"]
-        known = max((each for each in _RULES if each <= (major, minor)), default=None)
+        known = max((each for each in RULES if each <= (major, minor)), default=None)
         if known is None:
             raise ArgumentValueError(
                 f"{device} ({device.name}) has compute capability {major}.{minor}",
@@ -289,7 +223,7 @@ class DeviceOccupancyLimits:
                 limit="The model of occupancy begins with 7.5",
                 remedy="Give grid and block explicitly",
             )
-        rules = _RULES[known]
+        rules = RULES[known]
         limits, blocks = device.limits, extra["max_blocks_per_multiprocessor"]
         per_multiprocessor = extra["max_shared_memory_per_multiprocessor"]
         return cls(
@@ -383,13 +317,13 @@ _ATTRIBUTES = (
 )
 
 
-def _barriers(rules: _Rules, blocks: int) -> int | None:
+def _barriers(rules: AllocationRules, blocks: int) -> int | None:
     return None if rules.barriers_per_block is None else rules.barriers_per_block * blocks
 
 
-def _carveouts(rules: _Rules, per_multiprocessor: int) -> tuple[int, ...]:
+def _carveouts(rules: AllocationRules, per_multiprocessor: int) -> tuple[int, ...]:
     """The sizes of the table, with what the driver says is the largest."""
-    sizes = tuple(size * _KB for size in rules.carveouts)
+    sizes = tuple(size * KB for size in rules.carveouts)
     return sizes if per_multiprocessor <= sizes[-1] else (*sizes, per_multiprocessor)
 
 
