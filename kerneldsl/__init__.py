@@ -98,6 +98,14 @@ if TYPE_CHECKING:
         threadfence_system,
         uniform,
     )
+    from kerneldsl.ranking import (
+        Measurement,
+        RankedDevice,
+        Ranking,
+        best_device,
+        rank_devices,
+        score,
+    )
     from kerneldsl.registry import get_target
     from kerneldsl.runtime.arrays import DeviceArray
     from kerneldsl.runtime.copies import can_access_peer, copy, enable_peer_access
@@ -133,6 +141,7 @@ if TYPE_CHECKING:
         use,
     )
     from kerneldsl.runtime.pools import MemoryPool, memory_stats
+    from kerneldsl.runtime.scores import Score
     from kerneldsl.runtime.statistics import reset_stats, stats
     from kerneldsl.runtime.statistics_values import (
         DeviceStatistics,
@@ -186,6 +195,7 @@ _MODULES = {
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
+    "kerneldsl.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
     "kerneldsl.registry": "get_target",
     "kerneldsl.runtime.arrays": "DeviceArray",
     "kerneldsl.runtime.copies": "can_access_peer copy enable_peer_access",
@@ -204,6 +214,7 @@ _MODULES = {
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.runtime.stream_pool": "StreamPool",
     "kerneldsl.runtime.streams": "Stream current_stream default_stream",
+    "kerneldsl.runtime.scores": "Score",
     "kerneldsl.target": "Device DeviceInfo",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
@@ -252,14 +263,18 @@ __all__ = [
     "LaunchConfigError",
     "LaunchError",
     "LibdeviceMissingError",
+    "Measurement",
     "MemoryPool",
     "MemoryStatistics",
     "OutOfMemoryError",
     "OutsideKernelError",
     "PoolStatistics",
+    "RankedDevice",
+    "Ranking",
     "ReadOnlyArrayError",
     "Report",
     "ResourceLimitError",
+    "Score",
     "ShadowedPackageError",
     "SourceLocation",
     "SourceUnavailableError",
@@ -276,6 +291,7 @@ __all__ = [
     "as_array",
     "atomic",
     "backends",
+    "best_device",
     "blockDim",
     "blockIdx",
     "bool_",
@@ -319,7 +335,9 @@ __all__ = [
     "pinned_copy",
     "pinned_empty",
     "preflight",
+    "rank_devices",
     "reset_stats",
+    "score",
     "shared",
     "show_versions",
     "stats",

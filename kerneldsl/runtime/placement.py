@@ -1,9 +1,9 @@
 """Where a kernel runs.
 
 The order is: the arguments' own device; an active ``with kd.use(…)``, else the last plain
-``kd.use(…)``; ``KERNELDSL_TARGET``; what is there (``cuda`` if it is usable, else ``cpu``). A
-``with`` that contradicts device arguments is an error; the plain call and the environment yield to
-arguments.
+``kd.use(…)``; ``KERNELDSL_TARGET``; the best device by its score (:mod:`kerneldsl.runtime.scores`).
+A ``with`` that contradicts device arguments is an error; the plain call and the environment yield
+to arguments.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kerneldsl.errors import (
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.runtime.scoped import Choice, Scope
+from kerneldsl.runtime.scores import best_device_of, usable_devices
 from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "synchronize",
     "targets",
     "use",
+    "why_current",
 ]
 
 
@@ -89,7 +91,7 @@ def place_of(spec: DeviceLike) -> Place:
     UnknownTargetError
         If the target is unknown or the index is not a number.
     TargetUnavailableError
-        If the target cannot be used on this machine.
+        If the target, or this device of it, cannot be used on this machine.
     DeviceMismatchError
         If the target has no device of that index.
     """
@@ -120,6 +122,18 @@ def place_of(spec: DeviceLike) -> Place:
             + ", ".join(f"{name}:{d.index} ({d.name})" for d in found),
         )
     device = found[index]
+    with _lock:
+        place = _places.get((name, index))
+        if place is not None and place.device == device:
+            return place
+    problem = target.unusable_reason(device)
+    if problem is not None:
+        raise TargetUnavailableError(
+            f"the device {name}:{index} ({device.name}) cannot be used: {problem}",
+            value=str(device),
+            limit=f"Devices of {name!r} that can be used: "
+            + (", ".join(str(d) for d in found if target.unusable_reason(d) is None) or "none"),
+        )
     with _lock:
         place = _places.get((name, index))
         if place is None or place.device != device:
@@ -240,8 +254,25 @@ def _detect() -> Place:
     global _detected  # noqa: PLW0603 -- found once for the process
     reason = get_target("cuda").unavailable_reason()
     environment.logger.debug("cuda %s", "is usable" if reason is None else f"is not used: {reason}")
-    _detected = place_of("cpu" if reason is not None else "cuda")
+    _detected = place_of(best_device_of(usable_devices()))
     return _detected
+
+
+def why_current() -> str:
+    """Say in words why kernels without device arguments run where they do now."""
+    chosen = _chosen()
+    asked = chosen.asked or chosen.name
+    if context_place.get() is not None:
+        why = f"An active `with` chose {asked}"
+    elif _choices.process_wide is not None:
+        why = f"kd.use({asked!r}) was called"
+    elif environment.target_spec() is not None:
+        why = f"KERNELDSL_TARGET is {environment.target_spec()!r}"
+    else:
+        why = "It has the highest score of the devices that can be used"
+    if chosen.missing is not None:
+        why += f"; the CPU stands in for it: {chosen.missing.what}"
+    return why
 
 
 def resolve(wanted: Place | None) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.tables import html_table, text_table
+from kerneldsl.tables import format_bytes, html_table, text_table
 from kerneldsl.target.info_fields import Field
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["as_html", "as_text", "format_value"]
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-_DECIMAL = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s")
 #: What the short table shows, where it can be had.
 _SHORT = (
     "name",
@@ -50,12 +48,12 @@ def format_value(field: Field[Any], value: Any) -> str:
     Returns
     -------
     str
-        Such as ``"139.8 GiB"``, ``"1.98 GHz"``, ``"9.0"`` or ``"yes"``.
+        Such as ``"140 GiB"``, ``"1.98 GHz"``, ``"9.0"`` or ``"yes"``.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.name == "processes":
-        used = (f"{pid} ({'?' if b is None else _scaled(b, 1024, _BINARY)})" for pid, b in value)
+        used = (f"{pid} ({'?' if b is None else format_bytes(b)})" for pid, b in value)
         return ", ".join(used) or "none"
     if isinstance(value, tuple):
         if field.name == "compute_capability" or field.name.endswith("_version"):
@@ -63,21 +61,13 @@ def format_value(field: Field[Any], value: Any) -> str:
         numbers = all(isinstance(item, int) for item in value)
         return (" × " if numbers else ", ").join(map(str, value))
     if field.unit == "bytes":
-        return _scaled(value, 1024, _BINARY)
+        return format_bytes(value)
     if field.unit == "bytes/s":
-        return _scaled(value, 1000, _DECIMAL)
+        return f"{value / 1e12:.3g} TB/s" if value >= 1e12 else f"{value / 1e9:.3g} GB/s"
     if field.unit == "kHz":
         return f"{value / 1e6:.4g} GHz" if value >= 1_000_000 else f"{value / 1e3:.4g} MHz"
     number = f"{value:.4g}" if isinstance(value, float) else str(value)
     return f"{number} {field.unit}".strip()
-
-
-def _scaled(value: float, step: int, units: tuple[str, ...]) -> str:
-    exponent = 0
-    while value >= step and exponent < len(units) - 1:
-        value, exponent = value / step, exponent + 1
-    number = f"{value:.1f}" if isinstance(value, float) else str(value)
-    return f"{number.removesuffix('.0')} {units[exponent]}"
 
 
 def as_text(info: DeviceInfo) -> str:

@@ -8,9 +8,13 @@ CUDA Programming Guide, "Compute Capabilities"; NVIDIA H100 Tensor Core GPU Arch
 
 from __future__ import annotations
 
-from kerneldsl.target import Device, DeviceLimits
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["H100", "SMALL_OLD_CARD"]
+from kerneldsl.target import Device, DeviceInfo, DeviceLimits
+from targets.cuda.abilities import abilities_of
+
+__all__ = ["H100", "SMALL_OLD_CARD", "describe"]
 
 _GRID = (2**31 - 1, 65535, 65535)
 _BLOCK = (1024, 1024, 64)
@@ -34,7 +38,21 @@ H100 = Device(
         "max_threads_per_multiprocessor": 2048,
         "max_blocks_per_multiprocessor": 32,
         "l2_cache_size": 50 * 2**20,
+        "clock_rate": 1_980_000,
+        "memory_clock_rate": 2_619_000,
+        "global_memory_bus_width": 5120,
+        "total_constant_memory": 65536,
+        "async_engine_count": 3,
+        "ecc_enabled": 1,
+        "integrated": 0,
+        "unified_addressing": 1,
+        "managed_memory": 1,
+        "memory_pools_supported": 1,
+        "concurrent_kernels": 1,
+        "cooperative_launch": 1,
+        "cluster_launch": 1,
     },
+    "discrete",
 )
 
 #: A GeForce GTX 1050 with 2 GB under a driver of CUDA 11.8: no shared memory beyond 48 KB.
@@ -56,5 +74,80 @@ SMALL_OLD_CARD = Device(
         "max_threads_per_multiprocessor": 2048,
         "max_blocks_per_multiprocessor": 32,
         "l2_cache_size": 2**20,
+        "clock_rate": 1_493_000,
+        "memory_clock_rate": 3_504_000,
+        "global_memory_bus_width": 128,
+        "total_constant_memory": 65536,
+        "async_engine_count": 2,
+        "ecc_enabled": 0,
+        "integrated": 0,
+        "unified_addressing": 1,
+        "managed_memory": 1,
+        "memory_pools_supported": 1,
+        "concurrent_kernels": 1,
+        "cooperative_launch": 1,
+        "cluster_launch": 0,
     },
+    "discrete",
 )
+
+#: Attributes of :class:`~kerneldsl.DeviceInfo` that a described device has under another name.
+_SPELLINGS = {
+    "clock_rate_khz": "clock_rate",
+    "memory_clock_rate_khz": "memory_clock_rate",
+    "memory_bus_width_bits": "global_memory_bus_width",
+    "l2_cache_bytes": "l2_cache_size",
+    "constant_memory_bytes": "total_constant_memory",
+    "max_shared_memory_per_block_bytes": "max_shared_memory_per_block",
+    "max_shared_memory_per_multiprocessor_bytes": "max_shared_memory_per_multiprocessor",
+    "reserved_shared_memory_per_block_bytes": "reserved_shared_memory_per_block",
+    "cuda_driver_version": "cuda_version",
+}
+_FLAGS = {
+    "is_ecc_enabled": "ecc_enabled",
+    "is_integrated": "integrated",
+    "has_unified_addressing": "unified_addressing",
+    "supports_managed_memory": "managed_memory",
+    "supports_memory_pools": "memory_pools_supported",
+    "supports_concurrent_kernels": "concurrent_kernels",
+    "supports_cooperative_launch": "cooperative_launch",
+    "supports_cluster_launch": "cluster_launch",
+}
+_AS_THEY_ARE = (
+    "compute_capability",
+    "total_memory_bytes",
+    "async_engine_count",
+    "max_threads_per_multiprocessor",
+    "max_blocks_per_multiprocessor",
+    "max_registers_per_block",
+    "max_registers_per_multiprocessor",
+)
+_NOTHING_RUNS = "The device is described, and does not exist"
+
+
+def describe(device: Device, free_memory: Callable[[], int]) -> DeviceInfo:
+    """Describe a described device in full.
+
+    Parameters
+    ----------
+    device : Device
+        One of the null target's; what its `extra` lacks is unavailable.
+    free_memory : callable
+        Returns the bytes of its memory that are free now.
+    """
+    extra = device.extra
+    values: dict[str, Any] = {name: extra[name] for name in _AS_THEY_ARE if name in extra}
+    values |= {ours: extra[theirs] for ours, theirs in _SPELLINGS.items() if theirs in extra}
+    values |= {ours: bool(extra[theirs]) for ours, theirs in _FLAGS.items() if theirs in extra}
+    reasons = {}
+    if "compute_capability" in extra:
+        for name, (is_so, why) in abilities_of(device.name, extra["compute_capability"]).items():
+            values[name], reasons[name] = is_so, why
+    if "memory_clock_rate" in extra and "global_memory_bus_width" in extra:
+        bits_per_ms = 2 * extra["memory_clock_rate"] * extra["global_memory_bus_width"]
+        values["peak_bandwidth_bytes_per_s"] = bits_per_ms * 1000 / 8
+    described = DeviceInfo(device, values)
+    readers = {"free_memory_bytes": free_memory} if "total_memory_bytes" in extra else {}
+    left = (f.name for f in described.fields() if f.name not in described.values)
+    unavailable = dict.fromkeys(left, _NOTHING_RUNS)
+    return DeviceInfo(device, values, unavailable, reasons, readers)
