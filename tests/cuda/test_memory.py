@@ -122,8 +122,14 @@ def test_out_of_memory_says_who_has_it(torch: Any) -> None:
     with pytest.raises(kd.OutOfMemoryError) as caught:
         kd.empty(2**44, np.uint8)
     text = str(caught.value)
-    for wanted in ("17592186044416 bytes", "are free", "pool 'default'", "torch has reserved",
-                   "empty_cache", "other processes"):  # fmt: skip
+    for wanted in (
+        "17592186044416 bytes",
+        "are free",
+        "pool 'default'",
+        "torch has reserved",
+        "empty_cache",
+        "other processes",
+    ):
         assert wanted in text
     torch.cuda.empty_cache()
 
@@ -299,7 +305,7 @@ def test_overlapping_copies() -> None:
         np.complex128(1 - 2j),
         np.int64(0),
         np.complex64(3j),
-    ],  # fmt: skip
+    ],
 )
 def test_filling(count: int, value: Any) -> None:
     guard = kd.full(count + 2, 7, value.dtype)
@@ -354,8 +360,10 @@ def test_page_locked_memory_waits_for_the_kernels_that_use_it() -> None:
     other = kd.pinned_empty(count, np.float32, mapped=True)
     other[...] = 9
     kd.synchronize()
-    print(f"dropped after {(dropped - launched) * 1e6:.0f} µs, done after "
-          f"{(time.perf_counter() - started) * 1e3:.1f} ms")  # fmt: skip
+    print(
+        f"dropped after {(dropped - launched) * 1e6:.0f} µs, done after "
+        f"{(time.perf_counter() - started) * 1e3:.1f} ms"
+    )
     assert (out.copy_to_host() == 5).all()
 
 

@@ -1,0 +1,412 @@
+"""Copies, allocations and leaks on one GPU, against torch and the driver in the same run.
+
+Run it with nothing else on the device::
+
+    python benchmarks/memory.py --json benchmarks/results/memory.json
+
+Copies of page-locked memory are timed by the host from the call to the end of the copy; the two
+sides take turns within each pair of samples, over the same host memory, and medians are reported.
+The floor beside them is the bandwidth of the PCIe link by its generation and width, before any
+protocol. An allocation with its free is compared with ``cuMemAllocAsync`` and ``cuMemFreeAsync``
+through the same bindings. The leak check counts device memory by the driver, host memory as the
+resident size of the process, and objects of Python's allocator. Needs torch and psutil.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from cuda.bindings import driver as cuda
+
+import kerneldsl as kd
+from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.pools import allocate
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PACKAGES = ("kerneldsl", "numpy", "torch", "cuda-bindings", "cuda-core")
+#: Bytes a second that one lane of PCIe carries, by generation, after the line's own code.
+_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+#: What a copy must reach of torch's bandwidth.
+MIN_COPY_RATIO = 0.9
+#: What the resident size may grow by, in a million pairs: pages of the allocator, not objects.
+MAX_RSS_GROWTH_BYTES = 1 << 18
+#: Objects that may be there more than before; the counting itself makes a few.
+MAX_OBJECT_GROWTH = 50
+
+
+@dataclass
+class Report:
+    """Everything that was measured."""
+
+    machine: dict[str, Any]
+    pcie_gbps: float | None = None
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    allocation: dict[str, float] = field(default_factory=dict)
+    leaks: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: dict[str, bool] = field(default_factory=dict)
+
+
+@kd.kernel
+def add_one(x):
+    """Work for the launches of the leak check."""
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] = x[i] + 1
+
+
+# --------------------------------------------------------------------------- copies
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """How long a call takes, to the end of what it has started."""
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def compare(
+    report: Report,
+    name: str,
+    ours: Callable[[], Any],
+    theirs: Callable[[], Any],
+    nbytes: int,
+    pairs: int,
+    floor_gbps: float | None,
+) -> None:
+    """Time a copy of both sides in turns, and write down their bandwidths."""
+    samples: tuple[list[float], list[float]] = ([], [])
+    seconds(ours), seconds(theirs)
+    for pair in range(pairs):
+        for side in (0, 1) if pair % 2 == 0 else (1, 0):
+            samples[side].append(seconds((ours, theirs)[side]))
+    mine, other = (nbytes / statistics.median(s) / 1e9 for s in samples)
+    row = {
+        "copy": name,
+        "bytes": nbytes,
+        "kerneldsl_gbps": mine,
+        "torch_gbps": other,
+        "speed_ratio": mine / other,
+        "floor_gbps": floor_gbps,
+        "samples": pairs,
+    }
+    report.copies.append(row)
+    floor = f", floor {floor_gbps:.1f}" if floor_gbps else ""
+    print(f"{name:42} {mine:8.2f} GB/s, torch {other:8.2f}{floor}, ratio {mine / other:.3f}")
+
+
+def measure_copies(report: Report, pairs: int) -> None:
+    """Page-locked memory to and from the device, and within it."""
+    rng = np.random.default_rng()
+    stream = kd.Stream()
+    for nbytes in (1 << 20, 1 << 25, 1 << 28):
+        for write_combined in (False, True):
+            host = kd.pinned_empty(nbytes, np.uint8, write_combined=write_combined)
+            host[...] = rng.integers(0, 256, nbytes, np.uint8)
+            back = kd.pinned_empty(nbytes, np.uint8)
+            back[...] = 0
+            ours = kd.zeros(nbytes, np.uint8)
+            theirs_host = (
+                torch.from_numpy(host)
+                if write_combined
+                else torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+            )
+            if not write_combined:
+                theirs_host.numpy()[...] = host
+            theirs = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
+            note = f"{nbytes >> 20} MiB" + (", write-combined" if write_combined else "")
+            compare(
+                report,
+                f"host to device, {note}",
+                lambda o=ours, h=host: o.copy_from_host(h),
+                lambda t=theirs, h=theirs_host: t.copy_(h),
+                nbytes,
+                pairs,
+                report.pcie_gbps,
+            )
+            if write_combined:
+                continue
+            compare(
+                report,
+                f"host to device, {note}, not waiting",
+                lambda o=ours, h=host: o.copy_from_host(h, stream, blocking=False),
+                lambda t=theirs, h=theirs_host: t.copy_(h, non_blocking=True),
+                nbytes,
+                pairs,
+                report.pcie_gbps,
+            )
+            compare(
+                report,
+                f"device to host, {note}",
+                lambda o=ours, h=back: o.copy_to_host(h),
+                lambda t=theirs, h=theirs_host: h.copy_(t),
+                nbytes,
+                pairs,
+                report.pcie_gbps,
+            )
+            if not (back == host).all():
+                raise AssertionError("what came back differs from what was sent")
+    count = 1 << 28
+    one, two = kd.full(count, 1.5, np.float32), kd.zeros(count, np.float32)
+    a, b = torch.ones(count, device="cuda"), torch.zeros(count, device="cuda")
+    compare(
+        report,
+        "device to device, 1 GiB (bytes moved)",
+        lambda: kd.copy(two, one),
+        lambda: b.copy_(a),
+        2 * one.nbytes,
+        pairs,
+        None,
+    )
+    if not (two[:: 1 << 20].copy_to_host() == 1.5).all():
+        raise AssertionError("the copy differs")
+    compare(
+        report,
+        "fill with zeros, 1 GiB",
+        lambda: two.fill(0),
+        b.zero_,
+        two.nbytes,
+        pairs,
+        None,
+    )
+    wide = kd.empty(count // 2, np.float64)
+    c = torch.empty(count // 2, dtype=torch.float64, device="cuda")
+    compare(
+        report,
+        "fill with pi in float64, 1 GiB",
+        lambda: wide.fill(np.pi),
+        lambda: c.fill_(np.pi),
+        wide.nbytes,
+        pairs,
+        None,
+    )
+    if torch.cuda.device_count() > 1:
+        source = kd.full(1 << 28, 3, np.uint8, device="cuda:0")
+        target = kd.zeros(1 << 28, np.uint8, device="cuda:1")
+        if kd.can_access_peer("cuda:0", "cuda:1"):
+            kd.enable_peer_access("cuda:0", "cuda:1")
+            kd.enable_peer_access("cuda:1", "cuda:0")
+        theirs = torch.zeros(1 << 28, dtype=torch.uint8, device="cuda:0")
+        theirs_too = torch.zeros(1 << 28, dtype=torch.uint8, device="cuda:1")
+        compare(
+            report,
+            "cuda:0 to cuda:1, 256 MiB",
+            lambda: (kd.copy(target, source), kd.synchronize("cuda:0")),
+            lambda: (theirs_too.copy_(theirs), torch.cuda.synchronize(0)),
+            1 << 28,
+            pairs,
+            None,
+        )
+
+
+# --------------------------------------------------------------------------- allocating
+
+
+def per_call_us(run: Callable[[], Any], calls: int) -> float:
+    """Microseconds of the process's own time that a call takes: the best of three rounds."""
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        for _ in range(calls):
+            run()
+        best = min(best, time.process_time() - started)
+    torch.cuda.synchronize()
+    return best / calls * 1e6
+
+
+def measure_allocation(report: Report, calls: int) -> None:
+    """An allocation with its free: the driver's, ours, an array's, torch's."""
+    place = place_of("cuda:0")
+    nbytes = 1 << 20
+
+    def driver() -> None:
+        _, pointer = cuda.cuMemAllocAsync(nbytes, 0)
+        cuda.cuMemFreeAsync(pointer, 0)
+
+    report.allocation = {
+        "driver_us": per_call_us(driver, calls),
+        "kerneldsl_us": per_call_us(lambda: allocate(place, nbytes), calls),
+        "kd_empty_us": per_call_us(lambda: kd.empty(nbytes, np.uint8), calls),
+        "torch_empty_us": per_call_us(
+            lambda: torch.empty(nbytes, dtype=torch.uint8, device="cuda"), calls
+        ),
+    }
+    print("one allocation with its free, 1 MiB:")
+    for name, value in report.allocation.items():
+        print(f"  {name:16} {value:6.2f} µs")
+
+
+# --------------------------------------------------------------------------- leaks
+
+
+def measure_leak(report: Report, name: str, run: Callable[[int], Any], count: int) -> None:
+    """Repeat something, and write down what is there more than before."""
+    process = psutil.Process()
+    for i in range(count // 20):  # caches fill up
+        run(i)
+
+    def look() -> tuple[int, int, int]:
+        gc.collect()
+        kd.synchronize("cuda:0")
+        free, _ = torch.cuda.mem_get_info(0)
+        return free, process.memory_info().rss, sys.getallocatedblocks()
+
+    look()
+    before = look()
+    started = time.perf_counter()
+    for i in range(count):
+        run(i)
+    elapsed = time.perf_counter() - started
+    after = look()
+    row = {
+        "what": name,
+        "count": count,
+        "device_growth_bytes": before[0] - after[0],
+        "rss_growth_bytes": after[1] - before[1],
+        "object_growth": after[2] - before[2],
+        "seconds": elapsed,
+    }
+    report.leaks.append(row)
+    print(
+        f"{count} times {name}: device {row['device_growth_bytes']:+d} bytes, resident "
+        f"{row['rss_growth_bytes']:+d} bytes, objects {row['object_growth']:+d}, {elapsed:.1f} s"
+    )
+
+
+def measure_leaks(report: Report, pairs: int, launches: int) -> None:
+    """Allocations of many sizes, and launches with fresh and kept arrays."""
+    place = place_of("cuda:0")
+    measure_leak(
+        report, "allocate and free", lambda i: allocate(place, 1 + i * 7919 % (1 << 20)), pairs
+    )
+    array = kd.zeros(1000, np.float32)
+    launch = add_one.forall(1000)
+    measure_leak(report, "launch", lambda i: launch(array), launches)
+    host = kd.pinned_empty(1 << 16, np.uint8)
+    device, stream = kd.empty(1 << 16, np.uint8), kd.Stream()
+    measure_leak(
+        report,
+        "copy without waiting",
+        lambda i: device.copy_from_host(host, stream, blocking=False),
+        launches // 5,
+    )
+
+
+# --------------------------------------------------------------------------- the run
+
+
+def pcie_gbps() -> float | None:
+    """Bandwidth of the link of the first device, from its generation and width."""
+    answer = _command_output(
+        "nvidia-smi",
+        "--query-gpu=pcie.link.gen.max,pcie.link.width.max",
+        "--format=csv,noheader,nounits",
+        "--id=0",
+    )
+    try:
+        generation, width = (int(part) for part in answer.split(","))
+    except ValueError:
+        return None
+    return _LANE_BYTES_PER_S[generation] * width / 1e9 if generation in _LANE_BYTES_PER_S else None
+
+
+def describe_machine(commit: str | None) -> dict[str, Any]:
+    """Device, driver, versions, commit and date."""
+    driver = _command_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return {
+        "device": torch.cuda.get_device_name(0),
+        "driver": driver.split("\n", maxsplit=1)[0],
+        "host": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "commit": commit or _git_commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return getattr(sys.modules.get(name), "__version__", "not installed")
+
+
+def _command_output(*command: str) -> str:
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, cwd=_ROOT, check=False
+        )
+    except OSError:
+        return ""
+    return run.stdout.strip() if run.returncode == 0 else ""
+
+
+def _git_commit() -> str:
+    commit = _command_output("git", "rev-parse", "--short=12", "HEAD")
+    changed = _command_output("git", "status", "--porcelain", "--untracked-files=no")
+    return (commit + (" with changes" if changed else "")) if commit else "unknown"
+
+
+def judge(report: Report) -> dict[str, bool]:
+    """What the project promises of these figures."""
+    pinned = [row for row in report.copies if "host" in row["copy"] and row["bytes"] >= 1 << 25]
+    return {
+        f"page-locked copies reach {MIN_COPY_RATIO} of torch's": bool(pinned)
+        and all(row["speed_ratio"] >= MIN_COPY_RATIO for row in pinned),
+        "nothing leaks on the device": all(r["device_growth_bytes"] <= 0 for r in report.leaks),
+        "no object leaks on the host": all(
+            row["object_growth"] <= MAX_OBJECT_GROWTH for row in report.leaks
+        ),
+        "the process does not grow": all(
+            row["rss_growth_bytes"] <= MAX_RSS_GROWTH_BYTES for row in report.leaks
+        ),
+    }
+
+
+def main() -> int:
+    """Run everything; the exit status says whether every promise was kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write everything measured to this file")
+    parser.add_argument("--commit", help="what was measured, where there is no git repository")
+    parser.add_argument("--quick", action="store_true", help="fewer samples and repetitions")
+    options = parser.parse_args()
+
+    kd.use("cuda:0")
+    report = Report(describe_machine(options.commit))
+    print(json.dumps(report.machine, indent=1))
+    report.pcie_gbps = pcie_gbps()
+    measure_copies(report, 7 if options.quick else 15)
+    measure_allocation(report, 20_000)
+    scale = 10 if options.quick else 1
+    measure_leaks(report, 1_000_000 // scale, 100_000 // scale)
+    print(kd.memory_stats("cuda:0"))
+    report.verdicts = judge(report)
+    for promise, kept in report.verdicts.items():
+        print(f"{'kept  ' if kept else 'BROKEN'} {promise}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(asdict(report), indent=1) + "\n")
+    return 0 if all(report.verdicts.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
