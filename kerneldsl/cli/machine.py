@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerneldsl.cli.output import new_console, print_json, print_table
+from kerneldsl.cli.output import new_console, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from kerneldsl.target import DeviceInfo
@@ -136,10 +136,58 @@ def _print_device(info: DeviceInfo) -> None:
         print_table((group, "value", "why"), rows, fixed=(group,))
 
 
-def default(as_json: JsonOption = False) -> None:
+def default(
+    by: Annotated[
+        str,
+        typer.Option("--by", help="score, or benchmark to measure a copy and some arithmetic."),
+    ] = "score",
+    as_json: JsonOption = False,
+) -> None:
     """Show where kernels run when nothing else is said, and why."""
-    from kerneldsl import environment
-    from kerneldsl.runtime.placement import current_target
+    from kerneldsl.ranking import rank_devices
+    from kerneldsl.runtime.placement import current_target, why_current
 
-    chosen = current_target()
-    print(chosen, environment.target_spec())
+    chosen, why = current_target(), why_current()
+    with progress("Measuring", is_quiet=as_json or by != "benchmark"):
+        ranking = rank_devices(by=by)  # type: ignore[arg-type]  # it refuses other words itself
+    if as_json:
+        told = ranking.to_dict()
+        print_json({"device": chosen, "reason": why, "by": told["by"], "ranking": told["devices"]})
+        return
+    new_console().print(f"Kernels run on {chosen}. {why}.", markup=False, soft_wrap=True)
+    rows: list[tuple[object, ...]] = []
+    for entry in ranking.entries:
+        parts, measured = entry.score, entry.measurement
+        row: tuple[object, ...] = (
+            str(entry.info),
+            entry.info.name,
+            f"{parts.kind_points:.0f} ({parts.kind})",
+            f"{parts.compute_capability_points:.1f}",
+            f"{parts.memory_points:.1f}",
+            f"{parts.multiprocessor_points:.1f}",
+            f"{parts.total:.1f}",
+        )
+        if by == "benchmark":
+            row += (
+                None if measured is None else f"{measured.copy_bytes_per_s / 1e9:.4g} GB/s",
+                None
+                if measured is None
+                else f"{measured.float32_operations_per_s / 1e9:.4g} GFLOP/s",
+            )
+        rows.append((*row, entry.problem or "yes"))
+    measures = ("copy", "float32") if by == "benchmark" else ()
+    print_table(
+        (
+            "device",
+            "name",
+            "kind",
+            "capability",
+            "memory",
+            "processors",
+            "score",
+            *measures,
+            "usable",
+        ),
+        rows,
+        fixed=("device",),
+    )

@@ -36,7 +36,13 @@ def new_console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     is_sized = stream.isatty() or "COLUMNS" in os.environ
-    return Console(stderr=stderr, highlight=False, width=None if is_sized else _PIPED_WIDTH)
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        width=None if is_sized else _PIPED_WIDTH,
+        # An old Windows terminal is written to by calls of its own; a pipe is not.
+        legacy_windows=None if stream.isatty() else False,
+    )
 
 
 def print_json(value: Any) -> None:

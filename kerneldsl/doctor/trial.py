@@ -41,6 +41,15 @@ def check_devices(target: Target) -> Iterator[Check]:
         One that can be used here.
     """
     for device in target.devices():
+        reason = target.unusable_reason(device)
+        if reason is not None:
+            yield Check(
+                f"kernel.{device}",
+                "warning",
+                f"{device.name} cannot be used: {reason}",
+                'Use another device, such as kd.use("cpu")',
+            )
+            continue
         if not target.is_host:
             yield from _check_memory(target, device)
         yield _try_kernel(device)

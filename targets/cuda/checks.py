@@ -15,6 +15,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -217,8 +218,12 @@ def _check_started(library: str) -> Iterator[Check]:
     yield Check("cuda.start", "ok", f"the driver supports CUDA {supported}; devices: {names}")
     yield from _check_bindings_fit(driver)
     yield from _check_assembler(library)
+    found = [_check_ptx(driver, device) for device in driver.devices()]
+    if any(check.status == "ok" for check in found):
+        # One old card beside a good one only means that kernels run on the other.
+        found = [replace(c, status="warning") if c.status == "problem" else c for c in found]
+    yield from found
     for device in driver.devices():
-        yield _check_ptx(driver, device)
         yield from _check_mode(driver, device)
 
 

@@ -128,6 +128,33 @@ def test_doctor_json():
         assert list(check) == ["name", "status", "found", "remedy"]
 
 
+@pytest.mark.parametrize("spec", [None, "null"])
+def test_default_json(monkeypatch, spec):
+    if spec is not None:
+        monkeypatch.setenv("KERNELDSL_TARGET", spec)
+    told = as_json("default")
+    assert list(told) == ["device", "reason", "by", "ranking"]
+    assert told["device"] == kd.current_target()
+    assert ("KERNELDSL_TARGET" in told["reason"]) is (spec is not None)
+    totals = [entry["score"]["total"] for entry in told["ranking"]]
+    assert totals == sorted(totals, reverse=True)
+    for entry in told["ranking"]:
+        score = entry["score"]
+        parts = [value for name, value in score.items() if name.endswith("_points")]
+        assert sum(parts) == pytest.approx(score["total"])
+    assert "cpu" in [entry["device"] for entry in told["ranking"]]
+
+
+def test_default_by_benchmark():
+    told = as_json("default", "--by", "benchmark")
+    assert told["by"] == "benchmark"
+    for entry in told["ranking"]:
+        assert entry["problem"] is None, entry
+        assert entry["copy_bytes_per_s"] > 0
+        assert entry["float32_operations_per_s"] > 0
+    assert "GB/s" in invoke("default", "--by", "benchmark").stdout
+
+
 def test_versions_json():
     told = as_json("versions")
     assert told["kerneldsl"] == kd.__version__
@@ -258,6 +285,7 @@ def test_summary_shows_only_what_is_wrong(monkeypatch):
         (("devices", "--device", "cpu:9"), "there is no device cpu:9"),
         (("devices", "--device", "tpu"), "no target is named 'tpu'"),
         (("devices", "--target", "tpu"), "no target is named 'tpu'"),
+        (("default", "--by", "colour"), "cannot be ranked by 'colour'"),
     ],
 )
 def test_refusals_are_one_message_and_code_2(capsys, arguments, words):

@@ -527,6 +527,15 @@ def test_a_device_that_only_pretends_to_run_is_found_out():
     assert "results are wrong" in check.found
 
 
+def test_a_device_that_cannot_be_used_is_not_tried(monkeypatch):
+    null = kd.get_target("null")
+    monkeypatch.setattr(null, "unusable_reason", lambda device: "it is too old", raising=False)
+    monkeypatch.setattr(trial, "_try_kernel", lambda device: pytest.fail("was tried"))
+    (check,) = trial.check_devices(null)
+    assert check.status == "warning"
+    assert "too old" in check.found
+
+
 @pytest.mark.parametrize(("free", "status"), [(90, "ok"), (1, "warning")])
 def test_memory_of_devices(free, status):
     class Target(FakeTarget):
@@ -566,7 +575,7 @@ def nvidia(monkeypatch):
             return function(*args)
 
         def devices(self):
-            return (there.device,)
+            return (there.device, *there.more)
 
     class Machine:
         attributes: dict[str, int]
@@ -578,6 +587,7 @@ def nvidia(monkeypatch):
         versions: dict[str, str]
         nodes: dict[str, bool]
         device = kd.get_target("null").devices()[0]
+        more: tuple[kd.Device, ...] = ()
         failure: Exception | None = None
         libdevice: Path | None = Path("/x/libdevice.10.bc")
 
@@ -747,6 +757,14 @@ def test_a_missing_libdevice_and_assembler(nvidia, monkeypatch):
     assert found["cuda.libdevice"].status == "problem"
     if sys.platform == "linux":
         assert "ptxjitcompiler" in found["cuda.assembler"].found
+
+
+def test_an_old_card_beside_a_good_one_is_only_a_warning(nvidia):
+    from dataclasses import replace
+
+    nvidia.more = (replace(nvidia.device, index=1, arch="sm_35"),)
+    found = faults(cuda_checks.check_cuda())
+    assert [(c.name, c.status) for c in found.values()] == [("cuda.ptx.null:1", "warning")]
 
 
 @pytest.mark.parametrize(("mode", "status"), [(2, "problem"), (3, "warning")])
