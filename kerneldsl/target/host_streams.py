@@ -102,16 +102,17 @@ class HostEvent(DeviceEvent):
         self.device = device
         self.is_timed = is_timed
         self.handle = next(_numbers)
-        self._stream: DeviceStream | None = None
         self._time_ns = 0
 
     def record(self, stream: DeviceStream) -> None:
         """Note the time; in a recording nothing happens, as nothing runs."""
         if stream.recording is None:
-            if not stream.is_done():
-                stream.synchronize()
-            self._stream = stream
-            self._time_ns = time.perf_counter_ns()
+            stream.synchronize()  # so that the mark is reached now
+            self.note_time()
+
+    def note_time(self) -> None:
+        """Let the mark have been reached now."""
+        self._time_ns = time.perf_counter_ns()
 
     def synchronize(self) -> None:
         """Nothing to do: `record` has waited."""
@@ -144,8 +145,14 @@ class HostGraph(DeviceGraph):
         self.node_count = len(self._steps)
 
     def launch(self, stream: DeviceStream) -> None:
-        for step in self._steps:
-            step.run()
+        """Do the steps; in a recording they become one step of it, as they are now."""
+        steps = self._steps
+
+        def run() -> None:
+            for step in steps:
+                step.run()
+
+        stream.put(f"graph of {len(steps)} steps", run)
 
     def update(self, newer: DeviceGraph) -> None:
         assert isinstance(newer, HostGraph)

@@ -29,7 +29,14 @@ OPERATIONS = (
     "copy_from_host",
     "copy_to_host",
     "copy_on_device",
+    "copy_to_peer",
+    "fill",
     "synchronize",
+    "create_stream",
+    "create_event",
+    "record_event",
+    "wait_event",
+    "begin_capture",
 )
 
 #: A common fault of each category, by its name and what a driver was doing then. What the vendor's

@@ -13,6 +13,7 @@ from kerneldsl.target import (
     Artifact,
     Device,
     DeviceEvent,
+    DeviceInfo,
     DeviceStream,
     Dim3,
     Executable,
