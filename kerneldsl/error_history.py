@@ -28,6 +28,7 @@ from kerneldsl.errors import (
     DeviceLostError,
     DriverError,
     GraphError,
+    KernelError,
     KernelTypingError,
     TargetUnavailableError,
     ToolMissingError,
@@ -48,13 +49,12 @@ CATEGORIES = (
     "system",
 )
 #: Categories of errors that no driver answered with.
-_CATEGORY_OF_CLASS: tuple[tuple[type[BaseException], str], ...] = (
+_CATEGORY_OF_CLASS: tuple[tuple[type[KernelError], str], ...] = (
     (TargetUnavailableError, "initialization"),
     (CompileError, "compile"),
     (KernelTypingError, "compile"),
     (ToolMissingError, "compile"),
     (GraphError, "stream"),
-    (MemoryError, "memory"),
 )
 
 _ROWS_SHOWN = 20
@@ -138,19 +138,19 @@ class ErrorLog:
 
     def __init__(self, size: int = 1000) -> None:
         self._lock = threading.Lock()
-        self._incoming: deque[tuple[ErrorEntry, weakref.ref[BaseException]]] = deque()
+        self._incoming: deque[tuple[ErrorEntry, weakref.ref[KernelError]]] = deque()
         self._entries: deque[_Kept] = deque(maxlen=size)
         self._counts = dict.fromkeys(CATEGORIES, 0)
 
     # ---------------------------------------------------------------- writing
 
-    def record(self, error: BaseException, *, was_swallowed: bool = False) -> None:
+    def record(self, error: KernelError, *, was_swallowed: bool = False) -> None:
         """Write an error down. Never waits and never raises.
 
         Parameters
         ----------
-        error : BaseException
-            An error that was written down before is not written down again.
+        error : KernelError
+            One that was written down before is not written down again.
         was_swallowed : bool
             Mark it as one that nobody is told of.
         """
@@ -178,7 +178,7 @@ class ErrorLog:
                 self._counts[entry.category] += 1
                 known.entry = replace(known.entry, count=known.entry.count + 1)
 
-    def _find(self, entry: ErrorEntry, reference: weakref.ref[BaseException]) -> _Kept | None:
+    def _find(self, entry: ErrorEntry, reference: weakref.ref[KernelError]) -> _Kept | None:
         """The entry of the same error, or of an earlier call of that place on a lost device."""
         error = reference()
         is_repeat = entry.error == DeviceLostError.__name__
@@ -270,7 +270,7 @@ class _Kept:
 
     __slots__ = ("entry", "error")
 
-    def __init__(self, entry: ErrorEntry, error: weakref.ref[BaseException]) -> None:
+    def __init__(self, entry: ErrorEntry, error: weakref.ref[KernelError]) -> None:
         self.entry = entry
         self.error = error
 
@@ -284,7 +284,7 @@ class _Kept:
         )
 
 
-def _describe(error: BaseException, was_swallowed: bool) -> ErrorEntry:
+def _describe(error: KernelError, was_swallowed: bool) -> ErrorEntry:
     answered = error if isinstance(error, DriverError) else None
     return ErrorEntry(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -302,7 +302,7 @@ def _describe(error: BaseException, was_swallowed: bool) -> ErrorEntry:
     )
 
 
-def _category_of(error: BaseException) -> str:
+def _category_of(error: KernelError) -> str:
     if isinstance(error, DriverError):
         return error.category
     return next((c for kind, c in _CATEGORY_OF_CLASS if isinstance(error, kind)), "system")

@@ -9,10 +9,12 @@ to arguments.
 from __future__ import annotations
 
 import os
+import sys
 
 from kerneldsl import environment
 from kerneldsl.errors import (
     DeviceMismatchError,
+    DriverError,
     TargetUnavailableError,
     UnknownTargetError,
 )
@@ -359,15 +361,26 @@ def synchronize(device: DeviceLike | None = None) -> None:
     ------
     DriverError
         If something that was started has failed.
+    GraphError
+        Inside of a ``with stream.capture()``.
     """
+    streams = sys.modules.get("kerneldsl.runtime.streams")
+    if streams is not None:  # without it no stream was ever made
+        streams.refuse_waiting()
     if device is not None:
         waiting: tuple[Place, ...] = (place_of(device),)
     else:
         with _lock:
             # A forked child inherits places whose driver did not survive the fork.
             waiting = tuple(p for p in _places.values() if p.target.unavailable_reason() is None)
+    failure: DriverError | None = None
     for place in waiting:
-        place.target.synchronize(place.device)
+        try:
+            place.target.synchronize(place.device)
+        except DriverError as error:  # the other devices are waited for all the same
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def _forget_detection() -> None:

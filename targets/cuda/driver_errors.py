@@ -42,6 +42,7 @@ _CLASSES: dict[str, type[DriverError]] = {
         DriverSystemError,
     )
 }
+_OUT_OF_MEMORY = frozenset({"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation"})
 _BY_NAME = {code.name: code for code in DRIVER_CODES.values()}
 
 
@@ -84,7 +85,7 @@ def compose_error(
         Of the class for the code's category, to be raised by the caller.
     """
     kind = _CLASSES[code.category]
-    if code.category == "memory" and "OUT_OF_MEMORY" in code.name:
+    if code.name in _OUT_OF_MEMORY:
         kind = OutOfMemoryError
     if code.is_fatal and suspects:
         fields.setdefault("chain", suspect_lines(suspects))

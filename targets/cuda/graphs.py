@@ -53,6 +53,8 @@ class CudaGraph(DeviceGraph):
                 stream.handle,
                 doing=f"launch a graph of {self.node_count} nodes on {self.device}",
             )
+        note = (f"a graph of {self.node_count} nodes", None, None, stream.handle)
+        driver.watch.launches(self.device.index).append(note)
 
     def update(self, newer: DeviceGraph) -> None:
         assert isinstance(newer, CudaGraph)

@@ -18,12 +18,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DeviceMemoryError, DriverError
 from kerneldsl.target import Device, SharedBuffer
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark
-from targets.cuda.pools import out_of_memory
 
 __all__ = ["ManagedBuffer", "PinnedBuffer"]
 
@@ -35,6 +35,8 @@ _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
 
 def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
     """Free memory once everything that is on the device now has finished; never waits for it."""
+    if driver.watch.is_lost(index):
+        return
     try:
         mark = Mark(driver, index)
         if mark.record_everything():
@@ -43,6 +45,7 @@ def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
             free()  # the driver waits by itself
         _free_what_is_done()
     except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
+        error_log.record(error, was_swallowed=True)
         _log.debug("%s", error)
 
 
@@ -116,7 +119,7 @@ class PinnedBuffer(_Buffer):
         with driver.current(device.index):
             status, address = api.cuMemHostAlloc(nbytes, flags)
             if int(status):
-                raise out_of_memory(driver, status, doing)
+                raise driver.failure(status, doing)
             self.host_pointer = int(address)
             self.pointer = 0
             if is_mapped:
@@ -170,7 +173,7 @@ class ManagedBuffer(_Buffer):
         with driver.current(device.index):
             status, address = api.cuMemAllocManaged(nbytes, everybody)
         if int(status):
-            raise out_of_memory(driver, status, doing)
+            raise driver.failure(status, doing)
         self.pointer = self.host_pointer = int(address)
 
     def _free(self) -> None:

@@ -19,8 +19,8 @@ from kerneldsl.target import Dim3
 
 __all__ = ["DeviceWatch", "LaunchNote", "suspect_lines"]
 
-#: Name, grid, block and stream of a launch.
-LaunchNote: TypeAlias = tuple[str, Dim3, Dim3, int]
+#: Name, grid, block and stream of a launch; a graph's has neither grid nor block.
+LaunchNote: TypeAlias = tuple[str, Dim3 | None, Dim3 | None, int]
 
 #: How many launches are remembered for each device: those in flight are rarely more.
 _REMEMBERED = 32
@@ -134,5 +134,6 @@ def suspect_lines(suspects: tuple[str, ...]) -> tuple[str, ...]:
 
 def _in_words(note: LaunchNote) -> str:
     name, grid, block, stream = note
+    shape = f" with grid {grid} and block {block}" if grid is not None else ""
     where = f" in stream {stream:#x}" if stream else ""
-    return f"{name} with grid {grid} and block {block}{where}"
+    return f"{name}{shape}{where}"

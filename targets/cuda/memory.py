@@ -12,10 +12,10 @@ import sys
 import weakref
 from typing import Any
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
-from targets.cuda.driver_errors import driver_error
 from targets.cuda.fork import fork_guard
 
 __all__ = [
@@ -73,11 +73,12 @@ class CudaBuffer(Buffer):
 
 
 def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
-    if fork_guard.has_forked or sys.is_finalizing():
+    if fork_guard.has_forked or sys.is_finalizing() or driver.watch.is_lost(index):
         return
     try:
         free(driver, index, pointer)
     except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
+        error_log.record(error, was_swallowed=True)
         _log.debug("%s", error)
 
 
@@ -99,10 +100,8 @@ def allocate(driver: Driver, index: int, nbytes: int) -> int:
     with driver.current(index):
         status, pointer = driver.api.cuMemAlloc(nbytes)
         if int(status):
-            raise driver_error(
-                driver.api,
-                status,
-                f"allocate {nbytes} bytes on cuda:{index} ({_free_of_total(driver.api)})",
+            raise driver.failure(
+                status, f"allocate {nbytes} bytes on cuda:{index} ({_free_of_total(driver.api)})"
             )
     return int(pointer)
 
@@ -162,6 +161,7 @@ def copy_to_host(
 ) -> None:
     """Copy device memory to the host, after what stands before it in the stream; waits for it."""
     api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to the host"
+    launched = tuple(driver.watch.launches(index)) if blocking else ()
     with driver.current(index):
         if stream or not blocking:
             driver.call(api.cuMemcpyDtoHAsync, destination, source, nbytes, stream, doing=doing)
@@ -169,6 +169,7 @@ def copy_to_host(
                 driver.call(api.cuStreamSynchronize, stream, doing=doing)
         else:
             driver.call(api.cuMemcpyDtoH, destination, source, nbytes, doing=doing)
+    driver.watch.settle(index, launched, stream)
 
 
 def copy_on_device(

@@ -14,7 +14,6 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from targets.cuda.driver import Driver
-from targets.cuda.driver_errors import driver_error
 from targets.cuda.marks import Mark
 from targets.cuda.streams import stream_handle
 
@@ -56,7 +55,7 @@ def enable_access(driver: Driver, index: int, peer: int) -> None:
         status = driver.api.cuCtxEnablePeerAccess(context, 0)[0]
     if int(status) not in (0, _ALREADY_ENABLED):  # another library may have been first
         doing = f"let cuda:{index} reach the memory of cuda:{peer}"
-        raise driver_error(driver.api, status, doing)
+        raise driver.failure(status, doing)
     _enabled.add((index, peer))
     for pool in tuple(_pools):
         if pool.device.index == peer:

@@ -16,19 +16,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.environment import pool_is_off
-from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.target import Device, PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import memory, peers
 from targets.cuda.driver import Driver
-from targets.cuda.driver_errors import driver_error
 from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark
 from targets.cuda.streams import stream_handle
 
-__all__ = ["PlainPool", "StreamOrderedPool", "create_pool", "out_of_memory"]
+__all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
 
-_OUT_OF_MEMORY = 2
 #: The driver gives nothing back by itself below so many bytes; `trim` does.
 _KEEP_EVERYTHING = 2**64 - 1
 
@@ -42,20 +39,6 @@ def create_pool(driver: Driver, device: Device) -> PoolBackend:
     if not int(has_pools) or pool_is_off():
         return PlainPool(driver, device)
     return StreamOrderedPool(driver, device)
-
-
-def out_of_memory(driver: Driver, status: Any, doing: str) -> Exception:
-    """The error for an allocation that the driver has refused."""
-    if int(status) != _OUT_OF_MEMORY:
-        return driver_error(driver.api, status, doing)
-    return OutOfMemoryError(
-        f"Could not {doing}",
-        code=_OUT_OF_MEMORY,
-        name="CUDA_ERROR_OUT_OF_MEMORY",
-        limit="The device has no room for it",
-        remedy="Free device arrays, or use smaller ones",
-        doing=doing,
-    )
 
 
 class StreamOrderedPool(PoolBackend):
@@ -92,24 +75,27 @@ class StreamOrderedPool(PoolBackend):
             api.cuuint64_t(_KEEP_EVERYTHING),
             doing=doing,
         )
+        #: What the pool held when that was last looked at.
+        self._held = 0
         self._reserved = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
             self.let_in(other)
 
-    def acquire(self, nbytes: int, stream: Any) -> int:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         driver = self._driver
         handle = 0 if stream is None else stream.own_handle
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
-            raise out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
-        return int(pointer)
+            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+        held, self._held = self._held, self.reserved_bytes()
+        return int(pointer), self._held > held
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
-        if fork_guard.has_forked:
-            return
         driver, index = self._driver, self.device.index
+        if fork_guard.has_forked or driver.watch.is_lost(index):
+            return  # there is nothing to give it back to
         handle = 0 if stream is None else stream.own_handle
         with driver.current(index):
             for use in used_on:
@@ -118,7 +104,7 @@ class StreamOrderedPool(PoolBackend):
                     return
             status = driver.api.cuMemFreeAsync(pointer, handle)[0]
         if int(status):
-            raise driver_error(driver.api, status, f"free {pointer:#x} on {self.device}")
+            raise driver.failure(status, f"free {pointer:#x} on {self.device}")
 
     def _order_after(self, handle: int, use: Any) -> bool:
         """Let what is put into a stream from now on wait for a use; say whether that could be."""
@@ -146,13 +132,14 @@ class StreamOrderedPool(PoolBackend):
         fork_guard.check()
         status, reserved = driver.api.cuMemPoolGetAttribute(self.handle, self._reserved)
         if int(status):
-            raise driver_error(driver.api, status, f"read what a pool on {self.device} holds")
+            raise driver.failure(status, f"read what a pool on {self.device} holds")
         return int(reserved)
 
     def trim(self, keep_bytes: int) -> None:
         fork_guard.check()
         doing = f"trim a memory pool on {self.device}"
         self._driver.call(self._driver.api.cuMemPoolTrimTo, self.handle, keep_bytes, doing=doing)
+        self._held = self.reserved_bytes()
 
     def let_in(self, index: int) -> None:
         """Let another device reach the memory of this pool."""
@@ -191,19 +178,21 @@ class PlainPool(PoolBackend):
         self._driver = driver
         self._held = 0
 
-    def acquire(self, nbytes: int, stream: Any) -> int:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         driver = self._driver
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAlloc(nbytes)
         if int(status):
-            raise out_of_memory(driver, status, f"allocate {nbytes} bytes on {self.device}")
+            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
         self._held += nbytes
-        return int(pointer)
+        return int(pointer), True
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
-        if not fork_guard.has_forked:
-            self._held -= nbytes
-            memory.free(self._driver, self.device.index, pointer)
+        driver, index = self._driver, self.device.index
+        if fork_guard.has_forked or driver.watch.is_lost(index):
+            return  # there is nothing to give it back to
+        self._held -= nbytes
+        memory.free(driver, index, pointer)
 
     def reserved_bytes(self) -> int:
         return self._held

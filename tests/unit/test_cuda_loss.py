@@ -1,0 +1,318 @@
+"""A lost device fails fast and names its suspects; other devices and finalizers do not notice."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import gc
+import os
+import weakref
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import DeviceLostError, DriverError, DriverInitializationError, LaunchError
+from targets.cuda import driver as driver_module
+from targets.cuda import functions, streams
+from targets.cuda.driver import Driver
+from targets.cuda.fork import ForkGuard
+from targets.cuda.loss import DeviceWatch
+from tests.unit.test_cuda_driver import FakeBindings, _Status
+
+_ILLEGAL = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+
+def _fatal(number: int = 0) -> DriverError:
+    return LaunchError(f"Could not wait {number}", code=700, name="ILLEGAL", is_fatal=True)
+
+
+@pytest.fixture
+def api() -> FakeBindings:
+    return FakeBindings()
+
+
+@pytest.fixture
+def driver(api: FakeBindings) -> Driver:
+    return Driver(api)
+
+
+def _launch(driver: Driver, index: int, name: str, stream: int = 0, block: int = 32) -> None:
+    function = functions.load(driver, index, "", name)
+    functions.launch(driver, function, (2, 1, 1), (block, 1, 1), b"", shared_bytes=0, stream=stream)
+
+
+class _NoParameters(FakeBindings):
+    def do_cuLaunchKernel(self, *args: Any) -> tuple[Any, ...]:
+        return ()
+
+
+@pytest.fixture
+def launching() -> Driver:
+    return Driver(_NoParameters())
+
+
+def _lose(driver: Driver, index: int) -> DriverError:
+    driver.api.failures["cuCtxSynchronize"] = _ILLEGAL
+    with pytest.raises(LaunchError) as caught:
+        driver.synchronize(index)
+    del driver.api.failures["cuCtxSynchronize"]
+    return caught.value
+
+
+def test_the_first_error_names_device_and_suspects(launching: Driver) -> None:
+    _launch(launching, 1, "wild", stream=0xA0)
+    _launch(launching, 0, "elsewhere")
+    error = _lose(launching, 1)
+    assert (error.device, error.is_fatal, error.category) == ("cuda:1", True, "launch")
+    assert "wild with grid (2, 1, 1) and block (32, 1, 1) in stream 0xa0" in str(error)
+    assert "elsewhere" not in str(error)
+
+
+def test_afterwards_every_call_fails_at_once(launching: Driver) -> None:
+    api = launching.api
+    _launch(launching, 0, "wild")
+    first = _lose(launching, 0)
+    api.calls.clear()
+    for call in (
+        lambda: launching.synchronize(0),
+        lambda: functions.load(launching, 0, "", "next"),
+        lambda: streams.synchronize_stream(launching, 0, 5, doing="wait for a stream"),
+    ):
+        with pytest.raises(DeviceLostError) as caught:
+            call()
+        error = caught.value
+        assert error.suspects == ("wild with grid (2, 1, 1) and block (32, 1, 1)",)
+        assert (error.code, error.name, error.device) == (700, first.name, "cuda:0")
+        assert error.is_fatal
+        assert error.category == "device"
+        assert isinstance(error.__cause__, LaunchError)
+        assert str(error.__cause__) == str(first)
+        assert "start the process anew" in str(error).lower()
+    assert api.calls == []  # the driver is not asked any more
+
+
+def test_other_devices_go_on(launching: Driver) -> None:
+    _launch(launching, 0, "wild")
+    _lose(launching, 0)
+    launching.synchronize(1)
+    _launch(launching, 1, "tame")
+    assert [str(device) for device in launching.devices()] == ["cuda:0", "cuda:1"]
+    assert not launching.watch.is_lost(1)
+
+
+def test_a_launch_that_reports_an_earlier_failure_is_no_suspect(launching: Driver) -> None:
+    _launch(launching, 0, "wild")
+    launching.api.failures["cuLaunchKernel"] = _ILLEGAL
+    with pytest.raises(LaunchError, match="launch innocent with grid"):
+        _launch(launching, 0, "innocent")
+    with pytest.raises(DeviceLostError) as caught:
+        launching.synchronize(0)
+    assert [s.split()[0] for s in caught.value.suspects] == ["wild"]
+
+
+def test_waiting_clears_of_suspicion(launching: Driver) -> None:
+    _launch(launching, 0, "earlier")
+    launching.synchronize(0)
+    _launch(launching, 0, "later")
+    assert [s.split()[0] for s in launching.watch.suspects(0)] == ["later"]
+
+
+def test_waiting_for_a_stream_clears_that_stream(launching: Driver) -> None:
+    _launch(launching, 0, "here", stream=5)
+    _launch(launching, 0, "there", stream=6)
+    streams.synchronize_stream(launching, 0, 5, doing="wait for a stream")
+    assert [s.split()[0] for s in launching.watch.suspects(0)] == ["there"]
+
+
+def test_an_error_that_is_not_fatal_loses_nothing(launching: Driver) -> None:
+    launching.api.failures["cuLaunchKernel"] = _Status(701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+    with pytest.raises(LaunchError, match="smaller block"):
+        _launch(launching, 0, "greedy")
+    assert not launching.watch.is_lost(0)
+    launching.synchronize(0)
+
+
+def test_without_launches_of_ours_nobody_is_suspected(driver: Driver) -> None:
+    _lose(driver, 0)
+    with pytest.raises(DeviceLostError, match="another library") as caught:
+        driver.synchronize(0)
+    assert caught.value.suspects == ()
+
+
+def test_finalizers_on_a_lost_device_are_silent(launching: Driver) -> None:
+    function = functions.load(launching, 0, "", "wild")
+    _lose(launching, 0)
+    launching.api.calls.clear()
+    before = len(error_log)
+    functions.unload_quietly(launching, function)
+    assert launching.api.calls == []
+    assert len(error_log) == before
+
+
+def test_an_error_in_a_finalizer_is_written_down_as_swallowed(launching: Driver) -> None:
+    function = functions.load(launching, 0, "", "k")
+    launching.api.failures["cuModuleUnload"] = _Status(400, "CUDA_ERROR_INVALID_HANDLE")
+    functions.unload_quietly(launching, function)
+    newest = error_log.entries()[-1]
+    assert newest.was_swallowed
+    assert newest.doing == "unload k"
+
+
+def test_a_flood_is_one_entry(driver: Driver) -> None:
+    _lose(driver, 0)
+    before = len(error_log.entries())
+    for _ in range(50):
+        with pytest.raises(DeviceLostError):
+            driver.synchronize(0)
+    newest = error_log.entries()
+    assert len(newest) == before + 1
+    assert newest[-1].count == 50
+
+
+def test_an_error_keeps_nothing_of_its_frames_alive() -> None:
+    class Big:
+        pass
+
+    watch = DeviceWatch("cuda")
+    big = Big()
+    reference = weakref.ref(big)
+
+    def fail(held: Big) -> None:
+        raise _fatal()
+
+    try:
+        fail(big)
+    except DriverError as error:
+        watch.report(0, error)
+    del big
+    gc.collect()
+    assert reference() is None
+    assert watch.is_lost(0)
+
+
+def test_of_several_errors_the_first_counts() -> None:
+    watch = DeviceWatch("cuda")
+    watch.report(0, _fatal(1))
+    watch.report(0, _fatal(2))
+    with pytest.raises(DeviceLostError, match="could not wait 1"):
+        watch.check(0)
+    watch.check(1)
+
+
+def test_a_lost_device_error_can_travel() -> None:
+    watch = DeviceWatch("cuda")
+    watch.launches(0).append(("k", (1, 1, 1), (2, 1, 1), 0))
+    watch.report(0, _fatal())
+    error = watch.loss(0, "launch again")
+    assert (
+        copy.copy(error).suspects
+        == error.suspects
+        == ("k with grid (1, 1, 1) and block (2, 1, 1)",)
+    )
+
+
+def test_a_function_the_library_lacks_is_an_old_driver(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise RuntimeError('Function "cuCtxSynchronize" not found')
+
+    monkeypatch.setattr(driver.api, "cuCtxSynchronize", missing, raising=False)
+    with pytest.raises(DriverInitializationError, match=r"CUDA 12\.4.*Update the NVIDIA driver"):
+        driver.synchronize(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_finds_no_context_and_is_told_to_spawn(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = ForkGuard()
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    driver.synchronize(0)
+    guard.arm(driver.contexts.clear)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        driver.api.calls.clear()
+        try:
+            driver.synchronize(0)
+            answer = "not noticed"
+        except DriverInitializationError as error:
+            answer = f"{error} calls={driver.api.calls}"
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(reader, 4096).decode()
+    assert "spawn" in said
+    assert said.endswith("calls=[]")
+    driver.synchronize(0)
+
+
+def test_where_processes_cannot_fork_nothing_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "register_at_fork", raising=False)
+    guard = ForkGuard()
+    guard.arm()
+    guard.check()
+
+
+class WatchMachine(RuleBasedStateMachine):
+    """The watch against a list of what is in flight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch = DeviceWatch("cuda")
+        self.flying: dict[int, list[tuple[str, int]]] = {0: [], 1: []}
+        self.lost: dict[int, tuple[str, ...]] = {}
+        self.serial = 0
+
+    @rule(index=st.integers(0, 1), stream=st.sampled_from([0, 5, 6]))
+    def launch(self, index: int, stream: int) -> None:
+        name = f"k{self.serial}"
+        self.serial += 1
+        self.watch.launches(index).append((name, (1, 1, 1), (1, 1, 1), stream))
+        self.flying[index] = [*self.flying[index], (name, stream)][-32:]
+
+    @rule(index=st.integers(0, 1), stream=st.sampled_from([None, 0, 5, 6]))
+    def wait(self, index: int, stream: int | None) -> None:
+        self.watch.settle(index, tuple(self.watch.launches(index)), stream)
+        self.flying[index] = [
+            (n, s) for n, s in self.flying[index] if stream is not None and s != stream
+        ]
+
+    @rule(index=st.integers(0, 1))
+    def wait_while_another_thread_launches(self, index: int) -> None:
+        before = tuple(self.watch.launches(index))
+        kept = len(self.flying[index])
+        self.launch(index, 0)
+        self.watch.settle(index, before)
+        self.flying[index] = self.flying[index][-1:] if kept else self.flying[index]
+
+    @rule(index=st.integers(0, 1))
+    def fail(self, index: int) -> None:
+        self.watch.report(index, _fatal())
+        self.lost.setdefault(index, tuple(name for name, _ in self.flying[index]))
+
+    @invariant()
+    def suspects_are_what_flies(self) -> None:
+        for index in (0, 1):
+            names = [s.split()[0] for s in self.watch.suspects(index)]
+            assert names == [name for name, _ in self.flying[index]]
+            assert self.watch.is_lost(index) == (index in self.lost)
+            if index in self.lost:
+                found = self.watch.loss(index).suspects
+                assert tuple(s.split()[0] for s in found) == self.lost[index]
+
+
+TestWatch = WatchMachine.TestCase
+
+
+def test_launching_hands_over_no_more_than_before(api: FakeBindings, driver: Driver) -> None:
+    function = functions.load(driver, 0, "", "k")
+    api.calls.clear()
+    packed = bytes(8)
+    functions.launch(driver, function, (1, 1, 1), (1, 1, 1), packed, shared_bytes=0, stream=0)
+    assert api.names() == ["cuCtxGetCurrent", "cuLaunchKernel"]
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
