@@ -80,6 +80,12 @@ def explain_occupancy(found: Occupancy) -> str:
     remedy = _remedy(found)
     if remedy:
         lines.append(f"  {remedy}.")
+    largest = found.kernel.max_threads_per_block
+    if found.block_threads > largest:
+        lines.append(
+            f"  The kernel was compiled for blocks of {_count(largest, 'thread')} at most; the "
+            "launch would be refused."
+        )
     if found.device.rules_of is not None:
         lines.append(
             "  Compute capability {}.{} is newer than the model; it is taken to allocate like "

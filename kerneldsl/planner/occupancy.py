@@ -145,7 +145,8 @@ def occupancy(
     Returns
     -------
     Occupancy
-        With 0 active blocks where such a launch is impossible.
+        With 0 active blocks where a multiprocessor has no room for one. A block larger than the
+        kernel was compiled for is counted as if it could be launched, as the driver does.
 
     Raises
     ------

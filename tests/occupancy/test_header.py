@@ -98,6 +98,9 @@ def test_every_configuration_can_be_explained(rng: np.random.Generator) -> None:
         assert lines[0] == found.summary()
         assert len(lines) >= 2 + len(found.limiters)
         assert str(threads) in lines[0]
+        is_too_large = threads > row["kernel_max_threads_per_block"]
+        assert ("launch would be refused" in lines[-1]) == is_too_large
+        lines = lines[: len(lines) - is_too_large]
         if "One more block would fit" in lines[-1] or "A block would fit" in lines[-1]:
             number = int(re.search(r"with (\d+)", lines[-1])[1])
             kernel = kernel_of_row(row)
