@@ -168,10 +168,12 @@ def may_recover(error: KernelError, kernel: str) -> bool:
         return False
     if type(error) is DriverError:  # not classified, so it may be anything
         return False
-    if isinstance(error, DriverInitializationError):
-        return not _has_forked  # there the driver was lost by the fork: the remedy is to spawn
     if isinstance(error, DeviceLostError):
         return not any(kernel in suspect for suspect in error.suspects)
+    if isinstance(error, DriverError) and error.is_fatal:
+        return False  # what takes the device away must be seen; the launches after it may go on
+    if isinstance(error, DriverInitializationError):
+        return not _has_forked  # there the driver was lost by the fork: the remedy is to spawn
     return True
 
 

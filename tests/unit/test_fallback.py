@@ -1,0 +1,517 @@
+"""When a launch runs on the CPU instead, what it is told, and that no data is lost over it."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from targets import null
+from tests.support.fake_target import FakeTarget, installed
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    from kerneldsl.runtime import fallback
+
+    monkeypatch.setattr(fallback._choices, "_plain", [])
+    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    monkeypatch.setattr(fallback, "_announced", set())
+    monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
+    monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
+    kd.reset_stats()
+
+
+@pytest.fixture
+def device():
+    with null.described_as(null.H100, null.H100) as target, kd.use("null"):
+        yield target
+
+
+def make_kernel():
+    """A kernel that has not been launched, loaded or warned of yet."""
+
+    @kd.kernel
+    def accumulate(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] += 2 * x[i]
+
+    return accumulate
+
+
+def arguments(rng):
+    x = rng.standard_normal(101)
+    out = rng.standard_normal(101)
+    x[[0, 7]] = np.nan, -0.0
+    return x, out, out + 2 * x
+
+
+# ------------------------------------------------------------------------------- the policy
+
+
+def test_the_policy_is_chosen_like_a_device(monkeypatch):
+    assert kd.fallback_policy() == "warn"
+    monkeypatch.setenv("KERNELDSL_FALLBACK", " Silent ")
+    assert kd.fallback_policy() == "silent"
+    kd.fallback("never")
+    assert kd.fallback_policy() == "never"
+    seen = []
+    with kd.fallback("warn") as choice:
+        assert repr(choice) == "kerneldsl.fallback('warn')"
+        assert kd.fallback_policy() == "warn"
+        thread = threading.Thread(target=lambda: seen.append(kd.fallback_policy()))
+        thread.start()
+        thread.join()
+    assert seen == ["never"]
+    assert kd.fallback_policy() == "never"
+
+
+def test_what_is_no_policy(monkeypatch):
+    with pytest.raises(kd.ArgumentValueError, match=r"'loud' is unknown.*warn"):
+        kd.fallback("loud")  # type: ignore[arg-type]
+    monkeypatch.setenv("KERNELDSL_FALLBACK", "loud")
+    with pytest.raises(kd.ArgumentValueError, match="KERNELDSL_FALLBACK is 'loud'"):
+        kd.fallback_policy()
+
+
+# ------------------------------------------------------------------------------- no device
+
+
+@pytest.fixture
+def gone():
+    with installed(FakeTarget("gone", devices=0)) as target:
+        yield target
+
+
+def test_without_the_device_that_was_asked_for_kernels_run_on_the_cpu(gone, rng):
+    kernel = make_kernel()
+    with pytest.warns(kd.FallbackWarning, match="instead of gone: .*without devices") as caught:
+        choice = kd.use("gone")
+    assert caught[0].filename == __file__
+    assert "kd.fallback('silent')" in str(caught[0].message)
+    with choice, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kd.current_target() == "cpu"
+        for _ in range(3):
+            x, out, expected = arguments(rng)
+            kernel.forall(out.size)(x, out)
+            np.testing.assert_array_equal(out, expected)
+        # Arrays are the CPU's, whatever it stands in for.
+        there = kd.to_device(out)
+        kernel.forall(out.size)(x, there)
+        with kd.use("cpu"):
+            kernel.forall(out.size)(x, there)
+        with kd.use("gone"):  # the second time is not worth a word
+            kernel.forall(out.size)(x, there)
+    stats = kd.stats()
+    assert (stats.launches, stats.fallbacks) == (6, 5)
+    assert stats.fallback_reasons == {"TargetUnavailableError": 5}
+    assert {d.device: (d.launches, d.fallbacks) for d in stats.devices} == {
+        "cpu": (6, 0),
+        "gone": (0, 5),
+    }
+    assert stats.gpu_share_of_launches == 0
+    assert not stats.is_gpu_effective()
+
+
+def test_the_environment_may_ask_for_it_too(gone, monkeypatch, rng):
+    monkeypatch.setenv("KERNELDSL_TARGET", "gone:3")
+    x, out, expected = arguments(rng)
+    with pytest.warns(kd.FallbackWarning, match="KERNELDSL_TARGET is 'gone:3'"):
+        make_kernel().forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+    assert kd.stats().fallbacks == 1
+
+
+def test_never_is_never(gone, monkeypatch, rng):
+    with kd.fallback("never"), pytest.raises(kd.TargetUnavailableError, match="without devices"):
+        kd.use("gone")
+    with kd.fallback("silent"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choice = kd.use("gone")
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    with choice, kd.fallback("never"), pytest.raises(kd.TargetUnavailableError):
+        make_kernel().forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, before)
+    monkeypatch.setenv("KERNELDSL_TARGET", "gone")
+    with kd.fallback("never"), pytest.raises(kd.TargetUnavailableError, match="KERNELDSL_TARGET"):
+        make_kernel().forall(out.size)(x, out)
+    assert kd.stats().launches == 0
+
+
+def test_a_device_that_was_in_use_is_not_replaced(monkeypatch):
+    with installed(FakeTarget("gone")) as target:
+        kd.use("gone:1")
+        target.found = ()  # as after a fork
+        with pytest.raises(kd.TargetUnavailableError):
+            kd.use("gone")
+
+
+def test_an_index_out_of_range_is_an_error_all_the_same(device):
+    with pytest.raises(kd.DeviceMismatchError, match="has 2 devices"):
+        kd.use("null:7")
+
+
+def test_no_gpu_and_none_asked_for_is_no_fallback(rng):
+    x, out, expected = arguments(rng)
+    with warnings.catch_warnings(), kd.use("cpu"):
+        warnings.simplefilter("error")
+        make_kernel().forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+    stats = kd.stats()
+    assert (stats.launches, stats.fallbacks, stats.fallback_reasons) == (1, 0, {})
+
+
+# ------------------------------------------------------------------------------- faults
+
+#: Of each category, whether the CPU takes over.
+CATEGORIES = {
+    "initialization": True,
+    "device": True,
+    "memory": True,
+    "kernel": True,
+    "compile": True,
+    "system": True,
+    "launch": False,
+    "stream": False,
+}
+BEFORE = ("compile", "load", "allocate", "copy_from_host", "launch")
+
+
+def plan(target: Any, operation: str, category: str) -> str:
+    """Let an operation fail, as often as it is tried again; return the driver's name for it."""
+    for _ in range(8):
+        target.fail_next(operation, null.fault(category))
+    return null.fault(category).name
+
+
+@pytest.mark.parametrize("policy", ["warn", "silent", "never"])
+@pytest.mark.parametrize("operation", BEFORE)
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_a_fault_before_the_kernel_began(device, rng, category, operation, policy):
+    kernel = make_kernel()
+    name = plan(device, operation, category)
+    x, out, expected = arguments(rng)
+    before = out.copy()
+    runs = CATEGORIES[category] and policy != "never"
+    with warnings.catch_warnings(record=True) as caught, kd.fallback(policy):
+        warnings.simplefilter("always")
+        if runs:
+            kernel.forall(out.size)(x, out)
+            kernel.forall(out.size)(x, np.zeros(101))
+        else:
+            with pytest.raises(kd.DriverError) as raised:
+                kernel.forall(out.size)(x, out)
+            assert raised.value.category == category
+            assert "half-written" not in str(raised.value)
+    np.testing.assert_array_equal(out, expected if runs else before)
+    stats = kd.stats()
+    assert (stats.fallbacks > 0) == runs
+    assert len(caught) == (runs and policy == "warn")
+    if runs:
+        assert set(stats.fallback_reasons) == {name}
+        assert stats.launches == 2
+    for warning in caught:
+        words = str(warning.message)
+        assert warning.filename == __file__
+        assert "accumulate runs on the CPU instead of null:0: " in words
+        is_full = (category, operation) == ("memory", "allocate")  # the pool's own words
+        assert ("could not allocate" if is_full else name) in words
+        assert "KERNELDSL_FALLBACK=silent" in words
+
+
+@pytest.mark.parametrize("operation", ["compile", "load", "launch"])
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_device_arrays_are_copied_and_written_back(device, rng, category, operation):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    on_device_x, on_device = kd.to_device(x), kd.to_device(out)
+    plan(device, operation, category)
+    with kd.fallback("silent"):
+        if CATEGORIES[category]:
+            kernel.forall(out.size)(on_device_x, on_device)
+        else:
+            with pytest.raises(kd.DriverError):
+                kernel.forall(out.size)(on_device_x, on_device)
+    device.reset()
+    np.testing.assert_array_equal(
+        on_device.copy_to_host(), expected if CATEGORIES[category] else out
+    )
+    np.testing.assert_array_equal(on_device_x.copy_to_host(), x)
+
+
+def test_device_arrays_that_overlap_still_do(device, rng):
+    @kd.kernel
+    def shift(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = 2 * x[i]
+
+    base = rng.standard_normal(40)
+    there = kd.to_device(base)
+    device.fail_next("load", null.fault("kernel"))
+    with kd.fallback("silent"):
+        shift.forall(10)(there[::4], there[1::4])
+        shift.forall(10)((there[::-4]), there[2::4])
+    expected = base.copy()
+    expected[1::4] = 2 * expected[::4]
+    expected[2::4] = 2 * expected[::-4]
+    np.testing.assert_array_equal(there.copy_to_host(), expected)
+
+
+def test_arrays_in_tuples_beside_scalars_and_host_arrays(device, rng):
+    @kd.kernel
+    def scale(pair, n, z, host):
+        i = kd.grid(1)
+        if i < host.size:
+            pair[1][i] = pair[0][i] * n + z.real
+            host[i] = i
+
+    x, host = rng.standard_normal(33), np.full(64, -1.0)
+    device_x, out = kd.to_device(x), kd.full((33,), np.nan)
+    device.fail_next("load", null.fault("kernel"))
+    with kd.fallback("silent"):
+        scale.forall(33)((device_x, (out, 1)[0]), np.float32(2), 2 + 1j, host[5:38])
+    np.testing.assert_array_equal(out.copy_to_host(), x * np.float32(2) + 2)
+    np.testing.assert_array_equal(host[5:38], np.arange(33.0))
+    assert (host[:5] == -1).all()
+    assert (host[38:] == -1).all()
+
+
+def test_a_full_device_is_tidied_before_the_cpu_takes_over(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    device.fail_next("allocate", null.fault("memory"))  # once: there is room after tidying
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, before)  # it ran on the null device, which does nothing
+    assert (len(device.launches), kd.stats().fallbacks) == (1, 0)
+
+
+# ------------------------------------------------------------------------------- after it began
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.parametrize("operation", ["copy_to_host", "synchronize"])
+def test_half_written_arguments_are_named(device, rng, operation, category):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    device.fail_next(operation, null.fault(category))
+    with pytest.raises(kd.DriverError, match=r"half-written: out\b") as raised:
+        kernel.forall(out.size)(x, out)
+    assert "x" not in str(raised.value).partition("half-written:")[2]
+    assert kd.stats().fallbacks == 0
+
+
+def test_overlapping_arguments_are_all_named(device, rng):
+    @kd.kernel
+    def shift(x, out, other):
+        i = kd.grid(1)
+        if i < 4:
+            out[i] = x[i] + other[i]
+
+    base = np.zeros(10)
+    device.fail_next("copy_to_host", null.fault("system"))
+    with pytest.raises(kd.DriverError, match=r"half-written: x, out$"):
+        shift.forall(4)(base[:6], base[4:], np.zeros(9))
+
+
+def test_nothing_is_half_written_where_the_copy_goes_elsewhere_first(device, rng):
+    """A strided array is copied back through memory of its own, so it has its original still."""
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    table = np.zeros((101, 2))
+    table[:, 0] = out
+    device.fail_next("copy_to_host", null.fault("system"))
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(x, table[:, 0])
+    np.testing.assert_array_equal(table[:, 0], expected)
+    assert not table[:, 1].any()
+    assert kd.stats().fallback_reasons == {null.fault("system").name: 1}
+
+
+def test_a_mixed_launch_that_began_names_the_device_arrays(device, rng):
+    @kd.kernel
+    def both(x, here, there):
+        i = kd.grid(1)
+        if i < x.size:
+            here[i] = x[i]
+            there[i] = x[i]
+
+    there = kd.zeros(8)
+    table = np.zeros((8, 2))
+    device.fail_next("copy_to_host", null.fault("system"))
+    with pytest.raises(kd.DriverError, match=r"half-written: there$"):
+        both.forall(8)(np.ones(8), table[:, 0], there)
+
+
+@pytest.mark.parametrize(
+    "name", ["CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_ASSERT", "CUDA_ERROR_ECC_UNCORRECTABLE"]
+)
+@pytest.mark.parametrize("operation", ["launch", "copy_to_host", "allocate"])
+def test_what_takes_the_device_away_is_raised(device, rng, name, operation):
+    x, out, _ = arguments(rng)
+    device.fail_next(operation, null.fault(name))
+    with pytest.raises(kd.DriverError) as raised:
+        make_kernel().forall(out.size)(x, out)
+    assert (raised.value.name, kd.stats().fallbacks) == (name, 0)
+
+
+# ------------------------------------------------------------------------------- a lost device
+
+
+def test_launches_with_host_originals_go_on_after_the_device_is_lost(device, rng):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    device.lose(device.devices()[0])
+    with pytest.warns(kd.FallbackWarning, match="lost"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+    with kd.use("null:1"), warnings.catch_warnings():  # the other device is well
+        warnings.simplefilter("error")
+        kernel.forall(out.size)(x, out)
+    assert len(device.launches) == 1
+
+
+def test_a_suspect_is_not_run_on_the_cpu(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    on_device_x, on_device = kd.to_device(x), kd.to_device(out)
+    kernel.forall(out.size)(on_device_x, on_device)  # under suspicion: nobody has waited for it
+    device.lose(device.devices()[0])
+    with pytest.raises(kd.DeviceLostError, match="accumulate"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, before)
+
+
+def test_arrays_of_a_lost_device_are_named(device, rng):
+    x, out, _ = arguments(rng)
+    on_device = kd.to_device(x)
+    device.lose(device.devices()[0])
+    with pytest.raises(kd.DeviceLostError, match=r"memory of the lost device: x$"):
+        make_kernel().forall(out.size)(on_device, out)
+
+
+# ------------------------------------------------------------------------------- the user's own
+
+
+def test_mistakes_are_errors_on_every_machine(device):
+    @kd.kernel
+    def wrong(x):
+        x[0] = "text" + x[0]
+
+    @kd.kernel(debug=True)
+    def beyond(x, n):
+        x[n] = 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kd.FallbackWarning)
+        with pytest.raises(kd.KernelTypingError):
+            wrong.forall(1)(np.zeros(1))
+        with pytest.raises(kd.LaunchConfigError):
+            make_kernel()[1, 4096](np.zeros(1), np.zeros(1))
+        with pytest.raises(kd.ArgumentTypeError):
+            make_kernel().forall(1)("text", np.zeros(1))
+    assert kd.stats().fallbacks == 0
+
+
+def test_unclassified_errors_are_raised(device, rng):
+    x, out, _ = arguments(rng)
+    device.fail_next("load", kd.DriverError("something", code=1, name="NEW"))
+    with pytest.raises(kd.DriverError, match="something"):
+        make_kernel().forall(out.size)(x, out)
+    device.fail_next("load", RuntimeError("a fault of ours"))
+    with pytest.raises(RuntimeError, match="ours"):
+        make_kernel().forall(out.size)(x, out)
+
+
+# ------------------------------------------------------------------------------- remembering
+
+
+def test_what_failed_for_good_is_not_tried_again(rng):
+    with installed(FakeTarget()) as fake, kd.use("fake"), kd.fallback("silent"):
+        kernel = make_kernel()
+        attempts = []
+
+        def refuse(specialization):
+            attempts.append(specialization)
+            raise kd.LibdeviceMissingError("no libdevice", remedy="Install it")
+
+        compile_, fake.compile = fake.compile, refuse
+        for _ in range(5):
+            x, out, expected = arguments(rng)
+            kernel.forall(out.size)(x, out)
+            np.testing.assert_array_equal(out, expected)
+        assert len(attempts) == 1
+        assert kd.stats().fallback_reasons == {"LibdeviceMissingError": 5}
+        with kd.fallback("never"), pytest.raises(kd.LibdeviceMissingError):
+            kernel.forall(out.size)(x, out)
+        assert len(attempts) == 2
+        with kd.fallback("never"):  # whoever asks for the device gets a new attempt
+            fake.compile = compile_
+            kernel.forall(out.size)(x, out)
+        assert len(fake.launches) == 1
+
+
+def test_what_may_pass_is_tried_again(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    device.fail_next("load", null.fault("device"))
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(x, out)
+        kernel.forall(out.size)(x, out)
+    assert (len(device.launches), kd.stats().fallbacks) == (1, 1)
+
+
+def test_a_kernel_is_warned_of_once_for_each_reason(device, rng):
+    kernel, other = make_kernel(), make_kernel()
+    x, out, _ = arguments(rng)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for category in ("device", "system", "device"):
+            for each in (kernel, other):
+                plan(device, "allocate", category)
+                each.forall(out.size)(x, out)
+                device.reset()
+    assert len(caught) == 4
+    assert kd.stats().fallbacks == 6
+
+
+def test_a_warning_that_is_an_error_stops_the_launch(device, rng):
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    device.fail_next("launch", null.fault("device"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(kd.FallbackWarning):
+            make_kernel().forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, before)
+    assert kd.stats().fallbacks == 0
+
+
+def test_what_the_cpu_refuses_too(device):
+    @kd.kernel
+    def diverging(x):
+        tile = kd.shared.array(32, np.float64)
+        tile[kd.threadIdx.x] = x[kd.threadIdx.x]
+        if x[kd.threadIdx.x] > 0:
+            kd.syncthreads()
+        x[kd.threadIdx.x] = tile[0]
+
+    device.fail_next("load", null.fault("device"))
+    with (
+        pytest.warns(kd.KernelWarning),
+        pytest.raises(kd.DeviceError, match=r"cannot run on the CPU instead.*barrier") as raised,
+    ):
+        diverging[1, 32](np.zeros(32))
+    assert isinstance(raised.value.__cause__, kd.BarrierDivergenceError)
+    assert kd.stats().fallbacks == 0
