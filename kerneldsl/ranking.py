@@ -15,6 +15,7 @@ from kerneldsl.kernels import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.creation import empty, full
+from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.placement import device_info, synchronize, use
 from kerneldsl.runtime.scores import Score, score_of, usable_devices
 from kerneldsl.tables import html_table, text_table
@@ -26,8 +27,10 @@ __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_device
 _BUDGET_SECONDS = 1.0
 #: An array of the copy: larger than the caches, small beside the memory.
 _COPY_BYTES = 128 * 2**20
-_ARITHMETIC_ELEMENTS = 2**20
+_ARITHMETIC_ELEMENTS = 2**22
 _FUSED_OPERATIONS = 256
+#: A sample lasts about so long where a launch is short, so that waiting for it does not count.
+_SAMPLE_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +287,7 @@ def _measured(entry: RankedDevice, seconds: float) -> RankedDevice:
 def _measure(info: DeviceInfo, seconds: float) -> Measurement:
     room = info.free_memory_bytes // 8
     nbytes = max(4096, min(_COPY_BYTES, room))
-    with use(info):
+    with fallback("never"), use(info):  # else a GPU that fails would show the CPU's figures
         source, out = full(nbytes // 4, 0.5, "float32"), empty(nbytes // 4, "float32")
         copying = _best_seconds(_copy, (source, out), info, seconds / 2)
         n = min(_ARITHMETIC_ELEMENTS, source.size)
@@ -295,15 +298,20 @@ def _measure(info: DeviceInfo, seconds: float) -> Measurement:
 def _best_seconds(
     function: Kernel[Any, Any], arrays: tuple[Any, Any], info: DeviceInfo, budget: float
 ) -> float:
-    """The shortest time of a launch, of as many as fit into the budget, three at least."""
+    """The shortest time of a launch, over as many samples as fit into the budget."""
     launch = function.forall(arrays[1].size)
-    launch(*arrays)  # compiles
-    synchronize(info)
-    best, count = math.inf, 0
-    end = time.perf_counter() + budget
-    while count < 3 or (time.perf_counter() < end and count < 1000):
+
+    def sample(count: int) -> float:
         start = time.perf_counter()
-        launch(*arrays)
+        for _ in range(count):
+            launch(*arrays)
         synchronize(info)
-        best, count = min(best, time.perf_counter() - start), count + 1
+        return (time.perf_counter() - start) / count
+
+    sample(1)  # compiles
+    end = time.perf_counter() + budget
+    best = sample(1)
+    count = max(1, min(100, round(_SAMPLE_SECONDS / best)))
+    while time.perf_counter() + count * best < end:
+        best = min(best, sample(count))
     return best

@@ -123,7 +123,7 @@ def score_of(device: Device, total_memory_bytes: int | None = None) -> Score:
     return Score(
         str(device),
         device.kind,
-        KIND_POINTS[device.kind],
+        KIND_POINTS.get(device.kind, KIND_POINTS["other"]),
         _saturating(_CAPABILITY_POINTS, major + minor / 10, _HALF_CAPABILITY),
         _saturating(_MEMORY_POINTS, memory / 2**30, _HALF_MEMORY_GIB),
         _saturating(
