@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
     from kerneldsl.target import Target
 
-__all__ = ["command_names", "command_summary", "get_command", "get_target", "target_names"]
+__all__ = [
+    "command_names",
+    "command_summary",
+    "get_command",
+    "get_target",
+    "require_own_packages",
+    "target_names",
+]
 
 #: Name to the module whose ``make_target()`` makes it.
 _BUILT_IN_TARGETS = {"cpu": "targets.cpu", "cuda": "targets.cuda", "null": "targets.null"}
@@ -126,6 +133,18 @@ def get_command(name: str) -> Callable[..., Any]:
     module, _, attribute = _BUILT_IN_COMMANDS[name][0].partition(":")
     function: Callable[..., Any] = getattr(_import_own(module), attribute)
     return function
+
+
+def require_own_packages() -> None:
+    """Import the roots of the packages that belong to kerneldsl.
+
+    Raises
+    ------
+    ShadowedPackageError
+        If one is missing, or a foreign module hides it.
+    """
+    for name in _OWN_PACKAGES:
+        _import_own(name)
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.abi import ParameterLayout
+from kerneldsl.cli.output import progress
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels import Kernel
 from kerneldsl.language.kinds import format_signature
@@ -54,15 +55,16 @@ def compile_to_file(request: CompileRequest) -> None:
             limit=f"Files are made for {' and '.join(_FORMS)}",
         )
     kernel = _find_kernel(request.kernel)
-    artifact = kernel.artifact(
-        *(() if request.signature is None else (request.signature,)),
-        forall=request.forall,
-        block=None if request.block is None else _read_block(request.block),
-        arch=request.arch,
-        target=request.target,
-        ptx_version=request.ptx_version,
-    )
-    text = artifact.text(form)
+    with progress(f"Compiling {request.kernel}", is_quiet=request.as_json):
+        artifact = kernel.artifact(
+            *(() if request.signature is None else (request.signature,)),
+            forall=request.forall,
+            block=None if request.block is None else _read_block(request.block),
+            arch=request.arch,
+            target=request.target,
+            ptx_version=request.ptx_version,
+        )
+        text = artifact.text(form)
     layout = _describe(kernel, artifact)
     written: dict[str, str] = {}
     if request.output is not None:

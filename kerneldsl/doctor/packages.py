@@ -11,8 +11,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from kerneldsl.errors import KernelError
-from kerneldsl.registry import get_target
+from kerneldsl.errors import ShadowedPackageError
+from kerneldsl.registry import require_own_packages
 from kerneldsl.target.checks import Check
 from kerneldsl.versions import TESTED_PYTHONS, TESTED_RANGES
 
@@ -107,9 +107,7 @@ def _parse(version: str) -> tuple[int, ...]:
 
 def _check_own_packages() -> Check:
     try:
-        get_target("cpu")
-    except (KernelError, ImportError) as error:
-        remedy = getattr(error, "remedy", None) or "Install kerneldsl again"
-        found = getattr(error, "what", None) or str(error)
-        return Check("packages.own", "problem", found, remedy)
+        require_own_packages()
+    except ShadowedPackageError as error:
+        return Check("packages.own", "problem", error.what, error.remedy)
     return Check("packages.own", "ok", "kerneldsl's own packages are the ones that are imported")

@@ -31,8 +31,8 @@ def preflight(
     Parameters
     ----------
     run_kernels : bool
-        Whether to compile and run a small kernel on each device, which takes a second or two and
-        starts the CUDA driver.
+        Whether to compile and run a small kernel on each device, which takes a second or two. Its
+        launches count in ``kd.stats()`` as any others.
     progress : callable, optional
         Called with the name of each part before it is looked at.
 

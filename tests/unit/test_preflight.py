@@ -205,12 +205,16 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
     assert "Rename" in check.remedy
 
 
-def test_own_packages_hidden(monkeypatch):
-    def hidden(name):
-        raise kd.ShadowedPackageError("the module 'targets' at /x", remedy="Rename /x")
-
-    monkeypatch.setattr(packages, "get_target", hidden)
-    assert packages._check_own_packages().remedy == "Rename /x"
+@pytest.mark.parametrize("name", ["targets", "stdlib_kernels"])
+def test_own_packages_hidden(tmp_path, monkeypatch, name):
+    (tmp_path / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for loaded in [n for n in sys.modules if n.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, loaded)
+    check = packages._check_own_packages()
+    assert check.status == "problem"
+    assert str(tmp_path / f"{name}.py") in check.found
+    assert "Rename" in check.remedy
 
 
 @pytest.mark.parametrize(
@@ -254,6 +258,20 @@ def test_every_variable_that_is_read_is_known(monkeypatch):
         "environment.KERNELDSL_FAKE_GPU"
     }
     assert checks["environment.KERNELDSL_TARGET"].status == "ok"
+
+
+def test_the_table_of_variables_is_what_the_code_reads():
+    read = set()
+    for folder in ("kerneldsl", "targets", "stdlib_kernels"):
+        for source in (ROOT / folder).rglob("*.py"):
+            text = source.read_text(encoding="utf-8")
+            if source.name == "environment.py":
+                table = text.index("VARIABLES = {")
+                text = text[:table] + text[text.index("}", table) :]
+            read.update(re.findall(r"""["'](KERNELDSL_[A-Z]+(?:_[A-Z]+)*)["']""", text))
+            # Others read it by a name of their own.
+            read.update(re.findall(r"environ(?:\.get\(|\[)\W*(KERNELDSL_[A-Z_]+)", text))
+    assert read == set(environment.VARIABLES)
 
 
 @pytest.mark.parametrize("spec", ["tpu", "cpu:7", "cpu:x"])
