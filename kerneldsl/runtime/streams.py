@@ -43,6 +43,7 @@ __all__ = [
     "note_uses",
     "record_launch",
     "refuse_recording",
+    "refuse_waiting",
     "register",
     "resolve_stream",
 ]
@@ -619,3 +620,12 @@ def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None
             limit="A recording runs nothing before it is launched",
             remedy=remedy or "Do it before or after the `with stream.capture()`",
         )
+
+
+def refuse_waiting() -> None:
+    """Raise `GraphError` in a context in which a stream is recorded, where devices are waited for.
+
+    The driver would refuse, and drop the recording.
+    """
+    for stream, _ in _active.get():
+        refuse_recording(stream._stream, "wait for a device")
