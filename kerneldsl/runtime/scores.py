@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.registry import get_target
-from kerneldsl.tables import html_table, text_table
 from kerneldsl.target import Device, DeviceKind, Target
 
 __all__ = [
@@ -102,9 +101,13 @@ class Score:
         return f"{self.total:.1f}"
 
     def __repr__(self) -> str:
+        from kerneldsl.tables import text_table  # a launch needs the score, and no tables
+
         return text_table((self.device, "points"), self._rows())
 
     def _repr_html_(self) -> str:
+        from kerneldsl.tables import html_table
+
         return html_table(("part", "points"), self._rows(), f"Score of {self.device}")
 
 

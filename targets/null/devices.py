@@ -146,6 +146,7 @@ def describe(device: Device, free_memory: Callable[[], int]) -> DeviceInfo:
     if "memory_clock_rate" in extra and "global_memory_bus_width" in extra:
         bits_per_ms = 2 * extra["memory_clock_rate"] * extra["global_memory_bus_width"]
         values["peak_bandwidth_bytes_per_s"] = bits_per_ms * 1000 / 8
+        reasons["peak_bandwidth_bytes_per_s"] = "2 · clock rate · width of the bus / 8"
     described = DeviceInfo(device, values)
     readers = {"free_memory_bytes": free_memory} if "total_memory_bytes" in extra else {}
     left = (f.name for f in described.fields() if f.name not in described.values)
