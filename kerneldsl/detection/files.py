@@ -27,10 +27,11 @@ __all__ = [
 ]
 
 _TIMEOUT_SECONDS = 5
-#: Where libraries lie that the loader's cache need not know: the driver's under WSL 2 and in
-#: containers, and the system's own.
+#: Where libraries lie that the loader's cache need not know: the driver's under WSL 2, on NixOS and
+#: in containers, and the system's own.
 _FOLDERS = (
     "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib",
     "/usr/local/nvidia/lib64",
     "/usr/local/nvidia/lib",
     "/usr/lib/x86_64-linux-gnu",
@@ -40,7 +41,7 @@ _FOLDERS = (
     "/lib64",
     "/lib",
 )
-_CACHED = re.compile(r"^\s*(\S+) \([^)]*\) => (\S+)$", re.MULTILINE)
+_CACHED = re.compile(r"^\s*(\S+) \(([^)]*)\) => (\S+)$", re.MULTILINE)
 _VERSION_AT_END = re.compile(r"\.so\.(\d+(?:\.\d+)+)$|\.(\d+(?:\.\d+)+)\.dylib$")
 
 
@@ -62,16 +63,20 @@ def find_library(linux: str, *, macos: str | None = None, windows: str | None = 
     if system_name() in ("darwin", "win32"):
         name = macos if system_name() == "darwin" else windows
         return ctypes.util.find_library(name) if name else None
-    for folder in _search_path():
-        path = os.path.join(folder, linux)
-        if os.path.isfile(path):
-            return path
-    return _loader_cache().get(linux)
+    return next(_candidates(linux), None)
 
 
-def _search_path() -> Iterator[str]:
-    yield from filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    yield from _FOLDERS
+def _candidates(name: str) -> Iterator[str]:
+    """Files of a name, in the order in which the loader would come upon them."""
+    chosen = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    for folder in chosen:
+        if os.path.isfile(path := os.path.join(folder, name)):
+            yield path
+    if (cached := _loader_cache().get(name)) is not None:
+        yield cached
+    for folder in _FOLDERS:
+        if os.path.isfile(path := os.path.join(folder, name)):
+            yield path
 
 
 @cache
@@ -80,7 +85,10 @@ def _loader_cache() -> dict[str, str]:
     tool = shutil.which("ldconfig", path=os.pathsep.join(("/sbin", "/usr/sbin", os.defpath)))
     listing = tool_output(tool, "-p") if tool else None
     found: dict[str, str] = {}
-    for name, path in _CACHED.findall(listing or ""):
+    entries = _CACHED.findall(listing or "")
+    # A library of 64 bits is listed with its architecture, such as (libc6,x86-64); one of 32 bits
+    # on the same machine without, and it is of no use here.
+    for name, _, path in sorted(entries, key=lambda entry: "," not in entry[1]):
         found.setdefault(name, path)
     return found
 

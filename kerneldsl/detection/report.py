@@ -73,15 +73,15 @@ def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
 
 def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
     """Whether the target of a backend's name runs kernels here, and why."""
-    if name == "cuda" and not finding.is_detected and not finding.evidence:
-        # Nothing of NVIDIA's is here, so there is no driver to start.
-        return False, f"{finding.what}; kernels run on the CPU"
     try:
         target = get_target(name)
         reason = target.unavailable_reason()
         found = () if reason is not None else target.devices()
     except (KernelError, ImportError) as error:
         return False, f"its target cannot be loaded: {' '.join(str(error).split())}"
+    if reason is not None and not finding.is_detected and not finding.evidence:
+        # Nothing of it is here, so there is nothing to mend.
+        return False, f"{finding.what}; kernels run on the CPU"
     if reason is not None:
         return False, " ".join(reason.split())
     return True, ", ".join(f"{d}: {d.name} ({d.arch})" for d in found)

@@ -27,7 +27,7 @@ from kerneldsl.detection.probes import (
     nvidia_gpus,
 )
 from kerneldsl.errors import DriverError, TargetUnavailableError
-from kerneldsl.target import Check, Device
+from kerneldsl.target import Check, CheckStatus, Device
 from targets.cuda.architectures import (
     ARCHITECTURES,
     PTX_RELEASES,
@@ -50,26 +50,40 @@ _HIDES_ALL = ("", "-1", "nodevfiles")
 def check_cuda() -> Iterator[Check]:
     """Look at driver, device files, packages, and each device."""
     gpus, library = nvidia_gpus(), nvidia_driver_library()
-    if not gpus and library is None:
+    driver = _start()
+    if not gpus and library is None and not isinstance(driver, Driver):
         yield Check(
             "cuda.driver", "ok", "no NVIDIA GPU and no driver is here; kernels run on the CPU"
         )
         yield _check_libdevice(is_needed=False)
         return
-    yield _check_driver(library, gpus)
+    yield _check_driver(library, gpus, is_started=isinstance(driver, Driver))
     yield from _check_kernel_module(library)
     yield from _check_device_files(bool(gpus))
     yield from _check_visible_devices()
     yield from _check_packages()
     yield _check_libdevice(is_needed=True)
-    if library is not None:
-        yield from _check_started(library)
+    if isinstance(driver, Driver):
+        yield from _check_started(driver, library)
+    elif library is not None:
+        yield _refused(driver)
+
+
+def _start() -> Driver | TargetUnavailableError | DriverError:
+    """The driver, or why it cannot be used; only starting it tells whether it works."""
+    try:
+        return get_driver()
+    except (TargetUnavailableError, DriverError) as error:
+        return error
 
 
 # ------------------------------------------------------------------------------ driver, as files
 
 
-def _check_driver(library: str | None, gpus: tuple[str, ...]) -> Check:
+def _check_driver(library: str | None, gpus: tuple[str, ...], *, is_started: bool) -> Check:
+    version = nvidia_driver_version() or "of unknown version"
+    if library is None and is_started:
+        return Check("cuda.driver", "ok", f"driver {version}, which the loader finds by itself")
     if library is None:
         found = f"there is an NVIDIA GPU ({gpus[0]}), but the driver's library was not found"
         return Check("cuda.driver", "problem", found, _INSTALL_DRIVER)
@@ -80,8 +94,7 @@ def _check_driver(library: str | None, gpus: tuple[str, ...]) -> Check:
             f"{library} is the toolkit's stub, with which nothing runs",
             f"Take {os.path.dirname(library)} out of LD_LIBRARY_PATH",
         )
-    version = nvidia_driver_version()
-    return Check("cuda.driver", "ok", f"driver {version or 'of unknown version'}, {library}")
+    return Check("cuda.driver", "ok", f"driver {version}, {library}")
 
 
 def _check_kernel_module(library: str | None) -> Iterator[Check]:
@@ -199,20 +212,15 @@ def _check_libdevice(*, is_needed: bool) -> Check:
 # ------------------------------------------------------------------------------ driver, started
 
 
-def _check_started(library: str) -> Iterator[Check]:
-    """Start the driver, and look at what it says of itself and of its devices."""
-    try:
-        driver = get_driver()
-    except (TargetUnavailableError, DriverError) as error:
-        is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().lower() in _HIDES_ALL
-        said = " ".join(filter(None, (error.what, error.limit)))
-        yield Check(
-            "cuda.start",
-            "warning" if is_hidden else "problem",
-            said,
-            error.remedy or _INSTALL_DRIVER,
-        )
-        return
+def _refused(error: TargetUnavailableError | DriverError) -> Check:
+    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().lower() in _HIDES_ALL
+    said = ". ".join(filter(None, (error.what, error.limit)))
+    status: CheckStatus = "warning" if is_hidden else "problem"
+    return Check("cuda.start", status, said, error.remedy or _INSTALL_DRIVER)
+
+
+def _check_started(driver: Driver, library: str | None) -> Iterator[Check]:
+    """Look at what the driver says of itself and of its devices."""
     names = ", ".join(f"{device} {device.name}" for device in driver.devices())
     supported = _dotted(driver.cuda_version)
     yield Check("cuda.start", "ok", f"the driver supports CUDA {supported}; devices: {names}")
@@ -240,12 +248,13 @@ def _check_bindings_fit(driver: Driver) -> Iterator[Check]:
         )
 
 
-def _check_assembler(library: str) -> Iterator[Check]:
+def _check_assembler(library: str | None) -> Iterator[Check]:
     """The driver's own assembler is a file apart, which small images leave out."""
-    name = "libnvidia-ptxjitcompiler.so.1"
-    if sys.platform != "linux" or os.path.isfile(os.path.join(os.path.dirname(library), name)):
+    if sys.platform != "linux" or library is None:
         return
-    if find_library(name) is None:
+    name = "libnvidia-ptxjitcompiler.so.1"
+    beside = os.path.join(os.path.dirname(library), name)
+    if not os.path.isfile(beside) and find_library(name) is None:
         yield Check(
             "cuda.assembler",
             "warning",

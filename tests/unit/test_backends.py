@@ -101,6 +101,14 @@ def test_json_table_and_html():
         found.named("directx")
 
 
+def test_values_can_be_sent_to_other_processes():
+    import pickle
+
+    found = kd.backends()
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
+    assert type(pickle.loads(pickle.dumps(found))) is type(found)  # noqa: S301
+
+
 def test_html_is_escaped():
     backend = kd.Backend("cpu", True, None, True, "<b>bold</b>")
     html = report.Backends([backend])._repr_html_()
@@ -215,12 +223,35 @@ def test_a_gpu_without_a_driver(machine):
     assert "no driver library" in found.what
 
 
-def test_nothing_of_nvidia_starts_no_driver(machine, monkeypatch):
-    monkeypatch.setattr(report, "get_target", lambda name: pytest.fail(f"{name} was asked"))
+def answer(monkeypatch, reason):
+    """What the CUDA target says; it has the null target's devices where it can be used."""
+
+    class Target:
+        def unavailable_reason(self):
+            return reason
+
+        def devices(self):
+            return kd.get_target("null").devices()
+
+    monkeypatch.setattr(report, "get_target", lambda name: Target())
+
+
+def test_nothing_of_nvidia_is_nothing_to_mend(machine, monkeypatch):
+    answer(monkeypatch, "The library was not found. Install it")
     assert report._ask_target("cuda", probe("cuda")) == (
         False,
         "NVIDIA's driver was not found; kernels run on the CPU",
     )
+    machine.globs["/dev/nvidia[0-9]*"] = ["/dev/nvidia0"]
+    assert report._ask_target("cuda", probe("cuda"))[1].endswith("Install it")
+
+
+def test_a_driver_in_an_unusual_place_is_believed(machine, monkeypatch):
+    """What runs kernels is there, whatever the files say."""
+    answer(monkeypatch, None)
+    cuda = report._report("cuda", probe("cuda"), ("cuda",))
+    assert cuda.is_usable
+    assert cuda.is_detected
 
 
 def test_a_target_that_cannot_be_loaded_is_a_reason(machine, monkeypatch):
@@ -359,7 +390,9 @@ def test_libraries_are_found_by_path_first_and_by_the_cache_then(tmp_path, monke
     (tmp_path / "libmade-up.so.1").write_bytes(b"")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere{os.pathsep}{tmp_path}")
     assert files.find_library("libmade-up.so.1") == str(tmp_path / "libmade-up.so.1")
-    monkeypatch.setattr(files, "_loader_cache", lambda: {"libother.so.2": "/x/libother.so.2"})
+    cached = {"libother.so.2": "/x/libother.so.2", "libmade-up.so.1": "/x/libmade-up.so.1"}
+    monkeypatch.setattr(files, "_loader_cache", lambda: cached)
+    assert files.find_library("libmade-up.so.1") == str(tmp_path / "libmade-up.so.1")
     assert files.find_library("libother.so.2") == "/x/libother.so.2"
     assert files.find_library("libnothing.so") is None
 
@@ -367,8 +400,9 @@ def test_libraries_are_found_by_path_first_and_by_the_cache_then(tmp_path, monke
 def test_the_loaders_listing_is_read(monkeypatch):
     listing = (
         "2 libs found in cache `/etc/ld.so.cache'\n"
+        "\tlibcuda.so.1 (libc6) => /32/libcuda.so.1\n"
         "\tlibcuda.so.1 (libc6,x86-64) => /a/libcuda.so.1\n"
-        "\tlibcuda.so.1 (libc6) => /b/libcuda.so.1\n"
+        "\tlibcuda.so.1 (libc6,x86-64) => /b/libcuda.so.1\n"
     )
     monkeypatch.setattr(files.shutil, "which", lambda tool, path=None: "/sbin/ldconfig")
     monkeypatch.setattr(files, "tool_output", lambda tool, *a: listing)

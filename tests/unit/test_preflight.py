@@ -585,7 +585,10 @@ def nvidia(monkeypatch):
         def cuDeviceGetAttribute(self, attribute, handle):
             return there.attributes[attribute]
 
-    class Driver:
+    class Driver(cuda_checks.Driver):
+        def __init__(self):
+            self.contexts = {}
+
         api = Api()
         cuda_version = (13, 0)
 
@@ -657,14 +660,24 @@ def test_a_gpu_in_order(nvidia):
     assert "PTX up to 9.0" in checks[f"cuda.ptx.{nvidia.device}"].found
 
 
-def test_without_a_gpu_nothing_is_wrong(nvidia, monkeypatch):
+def test_without_a_gpu_nothing_is_wrong(nvidia):
     nvidia.gpus, nvidia.library, nvidia.libdevice = (), None, None
-    monkeypatch.setattr(cuda_checks, "get_driver", lambda: pytest.fail("the driver was started"))
-    assert faults(cuda_checks.check_cuda()) == {}
+    nvidia.failure = TargetUnavailableError("The library was not found", remedy="Install it")
+    checks = by_name(cuda_checks.check_cuda())
+    assert faults(checks.values()) == {}
+    assert "kernels run on the CPU" in checks["cuda.driver"].found
+
+
+def test_a_driver_that_the_loader_alone_finds(nvidia):
+    nvidia.gpus, nvidia.library = (), None
+    checks = by_name(cuda_checks.check_cuda())
+    assert faults(checks.values()) == {}
+    assert checks["cuda.start"].status == "ok"
 
 
 def test_a_gpu_without_a_driver(nvidia):
     nvidia.library = None
+    nvidia.failure = TargetUnavailableError("The library was not found", remedy="Install it")
     found = faults(cuda_checks.check_cuda())
     assert found["cuda.driver"].status == "problem"
     assert "--gpus all" in found["cuda.driver"].remedy
@@ -718,7 +731,7 @@ def test_a_driver_that_does_not_start(nvidia):
     nvidia.failure = TargetUnavailableError("Could not initialize", limit="It answered 803")
     check = faults(cuda_checks.check_cuda())["cuda.start"]
     assert check.status == "problem"
-    assert check.found == "Could not initialize It answered 803"
+    assert check.found == "Could not initialize. It answered 803"
 
 
 def test_missing_and_hidden_bindings(nvidia, monkeypatch):
