@@ -1,0 +1,596 @@
+"""Streams, events and graphs keep the same promises on every target."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.runtime import streams
+
+
+@kd.kernel
+def axpy(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@kd.kernel
+def increment(x):
+    i = kd.grid(1)
+    x[i] += 1
+
+
+@pytest.fixture
+def on(target: str) -> Iterator[str]:
+    """Name of a target, which is where kernels run."""
+    with kd.use(target):
+        yield target
+
+
+@pytest.fixture
+def computing(computing_target: str) -> Iterator[str]:
+    """The same for targets that compute."""
+    with kd.use(computing_target):
+        yield computing_target
+
+
+# --------------------------------------------------------------------------- streams
+
+
+def test_a_stream_says_what_it_is(on: str) -> None:
+    stream = kd.Stream(priority=-1, blocking=False)
+    assert stream.device.target == on
+    assert (stream.priority, stream.is_blocking) == (-1, False)
+    assert not stream.is_closed
+    assert not stream.is_capturing
+    assert stream.handle != kd.Stream().handle
+    assert stream.device.target in repr(stream)
+    assert "priority -1" in repr(stream)
+    assert "not blocking" in repr(stream)
+    assert kd.Stream.from_foreign(stream) is stream
+
+
+def test_work_in_a_stream_is_done_after_synchronize(
+    computing: str, rng: np.random.Generator
+) -> None:
+    x, y = rng.integers(-99, 99, (2, 1001)).astype(float)
+    stream = kd.Stream(blocking=False)
+    a, b, out = (kd.to_device(v, stream=stream) for v in (x, y, np.full(1001, np.nan)))
+    axpy.forall(1001, stream=stream)(2.0, a, b, out)
+    axpy[8, 128, stream](1.0, a, out, out)
+    stream.synchronize()
+    assert stream.query()
+    np.testing.assert_array_equal(out.copy_to_host(stream=stream), 3 * x + y)
+
+
+def test_numpy_arguments_in_a_stream(computing: str, rng: np.random.Generator) -> None:
+    x, y = rng.integers(-99, 99, (2, 77)).astype(float)
+    out = np.full(77, np.nan)
+    axpy.forall(77, stream=kd.Stream(blocking=False))(3.0, x, y, out)
+    np.testing.assert_array_equal(out, 3 * x + y)
+
+
+def test_the_with_block_sets_stream_and_place(on: str) -> None:
+    outer, inner = kd.Stream(), kd.Stream()
+    default = kd.default_stream()
+    assert kd.current_stream() is default is kd.default_stream(outer.device)
+    with kd.use("cpu"), outer as entered:
+        assert entered is outer
+        assert kd.current_target() == str(outer.device)
+        assert kd.current_stream() is outer
+        with inner:
+            assert kd.current_stream() is inner
+            with outer:
+                assert kd.current_stream() is outer
+            with default:
+                assert kd.current_stream() is default
+            assert kd.empty(3).device == inner.device
+        assert kd.current_stream() is outer
+    assert kd.current_stream(outer.device) is default
+
+
+def test_the_with_block_ends_with_an_error_too(on: str) -> None:
+    with pytest.raises(ZeroDivisionError), kd.Stream():
+        raise ZeroDivisionError
+    assert kd.current_stream() is kd.default_stream()
+
+
+def test_an_inner_use_goes_back_to_the_other_devices_default_stream(on: str) -> None:
+    with kd.Stream("null") as stream:
+        with kd.use("cpu"):
+            assert kd.current_stream() is kd.default_stream("cpu")
+            out = np.zeros(5)
+            increment.forall(5)(out)
+            assert (out == 1).all()
+        assert kd.current_stream() is stream
+
+
+def test_threads_and_contexts_have_current_streams_of_their_own(on: str) -> None:
+    stream = kd.Stream()
+    found: list[Any] = []
+    both_are_in = threading.Barrier(2)
+
+    def enter_and_look() -> None:
+        with stream:  # the same object, left in another order than it was entered
+            both_are_in.wait(10)
+            found.append(kd.current_stream() is stream)
+            both_are_in.wait(10)
+        found.append(kd.current_stream(on) is kd.default_stream(on))
+
+    thread = threading.Thread(target=enter_and_look)
+    thread.start()
+    with stream:
+        both_are_in.wait(10)
+        found.append(contextvars.Context().run(lambda: kd.current_stream(on) is stream))
+    both_are_in.wait(10)
+    thread.join(10)
+    assert found.count(True) == 2
+    assert found.count(False) == 1
+    assert kd.current_stream() is kd.default_stream()
+
+
+def test_a_closed_stream_is_refused_everywhere(on: str) -> None:
+    stream, event = kd.Stream(), kd.Event()
+    array = kd.zeros(8)
+    stream.close()
+    stream.close()
+    assert stream.is_closed
+    assert "closed" in repr(stream)
+    for use in (
+        lambda: increment.forall(8, stream=stream)(array),
+        lambda: increment[1, 8, stream](array),
+        lambda: array.copy_to_host(stream=stream),
+        lambda: kd.zeros(8, stream=stream),
+        lambda: stream.handle,
+        lambda: event.record(stream),
+        lambda: event.wait(stream),
+        lambda: kd.Stream().wait(stream),
+        lambda: stream.capture().__enter__(),
+        lambda: stream.__enter__(),
+        stream.synchronize,
+        stream.query,
+        stream.record,
+    ):
+        with pytest.raises(kd.ClosedResourceError, match="after it had been closed"):
+            use()
+    with kd.Stream() as active:
+        active.close()
+        with pytest.raises(kd.ClosedResourceError):
+            increment.forall(8)(array)
+
+
+def test_a_stream_of_another_device_is_refused(on: str) -> None:
+    other = kd.Stream("null" if on == "cpu" else "cpu")
+    array = kd.zeros(8)
+    for use in (
+        lambda: increment.forall(8, stream=other)(array),
+        lambda: array.copy_to_host(stream=other),
+        lambda: kd.zeros(8, device=on, stream=other),
+        lambda: kd.Stream().record(kd.Event().record(other)),
+    ):
+        with pytest.raises(kd.DeviceMismatchError):
+            use()
+
+
+def test_a_stream_names_the_place_of_a_launch_whose_arguments_do_not(on: str) -> None:
+    out = np.zeros(16)
+    with contextvars.Context().run(lambda: kd.Stream(on)) as stream:
+        pass
+    contextvars.Context().run(lambda: increment.forall(16, stream=stream)(out))
+    assert (out == (0 if on == "null" else 1)).all()
+    other = "null" if on == "cpu" else "cpu"
+    with kd.use(other), pytest.raises(kd.DeviceMismatchError):
+        increment.forall(16, stream=stream)(out)
+
+
+def test_the_default_stream(computing: str) -> None:
+    default = kd.default_stream()
+    array = kd.zeros(8)
+    increment.forall(8, stream=default)(array)
+    increment.forall(8, stream=0)(array)
+    with kd.Stream():
+        increment.forall(8, stream=default)(array)
+    default.synchronize()
+    assert (array.copy_to_host() == 3).all()
+    assert "default" in repr(default)
+    with pytest.raises(kd.ArgumentValueError, match="cannot be closed"):
+        default.close()
+    with pytest.raises(kd.GraphError, match="cannot be recorded"), default.capture():
+        pass
+
+
+@pytest.mark.parametrize("priority", [1.5, "high", None])
+def test_a_priority_is_an_int(on: str, priority: Any) -> None:
+    with pytest.raises(kd.ArgumentTypeError, match="priority"):
+        kd.Stream(priority=priority)
+
+
+def test_what_is_no_stream(on: str) -> None:
+    with pytest.raises(kd.ArgumentTypeError, match="is no"):
+        kd.Stream.from_foreign(object())
+    with pytest.raises(kd.ArgumentTypeError, match="is no"):
+        kd.Stream().wait("later")
+
+
+# --------------------------------------------------------------------------- events
+
+
+def test_an_event_that_was_never_recorded(on: str) -> None:
+    event = kd.Event()
+    assert event.query()
+    assert event.device is None
+    assert "never recorded" in repr(event)
+    event.synchronize()
+    event.wait(kd.Stream())
+    for use in (lambda: event.elapsed_ms(kd.Stream().record()), lambda: event.handle):
+        with pytest.raises(kd.ArgumentValueError, match="never recorded"):
+            use()
+
+
+def test_times_are_between_marks(computing: str) -> None:
+    stream = kd.Stream()
+    array = kd.zeros(1 << 16, stream=stream)
+    first = stream.record()
+    for _ in range(5):
+        increment.forall(1 << 16, stream=stream)(array)
+    second = kd.Event()
+    assert stream.record(second) is second
+    increment.forall(1 << 16, stream=stream)(array)
+    third = stream.record()
+    assert first.elapsed_ms(first) == 0
+    assert first.elapsed_ms(second) > 0
+    assert first.elapsed_ms(third) == pytest.approx(
+        first.elapsed_ms(second) + second.elapsed_ms(third), abs=1e-2
+    )
+    assert third.elapsed_ms(first) == pytest.approx(-first.elapsed_ms(third), abs=1e-3)
+    third.synchronize()
+    assert third.query()
+    second.record(stream)  # again, and later
+    assert third.elapsed_ms(second) >= 0
+
+
+def test_events_without_a_time_closed_ones_and_other_things(on: str) -> None:
+    stream = kd.Stream()
+    timed, untimed = stream.record(), stream.record(kd.Event(timed=False))
+    for first, second in ((timed, untimed), (untimed, timed)):
+        with pytest.raises(kd.ArgumentValueError, match="timed=False"):
+            first.elapsed_ms(second)
+    with pytest.raises(kd.ArgumentTypeError):
+        timed.elapsed_ms(3)  # type: ignore[arg-type]
+    timed.close()
+    timed.close()
+    for use in (timed.query, timed.synchronize, lambda: timed.record(stream), timed.wait):
+        with pytest.raises(kd.ClosedResourceError):
+            use()
+
+
+def test_an_event_belongs_to_its_first_device(on: str) -> None:
+    event = kd.Stream().record()
+    other = kd.Stream("null" if on == "cpu" else "cpu")
+    with pytest.raises(kd.DeviceMismatchError, match="and the event on"):
+        other.record(event)
+    with pytest.raises(kd.DeviceMismatchError, match="clock"):
+        event.elapsed_ms(other.record())
+
+
+def test_record_and_wait_take_the_current_stream(on: str) -> None:
+    with kd.Stream() as stream:
+        event = kd.Event().record()
+        assert event.device == stream.device
+        event.wait()
+    assert kd.Event().record().device == kd.default_stream().device
+
+
+# --------------------------------------------------------------------------- pools
+
+
+def test_a_pool_gives_its_streams_in_turn(on: str) -> None:
+    pool = kd.StreamPool(3, blocking=False)
+    assert len(pool) == 3
+    assert pool.device.target == on
+    assert len({stream.handle for stream in pool}) == 3
+    given = [pool.stream() for _ in range(7)]
+    assert given == [*pool, *pool, next(iter(pool))]
+    with pool.stream() as stream:
+        assert kd.current_stream() is stream
+        assert stream is given[1]
+    pool.synchronize()
+    with pool:
+        pass
+    assert all(stream.is_closed for stream in pool)
+    pool.close()
+    with pytest.raises(kd.ClosedResourceError):
+        pool.stream()
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, True, "4"])
+def test_a_pool_has_one_or_more_streams(on: str, count: Any) -> None:
+    with pytest.raises(kd.ArgumentValueError, match="count"):
+        kd.StreamPool(count)
+
+
+# --------------------------------------------------------------------------- graphs
+
+
+def test_a_recording_runs_when_it_is_launched_and_only_then(
+    computing: str, rng: np.random.Generator
+) -> None:
+    n = 501
+    values = rng.integers(-99, 99, n).astype(float)
+    values[:3] = np.nan, -0.0, np.inf
+    stream = kd.Stream()
+    host, back = kd.pinned_empty(n), kd.pinned_empty(n)
+    host[:], back[:] = values, 7
+    x, out = kd.full(n, 7.0), kd.full(n, 7.0)
+    with stream.capture() as graph:
+        assert stream.is_capturing
+        assert kd.current_stream() is stream
+        x.copy_from_host(host, blocking=False)
+        axpy.forall(n)(2.0, x, x, out)
+        out.copy_to_host(back, blocking=False)
+    assert not stream.is_capturing
+    kd.synchronize()
+    assert (back == 7).all()
+    assert (out.copy_to_host() == 7).all()
+    assert graph.node_count == 3
+    for factor in (1.0, -4.0):
+        host[:] = factor * values
+        graph.launch()
+        kd.synchronize()
+        np.testing.assert_array_equal(back, 3 * factor * values)
+
+
+def test_the_null_target_takes_recorded_launches_when_they_are_launched() -> None:
+    from targets import null
+
+    with null.described_as(null.H100) as target, kd.use("null"):
+        x = kd.zeros(64)
+        with kd.Stream().capture() as graph:
+            increment.forall(64)(x)
+            increment.forall(64)(x)
+        assert not target.launches
+        graph.launch()
+        graph.launch()
+        assert [record.entry_name for record in target.launches] == ["increment"] * 4
+
+
+def test_a_graph_keeps_what_it_needs_and_lets_it_go(on: str) -> None:
+    stream = kd.Stream()
+    host = np.ones(64)
+    kernel = kd.kernel(increment.function)
+
+    def record() -> tuple[kd.Graph, list[weakref.ref[Any]]]:
+        x, y = kd.zeros(64), kd.zeros(64)
+        with stream.capture() as graph:
+            y.copy_from_host(host, blocking=False)
+            kernel.forall(64)(x)
+        return graph, [weakref.ref(array) for array in (x, y)]
+
+    graph, arrays = record()
+    gc.collect()
+    graph.launch(stream)
+    stream.synchronize()
+    owners = [array() for array in arrays]
+    assert owners[0] is not None
+    del owners
+    graph.close()
+    graph.close()
+    kd.synchronize()
+    gc.collect()
+    assert [array() for array in arrays] == [None, None]
+    assert graph.is_closed
+    with pytest.raises(kd.ClosedResourceError):
+        graph.launch()
+
+
+def test_update_takes_over_a_recording_of_the_same_steps(computing: str) -> None:
+    stream = kd.Stream()
+    x, y, out = kd.full(64, 1.0), kd.full(64, 5.0), kd.full(64, np.nan)
+    graphs = []
+    for a, array in ((2.0, x), (10.0, y)):
+        with stream.capture() as graph:
+            axpy.forall(64)(a, array, array, out)
+        graphs.append(graph)
+    first, second = graphs
+    first.update(second)
+    first.launch()
+    assert (out.copy_to_host() == 55).all()
+    second.close()
+    del y
+    gc.collect()
+    out.fill(np.nan)
+    first.launch()
+    assert (out.copy_to_host() == 55).all()
+    with stream.capture() as longer:
+        axpy.forall(64)(1.0, x, x, out)
+        axpy.forall(64)(1.0, x, x, out)
+    with pytest.raises(kd.GraphError) as caught:
+        first.update(longer)
+    assert "Launch the newer graph instead" in str(caught.value)
+    first.launch()
+    assert (out.copy_to_host() == 55).all()
+    for wrong in (None, 3, stream):
+        with pytest.raises(kd.ArgumentTypeError):
+            first.update(wrong)  # type: ignore[arg-type]
+
+
+def test_graphs_within_graphs(computing: str) -> None:
+    stream = kd.Stream()
+    x = kd.zeros(32)
+    with stream.capture() as inner:
+        increment.forall(32)(x)
+    with stream.capture() as outer:
+        inner.launch()
+        inner.launch(stream)
+        increment.forall(32)(x)
+    inner.close()
+    outer.launch()
+    assert (x.copy_to_host() == 3).all()
+
+
+def test_an_empty_recording(on: str) -> None:
+    with kd.Stream().capture() as graph:
+        increment.forall(0)(kd.zeros(0))
+    assert graph.node_count == 0
+    graph.launch()
+    kd.synchronize()
+
+
+def test_other_streams_take_part_through_events(computing: str) -> None:
+    first, second = kd.Stream(), kd.Stream()
+    x, y, out = kd.zeros(100), kd.zeros(100), kd.full(100, np.nan)
+    with first.capture() as graph:
+        second.wait(first.record())
+        assert second.is_capturing
+        increment.forall(100, stream=first)(x)
+        increment.forall(100, stream=second)(y)
+        first.wait(second)
+        axpy.forall(100)(10.0, x, y, out)
+    assert not second.is_capturing
+    assert np.isnan(out.copy_to_host()).all()
+    assert graph.node_count == 3
+    graph.launch()
+    graph.launch()
+    assert (out.copy_to_host() == 22).all()
+    increment.forall(100, stream=second)(y)
+    second.synchronize()
+    assert (y.copy_to_host() == 3).all()
+
+
+def _refused(on: str, stream: kd.Stream) -> dict[str, Callable[[], object]]:
+    outside, x = kd.Stream().record(), kd.zeros(64)
+    return {
+        "wait for a stream": stream.synchronize,
+        "ask whether a stream is done": stream.query,
+        "wait for a device": kd.synchronize,
+        "close a stream": stream.close,
+        "record a second graph": lambda: stream.capture().__enter__(),
+        "from outside of the recording": lambda: stream.wait(outside),
+        "cannot be recorded": lambda: x.copy_to_host(),
+        "query an event": lambda: stream.record().query(),
+        "time an event": lambda: stream.record().elapsed_ms(outside),
+        "wait for an event": lambda: stream.record().synchronize(),
+        "take part": lambda: kd.default_stream().wait(stream.record()),
+    }
+
+
+def test_what_cannot_be_recorded_is_refused(on: str) -> None:
+    stream = kd.Stream()
+    x = kd.zeros(64)
+    for words, use in _refused(on, stream).items():
+        with stream.capture() as graph:  # caught inside, the recording goes on
+            increment.forall(64)(x)
+            with pytest.raises(kd.GraphError, match=words):
+                use()
+        assert graph.node_count == 1
+        graph.launch()
+        recording = stream.capture()
+        graph = recording.__enter__()
+        with pytest.raises(kd.GraphError) as caught:
+            use()
+        recording.__exit__(type(caught.value), caught.value, None)
+        assert not stream.is_capturing
+        with pytest.raises(kd.GraphError, match="ended with GraphError"):
+            graph.launch()
+        assert caught.value.remedy or caught.value.limit
+        stream.synchronize()
+
+
+def test_numpy_arguments_and_debug_mode_are_refused_where_they_would_wait(on: str) -> None:
+    stream, host, x = kd.Stream(), np.zeros(64), kd.zeros(64)
+    debugging = kd.kernel(debug=True)(increment.function)
+    with stream.capture() as graph:
+        if on == "cpu":
+            axpy.forall(64)(1.0, host, host, host)
+            debugging.forall(64)(host)
+        else:
+            with pytest.raises(kd.GraphError, match="NumPy arguments"):
+                axpy.forall(64)(1.0, host, x, x)
+            with pytest.raises(kd.GraphError, match="debug mode"):
+                debugging.forall(64)(x)
+    assert graph.node_count == (2 if on == "cpu" else 0)
+    graph.launch()
+    assert (host == (1 if on == "cpu" else 0)).all()
+
+
+def test_a_graph_is_used_after_its_recording(on: str) -> None:
+    with kd.Stream().capture() as graph:
+        for use in (graph.launch, lambda: graph.node_count, lambda: graph.update(graph)):
+            with pytest.raises(kd.GraphError, match="still being recorded"):
+                use()
+    other = kd.Stream("null" if on == "cpu" else "cpu")
+    with pytest.raises(kd.DeviceMismatchError, match="and the graph on"):
+        graph.launch(other)
+    with other.capture() as elsewhere:
+        pass
+    with pytest.raises(kd.DeviceMismatchError, match="newer graph"):
+        graph.update(elsewhere)
+    with pytest.raises(TypeError):
+        kd.Graph()  # type: ignore[call-arg]
+
+
+def test_an_event_of_a_recording_that_has_ended(on: str) -> None:
+    stream = kd.Stream()
+    with stream.capture():
+        event = stream.record()
+    with pytest.raises(kd.GraphError, match="has ended"):
+        kd.Stream().wait(event)
+    with pytest.raises(kd.GraphError, match="last recorded in"):
+        event.synchronize()
+    stream.record(event)
+    event.synchronize()
+    assert event.query()
+
+
+def test_a_drawing(on: str, tmp_path: Any) -> None:
+    x = kd.zeros(64)
+    with kd.Stream().capture() as graph:
+        increment.forall(64)(x)
+        increment.forall(64)(x)
+    path = tmp_path / "graph.dot"
+    graph.debug_dot(path)
+    text = path.read_text()
+    assert text.startswith("digraph")
+    assert "increment" in text or on == "cuda"
+
+
+def test_memory_of_a_stream_is_noted_where_it_is_used(on: str) -> None:
+    if on == "cpu":
+        pytest.skip("work on the cpu is done when a launch returns, so nothing is noted")
+    home, other = kd.Stream(blocking=False), kd.Stream(blocking=False)
+    array = kd.zeros(64, stream=home)
+    view = array[8:]
+    owner = array._owner
+    increment.forall(56, stream=home)(view)
+    assert not owner._uses
+    increment.forall(56, stream=other)(view)
+    assert [use.own_handle for use in owner._uses.values()] == [other.handle]
+    increment.forall(64)(array)  # the default stream does not wait for `home`
+    assert None in owner._uses.values()
+
+
+def test_nothing_is_looked_for_before_a_stream_is_made() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import numpy as np, kerneldsl as kd\n"
+        "from kerneldsl.runtime import streams\n"
+        "from tests.conformance.test_streams import increment\n"
+        "x = np.zeros(4)\n"
+        "with kd.use('cpu'): increment.forall(4)(x)\n"
+        "assert not streams.are_in_use and (x == 1).all()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kd.Stream("cpu")
+    assert streams.are_in_use
