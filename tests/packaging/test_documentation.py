@@ -60,6 +60,14 @@ def test_the_page_names_no_error_that_is_gone():
         assert name in errors.__all__
 
 
+def test_table_of_attributes_is_current():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    page = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    assert page == generate.with_attributes(page), "run: make docs"
+
+
 def test_table_of_intrinsics_is_current():
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     generate = importlib.util.module_from_spec(spec)
@@ -77,7 +85,9 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "docs" / "getting-started.md"], ids=lambda p: p.name
+    "page",
+    [ROOT / "README.md", ROOT / "docs" / "getting-started.md", ROOT / "docs" / "devices.md"],
+    ids=lambda p: p.name,
 )
 def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
     # Blocks of a page follow each other, as a reader would type them; each lies in a file, where
