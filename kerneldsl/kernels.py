@@ -144,8 +144,8 @@ class Kernel(InspectionMixin, Generic[P, R]):
         ----------
         config : tuple
             Grid in blocks and block in threads, each an int or a tuple of 1 to 3 (x first), then
-            optionally a stream (``None``: the default) and the dynamic shared memory of a block in
-            bytes.
+            optionally a stream (a `kerneldsl.Stream`, another library's, or a handle; ``None``: the
+            current one) and the dynamic shared memory of a block in bytes.
 
         Raises
         ------

@@ -124,7 +124,8 @@ def read_stream(value: Any) -> Any:
         raise LaunchConfigError(
             f"stream is {value!r}",
             value=value,
-            limit="A stream is None (the default), a handle, or an object with __cuda_stream__",
+            limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
+            "handle",
             remedy="The order is kernel[grid, block, stream, shared_bytes]",
         )
     return value

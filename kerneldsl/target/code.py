@@ -156,8 +156,9 @@ class LaunchConfig:
         Blocks of the grid and threads of a block, x first. Already checked against the device.
     extent : tuple of int or None
         Under ``forall`` the extent, in the user's order.
-    stream : object
-        The target's stream; ``None`` is its default.
+    stream : DeviceStream or int or None
+        Where to; ``None`` is the device's default stream, a number the handle of the stream in
+        which another library has made an argument.
     shared_bytes : int
         Dynamic shared memory of a block.
     """

@@ -73,8 +73,8 @@ def test_tensors_on_a_gpu_bring_device_and_stream(torch, cuda):
     device, config, values = cuda.launches[-1]
     assert (device.index, config.stream, values["x.data"]) == (1, 701, x.ctypes.data)
     copy.forall(8, stream=5)(Tensor(x, "cuda", 1), Tensor(np.zeros(8), "cuda", 1))
-    assert cuda.launches[-1][1].stream == 5
-    assert cuda.waits == [(5, 701)]
+    assert cuda.launches[-1][1].stream.handle == 5
+    assert [(later.handle, sooner) for later, sooner in cuda.waits] == [(5, 701)]
 
 
 def test_tensors_and_numpy_together_are_staged_in_the_stream(torch, cuda):

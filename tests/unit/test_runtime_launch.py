@@ -54,11 +54,11 @@ def test_stream_and_shared_bytes_reach_the_target(fake):
     stream = object()
     element[1, 32, stream, 128](X)
     config = fake.launches[-1][1]
-    assert config.stream is stream
+    assert config.stream.foreign is stream
     assert config.shared_bytes == 128
     element.forall(64, stream=5, shared_bytes=16)(X)
     config = fake.launches[-1][1]
-    assert (config.stream, config.shared_bytes, config.extent) == (5, 16, (64,))
+    assert (config.stream.handle, config.shared_bytes, config.extent) == (5, 16, (64,))
 
 
 @pytest.mark.parametrize(
@@ -175,5 +175,5 @@ def test_streams_of_other_libraries_are_joined():
             assert cuda.launches[-1][1].stream == 41
             assert cuda.waits == [(41, 42)]
             copy[1, 1, 50](foreign(41), foreign(41))
-            assert cuda.launches[-1][1].stream == 50
-            assert cuda.waits[1:] == [(50, 41)]
+            assert cuda.launches[-1][1].stream.handle == 50
+            assert [(later.handle, sooner) for later, sooner in cuda.waits[1:]] == [(50, 41)]
