@@ -16,6 +16,7 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.state import SpecializationInfo
+from kerneldsl.runtime.streams import refuse_waiting
 from kerneldsl.target import CompileOptions, Dim3
 from kerneldsl.timing import Timing, measure
 
@@ -94,7 +95,8 @@ class Launch:
         """
         if not isinstance(samples, int) or samples < 1:
             raise ArgumentValueError(f"samples is {samples!r}", limit="It is an int >= 1")
-        place = self._dispatcher.place(args)
+        refuse_waiting()
+        place = self._dispatcher.place(args, self._shape.place)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),
             lambda: place.target.synchronize(place.device),

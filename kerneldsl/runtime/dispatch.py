@@ -252,9 +252,9 @@ class Dispatcher:
         )
         self.launch(on_host, args, place_of("cpu"))
 
-    def place(self, args: tuple[Any, ...]) -> Place:
-        """Where a launch with these arguments would run now."""
-        return resolve(bind(self.state().unit.parameters, args).place).actual
+    def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
+        """Where a launch with these arguments, or in a stream of a place, would run now."""
+        return resolve(bind(self.state().unit.parameters, args).place or otherwise).actual
 
     def _check(self, state: KernelState, place: Place, shape: LaunchShape) -> bool:
         """Check the shape against the device; say whether there is anything to launch."""
