@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from kerneldsl.errors import AttributeUnavailableError, KernelError
@@ -164,7 +165,14 @@ class DeviceInfo:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", {**_known_of(self.device), **self.values})
+        frozen = {
+            "values": {**_known_of(self.device), **self.values},
+            "unavailable": dict(self.unavailable),
+            "reasons": dict(self.reasons),
+            "readers": dict(self.readers),
+        }
+        for name, mapping in frozen.items():
+            object.__setattr__(self, name, MappingProxyType(mapping))
 
     @property
     def target(self) -> str:

@@ -13,10 +13,10 @@ NVML API Reference, sections "Device Queries" and "Multi Instance GPU Management
 from __future__ import annotations
 
 import functools
-import threading
 from typing import Any
 
 from kerneldsl.errors import AttributeUnavailableError
+from kerneldsl.locks import ForkSafeLock
 
 __all__ = ["Nvml", "NvmlDevice", "get_nvml"]
 
@@ -134,7 +134,7 @@ def _not_zero(number: int) -> int:
     return number
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def get_nvml() -> Nvml:

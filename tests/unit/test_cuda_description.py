@@ -408,3 +408,43 @@ def test_the_bindings_know_every_attribute_by_the_name_used_here() -> None:
     bindings = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     known = {a.name.removeprefix("CU_DEVICE_ATTRIBUTE_") for a in bindings.CUdevice_attribute}
     assert {a.name for a in description._ATTRIBUTES.values()} <= known
+
+
+def _target_with(
+    monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int], cuda: tuple[int, int] = (13, 0)
+) -> Any:
+    """The CUDA target over a driver that shows devices of these compute capabilities."""
+    from targets.cuda import target as module
+
+    found = []
+    for index, (major, minor) in enumerate(capabilities):
+        answers = {**H200, "COMPUTE_CAPABILITY_MAJOR": major, "COMPUTE_CAPABILITY_MINOR": minor}
+        fake = FakeDriver(FakeApi(answers, f"card {index}"))
+        found.append(describe_device(fake.api, fake.call, index))
+    driver = SimpleNamespace(cuda_version=cuda, devices=lambda: tuple(found))
+    monkeypatch.setattr(module, "get_driver", lambda: driver)
+    return module.CudaTarget()
+
+
+def test_a_card_that_is_too_old_does_not_hide_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = _target_with(monkeypatch, (5, 2), (8, 6))
+    assert target.unavailable_reason() is None
+    old, new = target.devices()
+    assert "card 0 is sm_52" in target.unusable_reason(old)
+    assert target.unusable_reason(new) is None
+
+
+def test_a_card_newer_than_its_driver_does_not_hide_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = _target_with(monkeypatch, (12, 0), (8, 6), cuda=(12, 2))
+    assert target.unavailable_reason() is None
+    new, old = target.devices()
+    assert "needs CUDA 12.8 (driver 570)" in target.unusable_reason(new)
+    assert target.unusable_reason(old) is None
+
+
+def test_only_cards_that_are_too_old_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = _target_with(monkeypatch, (5, 2), (3, 7))
+    assert "card 0 is sm_52" in target.unavailable_reason()
+    assert target.devices() == ()

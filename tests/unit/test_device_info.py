@@ -47,6 +47,15 @@ def test_it_is_frozen(info):
         info.total_memory_bytes = 1
 
 
+def test_what_it_was_made_of_may_change_without_it():
+    values = {"total_memory_bytes": 1}
+    info = DeviceInfo(GPU, values)
+    values["total_memory_bytes"] = 2
+    assert info.total_memory_bytes == 1
+    with pytest.raises(TypeError):
+        info.values["total_memory_bytes"] = 2
+
+
 def test_what_the_device_says_is_there_without_the_target(info):
     assert (info.target, info.index, str(info)) == ("fake", 1, "fake:1")
     assert (info.name, info.kind, info.arch) == ("a <b>fake</b>", "discrete", "sm_fake")
