@@ -37,14 +37,6 @@ class ForkSafeLock:
     ) -> None:
         self._lock.release()
 
-    def try_enter(self) -> bool:
-        """Take the lock if that needs no waiting, and say whether; `leave` gives it back."""
-        return self._lock.acquire(blocking=False)
-
-    def leave(self) -> None:
-        """Give back what a successful `try_enter` took."""
-        self._lock.release()
-
     def _open(self) -> None:
         self._lock = threading.RLock()
 

@@ -84,6 +84,8 @@ class DeviceArray:
         dtype: np.dtype[Any],
         owner: Any,
         is_read_only: bool = False,
+        *,
+        layout: Layout | None = None,
     ) -> None:
         self.place = place
         self.pointer = pointer
@@ -94,7 +96,7 @@ class DeviceArray:
         self._owner = owner
         self.is_read_only = is_read_only
         self.is_closed = False
-        self.layout: Layout = layout_of(shape, strides, dtype.itemsize)
+        self.layout: Layout = layout or layout_of(shape, strides, dtype.itemsize)
         #: What a launch passes: pointer, extents, and strides unless contiguous.
         self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
         #: Code of the kind, filled in when it is first passed to a kernel.
@@ -276,7 +278,9 @@ class DeviceArray:
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
         self._check_partner(out, "out")
         if not out.flags.writeable:
-            raise ReadOnlyArrayError("out is a read-only array", value=out)
+            raise ReadOnlyArrayError(
+                "out is a read-only array", value=out, remedy="Pass a writable array"
+            )
         stream = stream_of(self.place, stream)
         read_array(
             self.place, self.pointer, self.strides, out, stream, blocking=blocking, owner=self
@@ -406,7 +410,11 @@ class DeviceArray:
         """Raise `ClosedResourceError` or `ReadOnlyArrayError` if it cannot be written."""
         self.check_open()
         if self.is_read_only:
-            raise ReadOnlyArrayError(f"{self!r} is read-only", value=self)
+            raise ReadOnlyArrayError(
+                f"{self!r} is read-only",
+                value=self,
+                remedy="Write to the array it is a view of, or to a copy",
+            )
 
     def lend(self) -> None:
         """Note that another library gets the memory, and uses it in streams that nobody knows."""
@@ -424,6 +432,7 @@ class DeviceArray:
                 f"{name} has shape {array.shape} and dtype {array.dtype}; the device array has "
                 f"shape {self.shape} and dtype {self.dtype}",
                 value=array,
+                remedy="Make one with np.empty(array.shape, array.dtype)",
             )
 
     # ------------------------------------------------------------------ protocols

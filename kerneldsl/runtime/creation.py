@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.kinds import DTYPE_NAMES, Layout
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.copies import copy_between
 from kerneldsl.runtime.placement import Place, current_place, place_of
@@ -40,24 +40,38 @@ Shape: TypeAlias = int | tuple[int, ...]
 Order: TypeAlias = Literal["C", "F"]
 
 
+_KNOWN_DTYPES = frozenset(map(np.dtype, DTYPE_NAMES))
+
+
 def _place(device: DeviceLike | None) -> Place:
     return current_place() if device is None else place_of(device)
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
     """The extents as ints; raises `ArgumentTypeError` or `ArgumentValueError` for other things."""
+    if type(shape) is int and shape >= 0:
+        return (shape,)
     try:
         extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
     except TypeError:
-        raise ArgumentTypeError(f"shape {shape!r} is not made of ints", value=shape) from None
+        raise ArgumentTypeError(
+            f"shape {shape!r} is not made of ints",
+            value=shape,
+            limit="A shape is an int or a tuple of ints",
+            remedy="Use // where a division gives a float",
+        ) from None
     if any(n < 0 for n in extents):
-        raise ArgumentValueError(f"shape {extents} has a negative extent", value=extents)
+        raise ArgumentValueError(
+            f"shape {extents} has a negative extent", value=extents, limit="Extents are 0 or more"
+        )
     return extents
 
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
     found: np.dtype[Any] = np.dtype(dtype)
+    if found in _KNOWN_DTYPES:
+        return found
     if found.name not in DTYPE_NAMES or not found.isnative:
         raise ArgumentTypeError(
             f"there are no device arrays of dtype {found}",
@@ -105,7 +119,8 @@ def empty(
         size *= extent
     buffer = allocate(place, size, stream)
     strides = contiguous_strides(extents, element.itemsize, order)
-    return DeviceArray(place, buffer.pointer, extents, strides, element, buffer)
+    layout: Layout | None = "C" if order == "C" else None
+    return DeviceArray(place, buffer.pointer, extents, strides, element, buffer, layout=layout)
 
 
 def full(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.environment import logger
-from kerneldsl.errors import KernelError
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.order import is_foreign
 from kerneldsl.runtime.placement import Place
@@ -29,7 +30,7 @@ __all__ = ["Counts", "DeviceMemory", "PooledBuffer", "device_memories", "device_
 
 
 class Counts:
-    """What is counted, for a pool and for a device."""
+    """What is counted for a pool."""
 
     __slots__ = ("allocations", "frees", "hits", "in_use", "largest", "peak")
 
@@ -37,65 +38,90 @@ class Counts:
         self.in_use = self.peak = self.largest = 0
         self.allocations = self.frees = self.hits = 0
 
-    def note(self, nbytes: int, is_hit: bool) -> None:
-        self.in_use += nbytes
-        self.peak = max(self.peak, self.in_use)
-        self.largest = max(self.largest, nbytes)
-        self.allocations += 1
-        self.hits += is_hit
-
-    def note_free(self, nbytes: int) -> None:
-        self.in_use -= nbytes
-        self.frees += 1
-
 
 class DeviceMemory:
-    """What the pools of one device share: the lock, the counts, and what waits to be freed.
+    """What the pools of one device share: the lock, the sums, and what waits to be freed.
 
     Attributes
     ----------
     place : Place
         The device.
-    counts
-        Over all pools, also those that are gone.
+    lock : RLock
+        Held for each call of a backend. A finalizer may allocate while its thread holds it.
+    in_use, peak : int
+        Bytes that arrays have, and the most they ever had, over all pools.
     pools : WeakSet of MemoryPool
         The pools that are there.
+    gone : deque of Counts
+        What was counted by pools that are gone.
     freed : deque
         What finalizers have given up: pool, address, size, home stream, other uses.
+    shared : dict
+        Page-locked and managed memory by the id of its owner: which of the two, and bytes.
+    default : MemoryPool
+        Serves where no other pool is active.
     """
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.counts = Counts()
+        self.lock = threading.RLock()
+        self.in_use = self.peak = 0
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
+        self.gone: deque[Counts] = deque()
         self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
-        self.lock = ForkSafeLock()
-        self._is_busy = False
-        #: Page-locked and managed memory by the id of its owner: which of the two, and bytes.
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
-
-    # ------------------------------------------------------------------ memory
+        #: Whether the thread that holds the lock is inside of a backend.
+        self._is_busy = False
 
     def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> int:
         """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
         if self.freed:
             self.drain()
+        counts = pool._counts
         with self.lock:
-            pool._check_room(nbytes)
+            if pool._limit is not None or pool._is_closed:
+                pool._check_room(nbytes)
             was_busy, self._is_busy = self._is_busy, True
             try:
-                pointer = pool._backend.acquire(nbytes, stream)
-                reserved = pool._backend.reserved_bytes()
+                pointer, is_new = pool._backend.acquire(nbytes, stream)
             finally:
                 self._is_busy = was_busy
-            is_hit = reserved <= pool._reserved
-            pool._reserved = reserved
-            pool._counts.note(nbytes, is_hit)
-            self.counts.note(nbytes, is_hit)
+            counts.allocations += 1
+            if not is_new:
+                counts.hits += 1
+            # Plain comparisons: a call of max() costs as much as all the rest here.
+            if nbytes > counts.largest:  # noqa: PLR1730
+                counts.largest = nbytes
+            counts.in_use += nbytes
+            if counts.in_use > counts.peak:  # noqa: PLR1730
+                counts.peak = counts.in_use
+            self.in_use += nbytes
+            if self.in_use > self.peak:  # noqa: PLR1730
+                self.peak = self.in_use
         if self.freed:
             self.drain()
         return pointer
+
+    def release(
+        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+    ) -> None:
+        """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
+        lock = self.lock
+        if lock.acquire(blocking=False):
+            if not self._is_busy:
+                self._is_busy = True
+                try:
+                    self._free(pool, pointer, nbytes, stream, used_on)
+                finally:
+                    self._is_busy = False
+                    lock.release()
+                if self.freed:
+                    self.drain()
+                return
+            lock.release()  # a finalizer that interrupts this very thread
+        self.freed.append((pool, pointer, nbytes, stream, used_on))
+        self.drain()
 
     def drain(self) -> None:
         """Free what has been given up, unless that would mean to wait for another thread.
@@ -103,29 +129,33 @@ class DeviceMemory:
         Whoever keeps this one from doing so looks at the queue again after it has let go of the
         lock, so nothing is left behind.
         """
+        lock = self.lock
         while self.freed:
-            if not self.lock.try_enter():
+            if not lock.acquire(blocking=False):
                 return
             try:
                 if self._is_busy:
                     return  # a finalizer that interrupts this very thread, which goes on below
                 self._is_busy = True
                 try:
-                    self._free_queued()
+                    while self.freed:
+                        self._free(*self.freed.popleft())
                 finally:
                     self._is_busy = False
             finally:
-                self.lock.leave()
+                lock.release()
 
-    def _free_queued(self) -> None:
-        while self.freed:
-            pool, pointer, nbytes, stream, used_on = self.freed.popleft()
-            pool._counts.note_free(nbytes)
-            self.counts.note_free(nbytes)
-            try:
-                pool._backend.release(pointer, nbytes, stream, used_on)
-            except KernelError as error:  # nobody to tell; what failed on the device says so again
-                logger.debug("%s", error)
+    def _free(
+        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+    ) -> None:
+        counts = pool._counts
+        counts.frees += 1
+        counts.in_use -= nbytes
+        self.in_use -= nbytes
+        try:
+            pool._backend.release(pointer, nbytes, stream, used_on)
+        except DriverError as error:  # a finalizer has nobody to tell; the next call says it again
+            error_log.record(error, was_swallowed=True)
 
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
         """Give back what the pool keeps unused."""
@@ -134,7 +164,6 @@ class DeviceMemory:
             was_busy, self._is_busy = self._is_busy, True
             try:
                 pool._backend.trim(keep_bytes)
-                pool._reserved = pool._backend.reserved_bytes()
             finally:
                 self._is_busy = was_busy
         self.drain()
@@ -175,21 +204,9 @@ class PooledBuffer(Buffer):
         Size as asked for.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_home",
-        "_pool",
-        "_uses",
-        "device",
-        "family",
-        "is_closed",
-        "is_shared",
-        "nbytes",
-        "pointer",
-    )
+    __slots__ = ("_home", "_pool", "_uses", "family", "is_shared", "nbytes", "pointer")
 
     def __init__(self, pool: MemoryPool, pointer: int, nbytes: int, home: Any) -> None:
-        self.device: Device = pool._place.device
         self.pointer = pointer
         self.nbytes = nbytes
         self._pool = pool
@@ -199,7 +216,6 @@ class PooledBuffer(Buffer):
         self._uses: dict[int, Any] | None = None
         #: Whether other libraries have the memory, which use it in streams that nobody knows.
         self.is_shared = False
-        self.is_closed = False
         #: The arrays over this memory, once there is more than one.
         self.family: weakref.WeakSet[DeviceArray] | None = None
 
@@ -207,6 +223,11 @@ class PooledBuffer(Buffer):
     def place(self) -> Place:
         """Where it is."""
         return self._pool._place
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]  # read alone
+        """On which device."""
+        return self._pool._place.device
 
     def note_use(self, stream: Any) -> None:
         """Note that something in `stream` now uses the memory.
@@ -233,18 +254,17 @@ class PooledBuffer(Buffer):
 
     def close(self) -> None:
         """Give the memory back now, in the order of the streams that used it; twice is harmless."""
-        if self.is_closed:
+        pointer = self.pointer
+        if not pointer:
             return
-        self.is_closed = True
-        pointer, self.pointer = self.pointer, 0
-        if not pointer or not self.nbytes:
+        self.pointer = 0
+        if not self.nbytes:
             return
-        used_on = tuple(self._uses.values()) if self._uses else ()
+        used_on = () if self._uses is None else tuple(self._uses.values())
         if self.is_shared:
             used_on += (WHOLE_DEVICE,)
-        memory = self._pool._memory
-        memory.freed.append((self._pool, pointer, self.nbytes, self._home, used_on))
-        memory.drain()
+        pool = self._pool
+        pool._memory.release(pool, pointer, self.nbytes, self._home, used_on)
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # At the end of the interpreter the driver frees everything with the process.
@@ -252,13 +272,15 @@ class PooledBuffer(Buffer):
             self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"at {self.pointer:#x}"
+        state = f"at {self.pointer:#x}" if self.pointer else "without memory"
         return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"
 
 
 def _after_fork_in_child() -> None:
     for memory in device_memories():
-        memory._is_busy = False  # the thread that was busy does not exist here
+        # Another thread may have held the lock, and does not exist here.
+        memory.lock = threading.RLock()
+        memory._is_busy = False
 
 
 if hasattr(os, "register_at_fork"):

@@ -97,7 +97,6 @@ class MemoryPool:
         self._counts = Counts()
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
-        self._reserved = self._backend.reserved_bytes()
         memory.pools.add(self)
 
     @classmethod
@@ -212,8 +211,10 @@ class MemoryPool:
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # Buffers hold their pool, so none are left. A pool that failed to be made has no backend.
-        if not _is_finalizing() and hasattr(self, "_reserved") and not self._is_closed:
-            self._backend.close()
+        if not _is_finalizing() and hasattr(self, "_backend"):
+            self._memory.gone.append(self._counts)
+            if not self._is_closed:
+                self._backend.close()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -247,8 +248,7 @@ class MemoryPool:
             )
 
     def _check_room(self, nbytes: int) -> None:
-        if self._is_closed:
-            self._check_open()
+        self._check_open()
         limit = self._limit
         if limit is not None and self._counts.in_use + nbytes > limit:
             raise OutOfMemoryError(
@@ -274,8 +274,9 @@ class MemoryPool:
             pointer = _address_of_nothing() if self._place.is_host else 0
             return PooledBuffer(self, pointer, 0, None)
         home = stream_of(self._place, stream)
-        foreign = home if is_foreign(home) else None
-        if foreign is not None:
+        foreign = None
+        if home is not None and is_foreign(home):
+            foreign = home
             # Another library's stream may be gone when the memory is freed, so the memory belongs
             # to the default stream; the other one only waits for it.
             home = None
@@ -321,9 +322,11 @@ def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
     ArgumentValueError
         A negative or absurd size.
     """
-    for pool in reversed(_active.get()):
-        if pool._place is place:
-            return pool.allocate(nbytes, stream)
+    active = _active.get()
+    if active:
+        for pool in reversed(active):
+            if pool._place is place:
+                return pool.allocate(nbytes, stream)
     return device_memory(place).default.allocate(nbytes, stream)
 
 
@@ -343,18 +346,18 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     free, total = memory_info(place) or (None, None)
     shared = tuple(memory.shared.values())
     with memory.lock:
-        counts = memory.counts
+        counts = [*memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
             device=place.name,
             total_bytes=total,
             free_bytes=free,
-            in_use_bytes=counts.in_use,
+            in_use_bytes=memory.in_use,
             reserved_bytes=sum(pool.reserved_bytes for pool in pools),
-            peak_bytes=counts.peak,
-            largest_bytes=counts.largest,
-            allocation_count=counts.allocations,
-            free_count=counts.frees,
-            hit_count=counts.hits,
+            peak_bytes=memory.peak,
+            largest_bytes=max(c.largest for c in counts),
+            allocation_count=sum(c.allocations for c in counts),
+            free_count=sum(c.frees for c in counts),
+            hit_count=sum(c.hits for c in counts),
             pinned_bytes=sum(nbytes for kind, nbytes in shared if kind == "pinned"),
             managed_bytes=sum(nbytes for kind, nbytes in shared if kind == "managed"),
             pools=pools,

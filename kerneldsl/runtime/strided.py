@@ -25,6 +25,8 @@ __all__ = [
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:
     """Strides in bytes of a contiguous array of a shape, in C or Fortran order."""
+    if len(shape) == 1:
+        return (itemsize,)
     strides = [0] * len(shape)
     step = itemsize
     for axis in reversed(range(len(shape))) if order == "C" else range(len(shape)):

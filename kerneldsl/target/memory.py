@@ -59,11 +59,19 @@ class PoolBackend(ABC):
     device: Device
 
     @abstractmethod
-    def acquire(self, nbytes: int, stream: Any) -> int:
-        """Return the address of memory that may be used by what is put into `stream` from now on.
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
+        """Take memory that may be used by what is put into `stream` from now on.
 
-        **Must** be at least 256-byte aligned, **must** raise `OutOfMemoryError` where there is no
-        room (the core then collects, trims and asks once more) and is never called with 0 bytes.
+        Returns
+        -------
+        address : int
+            Where it is.
+        is_new : bool
+            Whether the device had to give more memory for it.
+
+        The address **must** be at least 256-byte aligned. **Must** raise `OutOfMemoryError` where
+        there is no room; the core then collects, trims and asks once more. It is never asked for 0
+        bytes.
         """
 
     @abstractmethod

@@ -72,12 +72,12 @@ class HostPool(PoolBackend):
         self._held_bytes = 0
         self._is_closed = False
 
-    def acquire(self, nbytes: int, stream: Any) -> int:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         size = block_bytes(nbytes)
         unused = self._unused.get(size)
         if unused:
             self._unused_bytes -= size
-            return unused.pop()
+            return unused.pop(), False
         try:
             block = np.empty(size + _ALIGNMENT, np.uint8)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can count
@@ -92,7 +92,7 @@ class HostPool(PoolBackend):
         pointer = -(-block.ctypes.data // _ALIGNMENT) * _ALIGNMENT
         self._blocks[pointer] = block
         self._held_bytes += size
-        return pointer
+        return pointer, True
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
         size = block_bytes(nbytes)

@@ -12,10 +12,13 @@ Programming Guide, section "Stream-Ordered Memory Allocator".
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.environment import pool_is_off
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import DriverError
 from kerneldsl.target import Device, PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import memory, peers
@@ -26,8 +29,13 @@ from targets.cuda.streams import stream_handle
 
 __all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
 
-#: The driver gives nothing back by itself below so many bytes; `trim` does.
-_KEEP_EVERYTHING = 2**64 - 1
+#: More than any device has.
+_EVERYTHING = 2**64 - 1
+
+#: The driver's pools that were closed here, by device, to be used again. They are not destroyed:
+#: after ``cuMemPoolDestroy`` of a pool whose memory was partly in use, the driver 580.159 ended the
+#: process in the first allocation from the next pool.
+_idle: defaultdict[int, list[Any]] = defaultdict(list)
 
 
 def create_pool(driver: Driver, device: Device) -> PoolBackend:
@@ -60,27 +68,43 @@ class StreamOrderedPool(PoolBackend):
     def __init__(self, driver: Driver, device: Device) -> None:
         self.device = device
         self._driver = driver
-        api = driver.api
-        properties = api.CUmemPoolProps()
-        properties.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        properties.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        properties.location.id = device.index
-        doing = f"make a memory pool on {device}"
-        with driver.current(device.index):
-            self.handle = driver.call(api.cuMemPoolCreate, properties, doing=doing)
-        driver.call(
-            api.cuMemPoolSetAttribute,
-            self.handle,
-            api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-            api.cuuint64_t(_KEEP_EVERYTHING),
-            doing=doing,
-        )
+        #: Allocations that are not back yet.
+        self._outstanding = 0
+        self._is_closed = False
         #: What the pool held when that was last looked at.
         self._held = 0
-        self._reserved = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+        attributes = driver.api.CUmemPool_attribute
+        self._reserved = attributes.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+        self._threshold = attributes.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        try:
+            self.handle = _idle[device.index].pop()
+        except IndexError:
+            self.handle = self._create()
+        self._keep(_EVERYTHING)
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
             self.let_in(other)
+
+    def _create(self) -> Any:
+        driver, api = self._driver, self._driver.api
+        properties = api.CUmemPoolProps()
+        properties.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = self.device.index
+        with driver.current(self.device.index):
+            doing = f"make a memory pool on {self.device}"
+            return driver.call(api.cuMemPoolCreate, properties, doing=doing)
+
+    def _keep(self, nbytes: int) -> None:
+        """Let the driver keep so much that is not in use when somebody waits for the device."""
+        api = self._driver.api
+        self._driver.call(
+            api.cuMemPoolSetAttribute,
+            self.handle,
+            self._threshold,
+            api.cuuint64_t(nbytes),
+            doing=f"set what a memory pool on {self.device} keeps",
+        )
 
     def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         driver = self._driver
@@ -89,6 +113,7 @@ class StreamOrderedPool(PoolBackend):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
             raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+        self._outstanding += 1
         held, self._held = self._held, self.reserved_bytes()
         return int(pointer), self._held > held
 
@@ -96,15 +121,19 @@ class StreamOrderedPool(PoolBackend):
         driver, index = self._driver, self.device.index
         if fork_guard.has_forked or driver.watch.is_lost(index):
             return  # there is nothing to give it back to
+        self._outstanding -= 1
         handle = 0 if stream is None else stream.own_handle
         with driver.current(index):
             for use in used_on:
                 if not self._order_after(handle, use):
                     memory.free(driver, index, pointer)  # waits for the whole device
-                    return
-            status = driver.api.cuMemFreeAsync(pointer, handle)[0]
-        if int(status):
-            raise driver.failure(status, f"free {pointer:#x} on {self.device}")
+                    break
+            else:
+                status = driver.api.cuMemFreeAsync(pointer, handle)[0]
+                if int(status):
+                    raise driver.failure(status, f"free {pointer:#x} on {self.device}")
+        if self._is_closed and not self._outstanding:
+            self._retire()
 
     def _order_after(self, handle: int, use: Any) -> bool:
         """Let what is put into a stream from now on wait for a use; say whether that could be."""
@@ -157,9 +186,22 @@ class StreamOrderedPool(PoolBackend):
         )
 
     def close(self) -> None:
-        if not fork_guard.has_forked:
-            # The driver keeps the pool until the last memory of it is back.
-            self._driver.api.cuMemPoolDestroy(self.handle)
+        self._is_closed = True
+        if not self._outstanding:
+            try:
+                self._retire()
+            except DriverError as error:
+                error_log.record(error, was_swallowed=True)
+
+    def _retire(self) -> None:
+        """Leave the driver's pool to the next one of ours, without memory of its own."""
+        index = self.device.index
+        if fork_guard.has_forked or self._driver.watch.is_lost(index):
+            return
+        # What work still uses goes back when somebody next waits for the device.
+        self._keep(0)
+        self.trim(0)
+        _idle[index].append(self.handle)
 
 
 class PlainPool(PoolBackend):

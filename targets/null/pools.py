@@ -62,13 +62,13 @@ class NullPool(PoolBackend):
         self._unused = 0
         self._is_closed = False
 
-    def acquire(self, nbytes: int, stream: Any) -> int:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         self._begin("allocate")
         reused = min(self._unused, nbytes)
         pointer = self._space.allocate(nbytes, from_reserve=reused)
         self._unused -= reused
         self._in_use += nbytes
-        return pointer
+        return pointer, reused < nbytes
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
         self.releases.append(Release(pointer, nbytes, stream, tuple(used_on)))

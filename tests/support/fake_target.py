@@ -68,12 +68,12 @@ class _Pool(PoolBackend):
         self._target = target
         self._memory: dict[int, np.ndarray[Any, Any]] = {}
 
-    def acquire(self, nbytes: int, stream: Any) -> int:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         memory = np.zeros(nbytes + 256, np.uint8)
         pointer = -(-memory.ctypes.data // 256) * 256
         self._memory[pointer] = memory
         self._target.buffers.append(nbytes)
-        return pointer
+        return pointer, True
 
     def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
         del self._memory[pointer]
