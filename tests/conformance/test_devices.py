@@ -1,0 +1,58 @@
+"""What every target says of its devices."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.registry import get_target
+from tests.support.targets import require, target_names
+
+KINDS = ("discrete", "integrated", "virtual", "cpu", "other")
+
+
+@pytest.fixture(params=target_names())
+def target(request):
+    require(request.param)
+    return get_target(request.param)
+
+
+def test_every_device_is_described(target):
+    infos = kd.devices(target.name)
+    assert [info.device for info in infos] == list(target.devices())
+    for index, info in enumerate(infos):
+        assert (info.target, info.index) == (target.name, index)
+        assert info.kind in KINDS
+        assert kd.device_info(str(info)) == info
+
+
+def test_what_is_said_agrees_with_what_launches_are_checked_against(target):
+    for info in kd.devices(target.name):
+        assert info.max_threads_per_block == info.limits.max_threads_per_block
+        assert info.max_grid_dim == info.limits.max_grid_dim
+        assert info.max_block_dim == info.limits.max_block_dim
+        assert info.warp_size == info.limits.warp_size
+
+
+def test_every_attribute_has_a_value_or_a_reason(target):
+    for info in kd.devices(target.name):
+        found = info.to_dict()
+        assert json.loads(json.dumps(found)) == found
+        for field in info.fields():
+            value = found[field.name]
+            assert (value is None) == bool(found["unavailable"].get(field.name)), field
+            if value is None:
+                assert not hasattr(info, field.name)
+            elif field.unit in ("bytes", "bits", "kHz", "bytes/s"):
+                least = 0 if field.is_live or field.name.startswith("reserved") else 1
+                assert value >= least, field
+
+
+def test_a_usable_device_has_a_score(target):
+    for info in kd.devices(target.name):
+        if target.unusable_reason(info.device) is None:
+            assert 10 <= kd.score(info).total < 1040
+            assert math.isfinite(kd.score(info).total)
