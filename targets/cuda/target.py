@@ -78,7 +78,7 @@ class CudaTarget(Target):
 
     def unusable_reason(self, device: Device) -> str | None:
         """Say why this driver runs none of our code on one device, or ``None``."""
-        return _why_too_old(get_driver(), device)
+        return self.unavailable_reason() or _why_too_old(get_driver(), device)
 
     def describe(self, device: Device) -> DeviceInfo:
         """What the driver says at once, and NVML when it is asked."""
