@@ -140,7 +140,16 @@ class FailedLaunch:
             self.error.add_line(f"It cannot run on the CPU instead: {refusal.what}")
             raise self.error from refusal
         note_fallback(self.place.name, reason_of(self.error))
-        self._write_back(leaves)
+        try:
+            self._write_back(leaves)
+        except DriverError as error:
+            written = [self.unit.parameters[position] for position in sorted(self.traits.written)]
+            error.add_line(
+                f"{self.unit.qualname} ran on the CPU instead of {self.place.name}, and its "
+                "results could not all be copied back; these arguments may be half-written: "
+                + ", ".join(written)
+            )
+            raise
         return True
 
     # ------------------------------------------------------------------ what is damaged
