@@ -180,12 +180,24 @@ def device_memory(place: Place) -> DeviceMemory:
         with _devices_lock:
             found = _devices.get(place)
             if found is None:
-                from kerneldsl.runtime.pools import MemoryPool
-
-                found = DeviceMemory(place)
-                found.default = MemoryPool._of(found, "default")
-                _devices[place] = found
+                found = _devices[place] = _same_device(place) or _begin(place)
     return found
+
+
+def _same_device(place: Place) -> DeviceMemory | None:
+    """That of an earlier place for an equal device: the null target may describe one again."""
+    for memory in _devices.values():
+        if memory.place.target is place.target and memory.place.device == place.device:
+            return memory
+    return None
+
+
+def _begin(place: Place) -> DeviceMemory:
+    from kerneldsl.runtime.pools import MemoryPool
+
+    memory = DeviceMemory(place)
+    memory.default = MemoryPool._of(memory, "default")
+    return memory
 
 
 def device_memories() -> tuple[DeviceMemory, ...]:

@@ -322,12 +322,13 @@ def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
     ArgumentValueError
         A negative or absurd size.
     """
+    memory = device_memory(place)
     active = _active.get()
     if active:
         for pool in reversed(active):
-            if pool._place is place:
+            if pool._memory is memory:
                 return pool.allocate(nbytes, stream)
-    return device_memory(place).default.allocate(nbytes, stream)
+    return memory.default.allocate(nbytes, stream)
 
 
 def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
