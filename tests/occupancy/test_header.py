@@ -54,7 +54,9 @@ def test_random_configurations(header: Header, rng: np.random.Generator) -> None
             seen["available"] += ours["available_status"] == 0
             seen["potential"] += ours["potential_block_threads"] > 0
         done += count
-    print(f"{done} configurations, no difference from {header.path} ({header.version}); {seen}")
+    print(
+        f"{done} configurations, no difference from {header.path.name} of {header.version}; {seen}"
+    )
     # Each kind of answer was met, and none crowded out the others.
     if done >= _BATCH:
         assert min(seen.values()) > done / 500, seen
