@@ -6,13 +6,13 @@ imports; so streams are looked for here only once that module is there.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import DriverError
+from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import DeviceEvent, DeviceStream
 
@@ -35,7 +35,7 @@ def stream_of(place: Place, stream: Any) -> Any:
     DeviceStream or None or object
         ``None`` is the default stream; another library's stream stays what it is.
     """
-    streams = sys.modules.get("kerneldsl.runtime.streams")
+    streams = imported("kerneldsl.runtime.streams")
     if stream is None:
         # Without the module nobody has made a stream, so none is active.
         return None if streams is None else streams.ambient_stream(place)

@@ -9,7 +9,6 @@ to arguments.
 from __future__ import annotations
 
 import os
-import sys
 
 from kerneldsl import environment
 from kerneldsl.errors import (
@@ -20,6 +19,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
+from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
 from kerneldsl.runtime.scores import best_device_of, usable_devices
 from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
@@ -364,7 +364,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
     GraphError
         Inside of a ``with stream.capture()``.
     """
-    streams = sys.modules.get("kerneldsl.runtime.streams")
+    streams = imported("kerneldsl.runtime.streams")
     if streams is not None:  # without it no stream was ever made
         streams.refuse_waiting()
     if device is not None:

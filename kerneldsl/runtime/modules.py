@@ -1,0 +1,30 @@
+"""Modules that somebody else may have imported, or may be importing in another thread right now."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["imported"]
+
+
+def imported(name: str) -> Any:
+    """Return a module if it has been imported whole, else ``None``.
+
+    ``sys.modules`` holds a module from the first moment of its import, so another thread finds it
+    there half made.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"torch"``.
+
+    Notes
+    -----
+    The import system itself tells the two apart by the same attribute of the module's spec; a
+    module without one was put there by hand and counts as whole.
+    """
+    module = sys.modules.get(name)
+    if module is None or getattr(module.__spec__, "_initializing", False):
+        return None
+    return module
