@@ -188,6 +188,7 @@ def _same_device(place: Place) -> DeviceMemory | None:
     """That of an earlier place for an equal device: the null target may describe one again."""
     for memory in _devices.values():
         if memory.place.target is place.target and memory.place.device == place.device:
+            memory.place = place
             return memory
     return None
 

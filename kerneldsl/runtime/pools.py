@@ -73,7 +73,6 @@ class MemoryPool:
     out again only in an order that the streams allow in which it was used.
     """
 
-    _place: Place
     _backend: PoolBackend
 
     def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
@@ -89,7 +88,6 @@ class MemoryPool:
 
     def _set_up(self, memory: DeviceMemory, name: str | None) -> None:
         self._memory = memory
-        self._place = memory.place
         self.number = next(_serial)
         #: What statistics and errors call it.
         self.name = name or f"pool {self.number}"
@@ -98,6 +96,10 @@ class MemoryPool:
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
         memory.pools.add(self)
+
+    @property
+    def _place(self) -> Place:
+        return self._memory.place
 
     @classmethod
     def default(cls, device: DeviceLike | None = None) -> MemoryPool:
