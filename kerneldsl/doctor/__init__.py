@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.doctor.preflight import preflight
+from kerneldsl.doctor.checkup import preflight
 from kerneldsl.doctor.report import Report
 from kerneldsl.target.checks import Check
 

@@ -19,7 +19,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl import environment, versions
 from kerneldsl.doctor import cache, host, packages, preflight, trial
-from kerneldsl.doctor.preflight import _complete
+from kerneldsl.doctor.checkup import _complete
 from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
 from targets.cpu import checks as cpu_checks
 from targets.cpu import threads
@@ -113,7 +113,7 @@ def test_a_check_that_fails_is_a_finding_and_ends_nothing(error):
 
 
 def test_a_target_that_cannot_be_loaded_is_a_finding(monkeypatch):
-    module = sys.modules["kerneldsl.doctor.preflight"]
+    module = sys.modules["kerneldsl.doctor.checkup"]
     real = module.get_target
 
     def get(name):
@@ -133,7 +133,7 @@ def test_checks_of_other_targets_are_asked_for(monkeypatch):
         def checks(self):
             yield kd.Check("other.thing", "warning", "is odd", "look")
 
-    module = sys.modules["kerneldsl.doctor.preflight"]
+    module = sys.modules["kerneldsl.doctor.checkup"]
     real = module.get_target
     monkeypatch.setattr(module, "target_names", lambda: ("cpu", "other"))
     monkeypatch.setattr(
