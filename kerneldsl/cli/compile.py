@@ -74,7 +74,9 @@ def compile_to_file(request: CompileRequest) -> None:
             described.write_text(layout, encoding="utf-8")
         except OSError as error:
             raise ArgumentValueError(
-                f"cannot write {error.filename}: {error.strerror}", value=str(request.output)
+                f"cannot write {error.filename}: {error.strerror}",
+                value=str(request.output),
+                remedy="Choose another file with --output",
             ) from error
         written = {form: str(request.output), "parameters": str(described)}
     if request.as_json:
@@ -107,7 +109,9 @@ def _find_kernel(place: str) -> Kernel[..., Any]:
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise ArgumentValueError(f"there is no file {path}", value=str(path))
+        raise ArgumentValueError(
+            f"there is no file {path}", value=str(path), remedy="Check the path before the colon"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ArgumentValueError(
@@ -123,7 +127,10 @@ def _load_file(path: Path) -> ModuleType:
         raise
     except Exception as error:
         raise ArgumentValueError(
-            f"{path} cannot be run: {type(error).__name__}: {error}", value=str(path)
+            f"{path} cannot be run: {type(error).__name__}: {error}",
+            value=str(path),
+            limit="The file is run to find the kernel in it, with its imports",
+            remedy=f"Run it alone first: python {path}",
         ) from error
     return module
 

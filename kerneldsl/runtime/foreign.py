@@ -151,7 +151,11 @@ def _from_cuda_array_interface(
     if interface is None:
         interface = value.__cuda_array_interface__
     if interface.get("mask") is not None:
-        raise ArgumentTypeError("an array with a mask cannot be passed to a kernel", value=value)
+        raise ArgumentTypeError(
+            "an array with a mask cannot be passed to a kernel",
+            value=value,
+            remedy="Fill the masked elements, or pass data and mask as two arrays",
+        )
     dtype = np.dtype(interface["typestr"])
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
@@ -159,7 +163,10 @@ def _from_cuda_array_interface(
     pointer = pointer or 0
     if pointer % max(dtype.alignment, 1):
         raise ArgumentTypeError(
-            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes", value=value
+            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
+            value=value,
+            limit="A device reads an element at a multiple of its size",
+            remedy="Copy the array",
         )
     target = get_target("cuda")
     index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0

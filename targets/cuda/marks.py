@@ -64,6 +64,8 @@ class Mark:
 
     def is_reached(self) -> bool:
         """Whether everything before the mark has finished or failed, without waiting."""
+        if self._driver.watch.is_lost(self._index):
+            return True
         with self._driver.current(self._index):
             return int(self._driver.api.cuEventQuery(self.event)[0]) != _NOT_READY
 

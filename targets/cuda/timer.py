@@ -82,6 +82,8 @@ class CudaTimer(LaunchTimer):
     def elapsed_ns(self) -> int | None:
         if not self._is_stopped or fork_guard.has_forked:
             return -1
+        if self._driver.watch.is_lost(self._index):
+            return -1
         driver, api = self._driver, self._driver.api
         try:
             with driver.current(self._index):
@@ -101,6 +103,8 @@ def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
     """Record the first event, or return ``None`` where that is not possible, as in a capture."""
     handle = stream_handle(stream)
     api = driver.api
+    if driver.watch.is_lost(index):
+        return None
     try:
         with driver.current(index):
             failed, capturing = api.cuStreamIsCapturing(handle)

@@ -67,6 +67,7 @@ del x, y
 gc.collect()
 said["devices"] = [str(device) for device in kd.devices("cuda")]
 said["counts"] = kd.error_log.counts()
+said["entries"] = [[entry.doing, entry.place, entry.count] for entry in kd.error_log]
 said["swallowed"] = sum(entry.was_swallowed for entry in kd.error_log)
 z = np.zeros(5, np.float32)
 with kd.use("cpu"):
@@ -91,7 +92,7 @@ print("SAID" + json.dumps(said))
     assert said["devices"]
     assert said["cpu"] == [1.0] * 5
     assert said["counts"]["launch"] == 1
-    assert said["counts"]["device"] == 6
+    assert said["counts"]["device"] == 6, said["entries"]
     assert said["swallowed"] == 0
 
 
