@@ -15,8 +15,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kerneldsl.errors import DeviceMismatchError, GraphError, KernelError, StreamError
+from kerneldsl.errors import DeviceMismatchError, DriverError, GraphError, KernelError
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream
+from targets.cuda import captures
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.streams import stream_handle, synchronize_stream
@@ -100,13 +101,18 @@ class CudaStream(DeviceStream):
 
     def begin_capture(self) -> None:
         doing = f"begin to record a stream on {self.device}"
-        with core_device(self._driver, self.device.index, doing) as (_, device):
-            builder = device.create_graph_builder()
-            # Relaxed: what this thread loads and allocates meanwhile takes effect at once, and no
-            # other thread is disturbed.
-            builder.begin_building("relaxed")
-            self._builder = builder
-            self.handle = int(builder.stream.handle)
+        captures.begin(self.device.index)
+        try:
+            with core_device(self._driver, self.device.index, doing) as (_, device):
+                builder = device.create_graph_builder()
+                # Relaxed: what this thread loads and allocates meanwhile takes effect at once, and
+                # no other thread is disturbed.
+                builder.begin_building("relaxed")
+                self._builder = builder
+                self.handle = int(builder.stream.handle)
+        except KernelError:
+            captures.end(self.device.index)
+            raise
 
     def join_capture(self, event: DeviceEvent) -> None:
         doing = f"let a stream on {self.device} take part in a recording"
@@ -129,15 +135,18 @@ class CudaStream(DeviceStream):
             with core_device(self._driver, self.device.index, doing):
                 builder.end_building()
             return CudaGraph(self._driver, self.device, builder)
-        except StreamError as error:
+        except DriverError as error:
+            if error.is_fatal:
+                raise
             raise GraphError(
-                f"What was recorded on {self.device} makes no graph ({error.name})",
+                f"What was recorded on {self.device} makes no graph: {error.__cause__ or error}",
                 value=error.code,
-                limit=error.limit,
-                remedy=_CAPTURE_REMEDIES.get(error.name, error.remedy),
+                limit="A recording ends in the thread in which it began, after every stream that "
+                "took part was waited for in it, and nothing in it may wait for the device",
+                remedy=_CAPTURE_REMEDIES.get(error.name),
             ) from error
         finally:
-            self._end(builder)
+            self._end()
 
     def abort_capture(self) -> None:
         builder, self._builder = self._builder, None
@@ -149,15 +158,30 @@ class CudaStream(DeviceStream):
         except KernelError as error:  # the capture was invalid, which is why it is dropped
             _log.debug("%s", error)
         finally:
-            self._end(builder)
+            self._end()
 
-    def _end(self, builder: Any) -> None:
+    def _end(self) -> None:
+        # The builder is not closed: graphs are updated from it and put into others.
         self.handle = self._own_handle
-        try:
-            with core_device(self._driver, self.device.index, "end a recording"):
-                builder.close()
-        except KernelError as error:  # what was wrong with it has been said
-            _log.debug("%s", error)
+        captures.end(self.device.index)
+
+    def embed(self, child: Any, doing: str) -> None:
+        """Put another builder's graph into the recording as one step.
+
+        Raises
+        ------
+        GraphError
+            This stream has joined the recording: only its first stream takes graphs.
+        """
+        if self._builder is None:
+            raise GraphError(
+                f"Could not {doing}: the stream has joined the recording of another one",
+                value=self.handle,
+                limit="cuda.core puts graphs into the stream whose recording it is",
+                remedy="Launch the graph in the stream whose capture() was called",
+            )
+        with core_device(self._driver, self.device.index, doing):
+            self._builder.embed(child)
 
     def close(self) -> None:
         # Memory that was acquired in this stream is released in it, and holds this object until
@@ -172,8 +196,6 @@ class CudaStream(DeviceStream):
 _CAPTURE_REMEDIES = {
     "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": "Let the recorded stream wait for every stream that took "
     "part: stream.wait(other), before the block ends",
-    "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED": "Something in the block cannot be recorded: look at "
-    "the first error there",
     "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": "End the block in the thread in which it began",
 }
 
@@ -186,7 +208,10 @@ def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bo
         level = min(max(priority, int(greatest)), int(least))
         options = core.StreamOptions(nonblocking=not is_blocking, priority=level)
         owner = core_dev.create_stream(options=options)
-        return CudaStream(driver, device, int(owner.handle), owner, is_foreign=False)
+        made = CudaStream(driver, device, int(owner.handle), owner, is_foreign=False)
+    if not is_blocking:
+        captures.note_stream(made)
+    return made
 
 
 def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:

@@ -14,11 +14,13 @@ import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import CompileError, DriverError, ResourceLimitError
 from kerneldsl.target import Dim3, Resources
+from targets.cuda import captures
 from targets.cuda.driver import Driver
 from targets.cuda.driver_errors import remedy_for
 from targets.cuda.fork import fork_guard
@@ -183,6 +185,8 @@ def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
     if fork_guard.has_forked or sys.is_finalizing():
         return
     if driver.watch.is_lost(function.device_index):
+        return
+    if captures.postpone(function.device_index, partial(unload_quietly, driver, function)):
         return
     try:
         unload(driver, function)

@@ -12,6 +12,7 @@ from typing import Any
 from kerneldsl.errors import DriverError, GraphError
 from kerneldsl.target import Device, DeviceGraph, DeviceStream
 from targets.cuda.core import core_device
+from targets.cuda.device_streams import CudaStream
 from targets.cuda.driver import Driver
 
 __all__ = ["CudaGraph"]
@@ -27,7 +28,7 @@ class CudaGraph(DeviceGraph):
     device : Device
         Where it runs.
     builder : object
-        cuda.core's, which has ended building. It may be closed afterwards.
+        cuda.core's, which has ended building; the graph keeps it.
 
     Raises
     ------
@@ -38,21 +39,21 @@ class CudaGraph(DeviceGraph):
     def __init__(self, driver: Driver, device: Device, builder: Any) -> None:
         self.device = device
         self._driver = driver
+        self._builder = builder
         with core_device(driver, device.index, f"instantiate a graph on {device}"):
-            self._definition = builder.graph_definition
-            self.node_count = len(self._definition.nodes())
+            self.node_count = len(builder.graph_definition.nodes())
             self._graph = builder.complete()
             self._handle = int(self._graph.handle)
 
     def launch(self, stream: DeviceStream) -> None:
         driver = self._driver
+        doing = f"launch a graph of {self.node_count} nodes on {self.device}"
+        if stream.recording is not None:  # the driver does not record launches of graphs
+            assert isinstance(stream, CudaStream)
+            stream.embed(self._builder, doing)
+            return
         with driver.current(self.device.index):
-            driver.call(
-                driver.api.cuGraphLaunch,
-                self._handle,
-                stream.handle,
-                doing=f"launch a graph of {self.node_count} nodes on {self.device}",
-            )
+            driver.call(driver.api.cuGraphLaunch, self._handle, stream.handle, doing=doing)
         note = (f"a graph of {self.node_count} nodes", None, None, stream.handle)
         driver.watch.launches(self.device.index).append(note)
 
@@ -61,7 +62,7 @@ class CudaGraph(DeviceGraph):
         doing = f"update a graph on {self.device}"
         try:
             with core_device(self._driver, self.device.index, doing):
-                self._graph.update(newer._definition)
+                self._graph.update(newer._builder)
         except DriverError as error:
             if error.is_fatal:
                 raise
@@ -72,14 +73,13 @@ class CudaGraph(DeviceGraph):
                 f"{self.node_count} nodes, the newer {newer.node_count}",
                 remedy="Launch the newer graph instead",
             ) from error
-        # What it is updated from next time must have the shape that it has now, which is the same.
-        self._definition = newer._definition
+        self._builder = newer._builder
 
     def write_dot(self, path: str) -> None:
         with core_device(self._driver, self.device.index, f"draw a graph to {path}"):
-            self._definition.debug_dot_print(path)
+            self._builder.debug_dot_print(path)
 
     def close(self) -> None:
         # The driver lets a launch that is under way go on.
         self._graph.close()
-        self._definition = None
+        self._builder = None

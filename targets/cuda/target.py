@@ -24,7 +24,7 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
-from targets.cuda import memory, peers, pools
+from targets.cuda import captures, memory, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
     DEFAULT_ARCH,
@@ -35,7 +35,7 @@ from targets.cuda.architectures import (
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
-from targets.cuda.streams import stream_handle, wait_stream
+from targets.cuda.streams import stream_handle, synchronize_stream, wait_stream
 from targets.cuda.timer import start_timer
 
 __all__ = ["CudaTarget"]
@@ -247,7 +247,14 @@ class CudaTarget(Target):
     # --------------------------------------------------------------- waiting
 
     def synchronize(self, device: Device) -> None:
-        get_driver().synchronize(device.index)
+        driver = get_driver()
+        if not captures.is_under_way(device.index):
+            driver.synchronize(device.index)
+            return
+        # Waiting for the context would drop the recording. The default stream waits for all that
+        # block, and the others are waited for one by one.
+        for stream in (0, *(each.own_handle for each in captures.live_streams(device.index))):
+            synchronize_stream(driver, device.index, stream, doing=f"wait for {device}")
 
     def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
         """Let what is put into `stream` from now on wait for what is in `earlier` now."""

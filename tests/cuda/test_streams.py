@@ -53,6 +53,8 @@ def _busy(stream: kd.Stream, milliseconds: float = 20.0) -> kd.DeviceArray:
 
 def test_a_launch_waits_in_its_stream_and_others_go_on() -> None:
     slow, fast = kd.Stream(blocking=False), kd.Stream(blocking=False)
+    increment.forall(32)(kd.zeros(32))  # loading code waits for the device
+    kd.synchronize()
     array = _busy(slow, 200)
     assert not slow.query()
     other = kd.zeros(32, stream=fast)
