@@ -116,7 +116,9 @@ class Driver:
         """
         try:
             answer = function(*args)
-        except RuntimeError as error:  # the bindings found no such function in the library
+        except RuntimeError as error:
+            if "not found" not in str(error):
+                raise
             raise self._missing_function(error, doing) from error
         if int(answer[0]):
             raise self.failure(answer[0], doing)
@@ -174,6 +176,7 @@ class Driver:
         return None if int(failed) else self._index_of_context.get(int(handle))
 
     def _missing_function(self, error: RuntimeError, doing: str) -> DriverError:
+        """The error for a function that the bindings know and the driver's library lacks."""
         return compose_error(
             DRIVER_CODES[36],
             doing,

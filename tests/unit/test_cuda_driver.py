@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 import sys
 from types import SimpleNamespace
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.errors import CompileError, DriverError, ResourceLimitError, TargetUnavailableError
+from kerneldsl.errors import (
+    CompileError,
+    DriverError,
+    DriverInitializationError,
+    ResourceLimitError,
+    TargetUnavailableError,
+)
 from targets.cuda import driver as driver_module
 from targets.cuda import functions, memory, streams
 from targets.cuda.driver import Driver
@@ -330,6 +337,67 @@ def test_an_empty_list_of_visible_devices_is_named(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
+
+
+def test_minus_one_hides_every_device_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    monkeypatch.setattr(FakeBindings, "do_cuDeviceGetCount", lambda self: (0,))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    reason = CudaTarget().unavailable_reason() or ""
+    assert "sees no device" in reason
+    assert "CUDA_VISIBLE_DEVICES is '-1': unset it" in reason
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "advice"),
+    [
+        (34, "CUDA_ERROR_STUB_LIBRARY", "LD_LIBRARY_PATH"),
+        (100, "CUDA_ERROR_NO_DEVICE", "nvidia-smi"),
+        (304, "CUDA_ERROR_OPERATING_SYSTEM", "/dev/nvidia"),
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY", "nvidia-fabricmanager"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "reboot"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "the driver's own"),
+        (805, "CUDA_ERROR_MPS_CONNECTION_FAILED", "nvidia-cuda-mps-control"),
+        (999, "CUDA_ERROR_UNKNOWN", "dmesg"),
+    ],
+)
+def test_a_driver_that_does_not_start_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings, code: int, name: str, advice: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    api.failures["cuInit"] = _Status(code, name)
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    with pytest.raises(TargetUnavailableError, match=re.escape(f"{name} ({code})")) as caught:
+        driver_module.get_driver()
+    assert advice in (caught.value.remedy or "")
+    assert isinstance(caught.value.__cause__, DriverError)
+    target = CudaTarget()
+    assert name in (target.unavailable_reason() or "")
+    assert target.devices() == ()
+
+
+def test_after_a_fork_the_target_says_to_spawn(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    guard = ForkGuard()
+    guard.has_forked = True
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    with pytest.raises(DriverInitializationError, match="spawn"):
+        driver_module.get_driver()
+
+
+def test_a_runtime_error_of_another_kind_is_not_an_old_driver(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(driver.api, "cuCtxSynchronize", broken, raising=False)
+    with pytest.raises(RuntimeError, match="something else"):
+        driver.synchronize(0)
 
 
 def test_an_old_driver_is_told_what_it_lacks(
