@@ -116,20 +116,25 @@ def _cache(level: int) -> Callable[[], int]:
 
 
 def _cache_on_linux(level: int) -> int:
-    """Bytes of the largest data or unified cache of a level."""
-    found = []
-    for entry in _CPUS.glob("cpu[0-9]*/cache/index[0-9]*"):
+    found = _caches_below(_CPUS).get(level)
+    if found is None:
+        raise AttributeUnavailableError(f"{_CPUS}/cpu*/cache tells of no cache of level {level}")
+    return found
+
+
+@functools.cache
+def _caches_below(folder: Path) -> dict[int, int]:
+    """Level to the bytes of the largest data or unified cache there; a few files for each core."""
+    found: dict[int, int] = {}
+    for entry in folder.glob("cpu[0-9]*/cache/index[0-9]*"):
         try:
-            of_level = int((entry / "level").read_text())
-            kind = (entry / "type").read_text().strip()
-            size = (entry / "size").read_text().strip()
+            if (entry / "type").read_text().strip() in ("Data", "Unified"):
+                level = int((entry / "level").read_text())
+                size = _bytes_of((entry / "size").read_text().strip())
+                found[level] = max(size, found.get(level, 0))
         except (OSError, ValueError):  # some systems leave one of the files out
             continue
-        if of_level == level and kind in ("Data", "Unified"):
-            found.append(_bytes_of(size))
-    if not found:
-        raise AttributeUnavailableError(f"{_CPUS}/cpu*/cache tells of no cache of level {level}")
-    return max(found)
+    return found
 
 
 def _bytes_of(text: str) -> int:
