@@ -443,13 +443,15 @@ class DeviceArray:
         if self.place.target.name != "cuda":
             raise AttributeError(f"an array on {self.place.name} has no __cuda_array_interface__")
         self.lend()
+        current = stream_of(self.place, None)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.pointer if self.size else 0, self.is_read_only),
             "version": 3,
             "strides": None if self.layout == "C" else self.strides,
-            "stream": 1,  # the legacy default stream, in which kernels run unless told otherwise
+            # The stream that the consumer has to wait for; 1 is the legacy default stream.
+            "stream": 1 if current is None else current.handle,
         }
 
     @property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place, place_of
 
 if TYPE_CHECKING:
@@ -175,10 +176,13 @@ def export(
     item = array.dtype.itemsize
     if any(stride % item for stride in array.strides):
         raise BufferError(f"strides {array.strides} are not multiples of {item} bytes")
-    # Numbers of the standard: None and 1 are the legacy default stream, in which our work is; -1
-    # asks for no ordering.
-    if device[0] == CUDA and stream is not None and stream not in (-1, 1):
-        array.place.target.wait_stream(array.device, stream, None)
+    # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
+    # work is in the current stream.
+    if device[0] == CUDA and stream != -1:
+        consumer = None if stream == 1 else stream
+        current = stream_of(array.place, None)
+        if consumer is not current:
+            array.place.target.wait_stream(array.device, consumer, current)
 
     extents = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // item for s in array.strides))

@@ -142,3 +142,19 @@ def test_rank_zero_and_empty():
     assert kd.from_dlpack(np.array(2.5)).item() == 2.5
     assert kd.from_dlpack(np.zeros((0, 3))).copy_to_host().shape == (0, 3)
     assert np.from_dlpack(kd.zeros((0, 3), device="cpu")).shape == (0, 3)
+
+
+def test_the_current_stream_is_what_consumers_wait_for():
+    with installed(FakeTarget("cuda")) as cuda:
+        array = kd.zeros(8, device="cuda")
+        with kd.Stream("cuda:0") as stream:
+            assert array.__cuda_array_interface__["stream"] == stream.handle
+            array.__dlpack__(stream=77)
+            array.__dlpack__(stream=1)
+            array.__dlpack__(stream=-1)
+        array.__dlpack__(stream=1)
+        assert array.__cuda_array_interface__["stream"] == 1
+        assert [(later, sooner.handle) for later, sooner in cuda.waits] == [
+            (77, stream.handle),
+            (None, stream.handle),
+        ]
