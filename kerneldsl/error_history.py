@@ -324,3 +324,11 @@ def _rows(entries: tuple[ErrorEntry, ...]) -> list[tuple[object, ...]]:
 
 #: The history of this process, ``kd.error_log``.
 error_log = ErrorLog()
+
+
+def _open_in_child() -> None:
+    error_log._lock = threading.Lock()  # another thread may have held it when the process forked
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open_in_child)

@@ -9,12 +9,12 @@ and say why. It knows nothing of a driver; the CUDA target and the null target s
 from __future__ import annotations
 
 import copy
-import threading
 from collections import deque
 from typing import TypeAlias
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DeviceLostError, DriverError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Dim3
 
 __all__ = ["DeviceWatch", "LaunchNote", "suspect_lines"]
@@ -37,7 +37,7 @@ class DeviceWatch:
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._launches: dict[int, deque[LaunchNote]] = {}
         self._lost: dict[int, tuple[DriverError, tuple[str, ...]]] = {}
 

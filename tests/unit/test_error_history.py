@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import threading
 import weakref
 from pathlib import Path
@@ -186,3 +187,17 @@ def test_driver_errors_alone_need_no_user_code() -> None:
     log = ErrorLog(size=1)
     log.record(DriverError("x", code=1, name="N"))
     assert log.entries()[0].place
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_reads_and_writes_on() -> None:
+    reader, writer = os.pipe()
+    with error_log._lock:  # as another thread may hold it
+        child = os.fork()
+        if child == 0:
+            before = error_log.counts()["launch"]
+            error_log.record(_launch_error())
+            os.write(writer, b"one" if error_log.counts()["launch"] == before + 1 else b"other")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 10) == b"one"
