@@ -25,6 +25,6 @@ def imported(name: str) -> Any:
     module without one was put there by hand and counts as whole.
     """
     module = sys.modules.get(name)
-    if module is None or getattr(module.__spec__, "_initializing", False):
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
         return None
     return module
