@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from typing import Any
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import LaunchTimer
 from targets.cuda.driver import Driver
@@ -77,6 +78,7 @@ class CudaTimer(LaunchTimer):
                 )
             self._is_stopped = True
         except DriverError as error:  # the launch itself was taken; the next call says so again
+            error_log.record(error, was_swallowed=True)
             _log.debug("%s", error)
 
     def elapsed_ns(self) -> int | None:
@@ -94,6 +96,7 @@ class CudaTimer(LaunchTimer):
                     api.cuEventElapsedTime, *self._events, doing="read the time of a launch"
                 )
         except DriverError as error:  # the device is lost
+            error_log.record(error, was_swallowed=True)
             _log.debug("%s", error)
             return -1
         return int(1e6 * elapsed_ms)
@@ -112,5 +115,6 @@ def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
             return None
         return CudaTimer(driver, index, handle)
     except DriverError as error:  # the launch that follows says so itself
+        error_log.record(error, was_swallowed=True)
         _log.debug("%s", error)
         return None
