@@ -11,7 +11,6 @@ history. Errors are put into a queue, and whoever holds the lock moves them over
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import sys
 import threading
@@ -231,6 +230,8 @@ class ErrorLog:
         OSError
             The file cannot be written.
         """
+        import json
+
         entries = self.entries()
         lines = "".join(json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
         if isinstance(file, (str, os.PathLike)):
