@@ -183,7 +183,7 @@ class Dispatcher:
             return
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
         key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
-        stream = shape.stream if instead is None else None
+        stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
             stream = streams.launch_stream(place, stream, binding.streams)
         progress = _NOTHING_YET
@@ -247,8 +247,10 @@ class Dispatcher:
 
     def _launch_on_host(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
         """Launch on the CPU after a device has failed."""
+        # Now, and not in a stream of the CPU that is active or even recorded.
+        stream = streams.default_stream("cpu") if streams.are_in_use else None
         on_host = LaunchShape(
-            shape.grid_dim, shape.block_dim, shape.extent, None, shape.shared_bytes
+            shape.grid_dim, shape.block_dim, shape.extent, stream, shape.shared_bytes
         )
         self.launch(on_host, args, place_of("cpu"))
 

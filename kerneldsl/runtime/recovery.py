@@ -231,7 +231,6 @@ class FailedLaunch:
         for leaf in leaves:
             if leaf.position in self.traits.written and leaf.mirror is not None:
                 write_array(self.place, leaf.pointer, leaf.strides, leaf.mirror, self.stream)
-                note_copy(self.place, "host_to_device", leaf.mirror.nbytes)
 
 
 def _leaves(kind: Kind) -> Iterator[Kind]:

@@ -515,3 +515,55 @@ def test_what_the_cpu_refuses_too(device):
         diverging[1, 32](np.zeros(32))
     assert isinstance(raised.value.__cause__, kd.BarrierDivergenceError)
     assert kd.stats().fallbacks == 0
+
+
+# ------------------------------------------------------------------------------- streams
+
+
+def test_a_launch_in_a_stream_falls_back(device, rng):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    on_device = kd.to_device(out)
+    with kd.Stream("null:0") as stream, kd.fallback("silent"):
+        plan(device, "load", "kernel")
+        kernel.forall(out.size)(x, out)
+        kernel.forall(out.size, stream=stream)(x, on_device)
+        device.reset()
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(on_device.copy_to_host(), expected)
+    assert kd.stats().fallbacks == 2
+
+
+def test_a_fallback_is_not_recorded_by_a_stream_of_the_cpu(device, rng):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    plan(device, "load", "kernel")
+    with kd.Stream("cpu") as stream, stream.capture() as graph, kd.fallback("silent"):
+        with kd.use("null"):
+            kernel.forall(out.size)(x, out)
+        np.testing.assert_array_equal(out, expected)
+    assert graph.node_count == 0
+
+
+def test_what_is_recorded_is_not_replaced(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    on_device_x, on_device = kd.to_device(x), kd.to_device(out)
+    device.fail_next("load", null.fault("device"))
+    with kd.Stream("null:0") as stream, pytest.raises(kd.DeviceError), stream.capture():
+        kernel.forall(out.size)(on_device_x, on_device)
+    assert kd.stats().fallbacks == 0
+
+
+def test_the_stand_in_records_as_the_device_would(gone, rng):
+    with pytest.warns(kd.FallbackWarning):
+        choice = kd.use("gone")
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    with choice:
+        stream = kd.Stream()
+        with stream.capture() as graph:
+            kernel.forall(out.size, stream=stream)(x, out)
+        assert not np.array_equal(out, expected, equal_nan=True)
+        graph.launch()
+        np.testing.assert_array_equal(out, expected)
