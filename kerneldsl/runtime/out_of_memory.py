@@ -8,11 +8,11 @@ back before the second and last try.
 from __future__ import annotations
 
 import gc
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import OutOfMemoryError, StreamError
+from kerneldsl.runtime.modules import imported
 from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _caches_of_others(place: Place) -> list[tuple[str, str]]:
         return []
     found = []
     index = place.device.index
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     try:
         if torch is not None and torch.cuda.is_initialized():
             used, kept = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
@@ -115,7 +115,7 @@ def _caches_of_others(place: Place) -> list[tuple[str, str]]:
                 )
     except (AttributeError, RuntimeError, ValueError) as error:
         logger.debug("torch's memory could not be read: %s", error)
-    cupy = sys.modules.get("cupy")
+    cupy = imported("cupy")
     try:
         if cupy is not None:
             with cupy.cuda.Device(index):

@@ -67,21 +67,24 @@ def read_array(
     if out.size == 0:
         return
     target, device = place.target, place.device
-    low, high = byte_bounds(pointer, out.shape, strides, out.itemsize)
-    nbytes = high - low
-    if not is_dense(out.shape, strides, out.itemsize) or not same_memory_order(
-        out.shape, strides, out.strides
-    ):
+    if strides == out.strides and out.flags.c_contiguous:  # as most are: spare them the arithmetic
+        low, nbytes, start = pointer, out.nbytes, out.ctypes.data
+        is_direct = True
+    else:
+        low, high = byte_bounds(pointer, out.shape, strides, out.itemsize)
+        nbytes = high - low
+        start = byte_bounds(out.ctypes.data, out.shape, out.strides, out.itemsize)[0]
+        is_direct = is_dense(out.shape, strides, out.itemsize) and same_memory_order(
+            out.shape, strides, out.strides
+        )
+    if not is_direct:
         _refuse_recording(stream, "a copy that is unpacked on the host")
         span = np.empty(nbytes, np.uint8)
         target.copy_to_host(device, span.ctypes.data, low, nbytes, stream)
         out[...] = host_view(
             span.ctypes.data + pointer - low, out.shape, strides, out.dtype, span, is_read_only=True
         )
-        note_copy(place, "device_to_host", nbytes)
-        return
-    start = byte_bounds(out.ctypes.data, out.shape, out.strides, out.itemsize)[0]
-    if blocking:
+    elif blocking:
         _refuse_recording(stream, "a copy to the host that waits")
         target.copy_to_host(device, start, low, nbytes, stream)
     else:
@@ -114,6 +117,10 @@ def write_array(
     if array.size == 0:
         return
     shape, size = array.shape, array.itemsize
+    if strides == array.strides and array.flags.c_contiguous:
+        source, nbytes = array.ctypes.data, array.nbytes
+        _write(place, pointer, source, nbytes, stream, blocking, (array, owner))
+        return
     low, high = byte_bounds(pointer, shape, strides, size)
     if is_dense(shape, strides, size):
         ordered = as_strided_like(array, strides)

@@ -113,7 +113,10 @@ class NullTarget(Target):
     def memory_of(self, device: Device) -> AddressSpace:
         """The memory of a device, to look at."""
         with self._lock:
-            return self._spaces.setdefault(device, AddressSpace(device))
+            space = self._spaces.get(device)
+            if space is None:
+                space = self._spaces[device] = AddressSpace(device)
+            return space
 
     def _begin(self, operation: str, device: Device | None = None) -> None:
         self._faults.begin(operation, device)

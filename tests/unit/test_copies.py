@@ -1,0 +1,534 @@
+"""Copies between arrays of the host and of devices, page-locked and managed memory, closing."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.runtime import order
+from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.strided import as_strided_like, byte_bounds, is_dense
+from kerneldsl.runtime.transfer import _shortest
+from targets import null
+from targets.null.devices import H100
+from tests.support.arrays import assert_same_bits, poisoned, random_array
+
+DEVICES = ("cpu", "null")
+
+
+@kd.kernel
+def add_one(x):
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] = x[i] + 1
+
+
+# --------------------------------------------------------------------------- any two arrays
+
+_steps = st.sampled_from([1, 2, 3, -1, -2])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from((*DEVICES, "host")), st.sampled_from((*DEVICES, "host")))
+def test_copies_between_any_two_places(data: st.DataObject, to: str, come_from: str) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(0, 5), min_size=0, max_size=3)))
+    dtype = data.draw(st.sampled_from(DTYPE_NAMES))
+    axes = data.draw(st.permutations(range(len(shape))))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+
+    def strided() -> tuple[np.ndarray, tuple[Any, ...], bool]:
+        steps = [data.draw(_steps) for _ in shape]
+        transposed = data.draw(st.booleans())
+        wanted = [n * abs(s) for n, s in zip(shape, steps, strict=True)]
+        whole = np.empty([wanted[a] for a in axes] if transposed else wanted, dtype)
+        whole[...] = random_array(rng, whole.shape, dtype)
+        return whole, (*(slice(None, None, s) for s in steps), ...), transposed
+
+    def view(array: Any, index: tuple[Any, ...], transposed: bool) -> Any:
+        if transposed:
+            array = _untranspose(array, axes)
+        return array[index]
+
+    (left, *left_how), (right, *right_how) = strided(), strided()
+    destination = left.copy() if to == "host" else kd.to_device(left, device=to)
+    source = right.copy() if come_from == "host" else kd.to_device(right, device=come_from)
+    kd.copy(view(destination, *left_how), view(source, *right_how))
+    view(left, *left_how)[...] = view(right, *right_how)
+    found = destination if to == "host" else destination.copy_to_host()
+    assert_same_bits(found, left, f"{come_from} to {to}")
+
+
+def _untranspose(array: Any, axes: list[int]) -> Any:
+    if isinstance(array, np.ndarray):
+        return array.transpose(np.argsort(axes))
+    if list(axes) == list(range(len(axes)))[::-1]:
+        return array.T
+    if list(axes) == sorted(axes):
+        return array
+    # a device array has .T alone; other orders come about by taking its NumPy twin's strides
+    order_ = np.argsort(axes)
+    shape = tuple(array.shape[a] for a in order_)
+    strides = tuple(array.strides[a] for a in order_)
+    return array._over(array.pointer, shape, strides, array.is_read_only)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shift", [1, 7, 300, -1, -300])
+def test_overlapping_ranges(rng: np.random.Generator, device: str, shift: int) -> None:
+    array = random_array(rng, (1000,), "int32")
+    ours = kd.to_device(array, device=device)
+    low, high = (slice(None, -abs(shift)), slice(abs(shift), None))
+    to, come_from = (high, low) if shift > 0 else (low, high)
+    kd.copy(ours[to], ours[come_from])
+    array[to] = array[come_from].copy()
+    assert_same_bits(ours.copy_to_host(), array, "overlap")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_transposed_view_of_itself(rng: np.random.Generator, device: str) -> None:
+    array = random_array(rng, (20, 20), "float64")
+    ours = kd.to_device(array, device=device)
+    kd.copy(ours, ours.T)
+    assert_same_bits(ours.copy_to_host(), np.ascontiguousarray(array.T), "transposed")
+
+
+def test_assigning_a_device_array_stays_on_the_device(rng: np.random.Generator) -> None:
+    with null.described_as(H100) as target:
+        array = random_array(rng, (4, 6), "float32")
+        one, two = kd.to_device(array, device="null"), kd.zeros((8, 6), np.float32, device="null")
+        target.fail_next("copy_to_host", RuntimeError("over the host"))
+        two[2:6] = one
+        target.reset()
+        assert_same_bits(two.copy_to_host()[2:6], array, "assigned")
+        two[0] = one[1].copy_to_host()
+        two[1] = kd.to_device(np.float32(3), device="null")  # broadcast, so over the host
+        assert_same_bits(two.copy_to_host()[0], array[1], "assigned")
+        assert two.copy_to_host()[1].tolist() == [3.0] * 6
+
+
+def test_to_device_of_a_device_array_does_not_touch_the_host() -> None:
+    with null.described_as(H100, H100) as target:
+        first = kd.full((3, 5), 2.5, device="null:0")
+        target.fail_next("copy_to_host", RuntimeError("over the host"))
+        second = kd.to_device(first, device="null:1")
+        third = kd.to_device(second[::2], device="null:1")
+        target.reset()
+        assert (second.device.index, third.device.index) == (1, 1)
+        assert second.copy_to_host().tolist() == first.copy_to_host().tolist()
+        assert third.copy_to_host().tolist() == [[2.5] * 5] * 2
+
+
+@pytest.mark.parametrize(
+    ("destination", "source", "message"),
+    [
+        (np.zeros(3), [1, 2, 3], "the source is a list"),
+        ("abc", np.zeros(3), "the destination is a str"),
+        (np.zeros(3), np.zeros(4), r"shape \(3,\).*shape \(4,\)"),
+        (np.zeros(3), np.zeros(3, np.int64), "float64.*int64"),
+    ],
+)
+def test_copies_that_cannot_be(destination: Any, source: Any, message: str) -> None:
+    with pytest.raises(kd.ArgumentError, match=message):
+        kd.copy(destination, source)
+    if isinstance(source, np.ndarray) and isinstance(destination, np.ndarray):
+        with pytest.raises(kd.ArgumentError, match=message):
+            kd.copy(kd.to_device(destination, device="null"), source)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_read_only_arrays(device: str) -> None:
+    array = kd.zeros((3, 4), device=device).as_read_only()
+    for write in (
+        lambda: array.fill(1),
+        lambda: array.copy_from_host(np.ones((3, 4))),
+        lambda: kd.copy(array, kd.ones((3, 4), device=device)),
+        lambda: array[0].fill(1),
+        lambda: array.T.fill(1),
+    ):
+        with pytest.raises(kd.ReadOnlyArrayError, match="read-only"):
+            write()
+    with pytest.raises(kd.ReadOnlyArrayError):
+        add_one.forall(12)(array.reshape(-1))
+    assert array.copy_to_host().sum() == 0
+
+
+# --------------------------------------------------------------------------- filling
+
+
+@pytest.mark.parametrize("device", [*DEVICES, "null:1"])
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_filling(rng: np.random.Generator, device: str, dtype: str) -> None:
+    value = random_array(rng, (), dtype)[()]
+    with null.described_as(H100, H100):
+        for shape, index in (
+            ((1001,), np.s_[:]),
+            ((40, 31), np.s_[::2, 3:9]),
+            ((3, 400, 5), np.s_[:, ::-1, 1]),
+            ((7, 5), np.s_[1:1]),
+            ((), np.s_[...]),
+        ):
+            host = poisoned(shape, dtype)
+            ours = kd.to_device(host, device=device)
+            ours[index].fill(value)
+            host[index] = value
+            assert_same_bits(ours.copy_to_host(), host, f"{dtype}{shape}")
+
+
+def test_zeros_upload_nothing() -> None:
+    with null.described_as(H100) as target:
+        target.fail_next("copy_from_host", RuntimeError("uploaded"))
+        array = kd.zeros((100, 100), device="null")
+        ones = kd.full(1000, np.pi, device="null", order="F")
+        target.reset()
+        assert array.copy_to_host().sum() == 0
+        assert (ones.copy_to_host() == np.pi).all()
+
+
+def test_the_default_fill_of_a_target(rng: np.random.Generator) -> None:
+    from kerneldsl.target import Target
+
+    place = place_of("null")
+    array = kd.empty(100_003, np.complex128, device="null")
+    value = random_array(rng, (), "complex128")
+    Target.fill(place.target, place.device, array.pointer, value.tobytes(), array.size)
+    assert_same_bits(array.copy_to_host(), np.full(array.shape, value), "default")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shortest"),
+    [
+        (b"\0" * 16, b"\0"),
+        (b"\1\2" * 4, b"\1\2"),
+        (b"\1\2\3\4", b"\1\2\3\4"),
+        (b"\0\1", b"\0\1"),
+        (b"abcdabce", b"abcdabce"),
+    ],
+)
+def test_shortest_pattern(pattern: bytes, shortest: bytes) -> None:
+    assert _shortest(pattern) == shortest
+
+
+# --------------------------------------------------------------------------- not waiting
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_copies_that_do_not_wait(rng: np.random.Generator, device: str) -> None:
+    stream = kd.Stream(device)
+    array = random_array(rng, (30, 7), "float64")
+    ours = kd.empty((30, 7), device=device)
+    ours.copy_from_host(array, stream, blocking=False)
+    back = ours.copy_to_host(stream=stream, blocking=False)
+    into = poisoned((30, 7), "float64")
+    kd.copy(into, ours, stream, blocking=False)
+    stream.synchronize()
+    assert_same_bits(back, array, "back")
+    assert_same_bits(into, array, "into")
+
+
+def _event_class() -> type:
+    place = place_of("null")
+    return type(place.target.create_event(place.device, is_timed=False))
+
+
+def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device whose events are not reached before we say so."""
+    reached = False
+    monkeypatch.setattr(_event_class(), "is_done", lambda self: reached)
+    order._let_go()
+    freed: list[int] = []
+
+    class Source(np.ndarray):
+        def __del__(self) -> None:
+            freed.append(1)
+
+    ours = kd.zeros(10, device="null")
+    source = np.arange(10.0).view(Source)
+    ours.copy_from_host(source, kd.Stream("null"), blocking=False)
+    del source
+    gc.collect()
+    assert not freed
+    reached = True
+    ours.copy_from_host(np.ones(10), kd.Stream("null"), blocking=False)
+    gc.collect()
+    assert freed == [1]
+    assert not order._kept
+
+
+def test_what_waits_on_a_lost_device_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(self: Any) -> bool:
+        raise kd.DeviceLostError("gone", code=700, name="CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    monkeypatch.setattr(_event_class(), "is_done", lost)
+    kd.zeros(10, device="null").copy_from_host(np.ones(10), blocking=False)
+    assert not order._kept
+
+
+def test_recordings_keep_copies_and_what_they_read(rng: np.random.Generator) -> None:
+    for device in DEVICES:
+        stream = kd.Stream(device)
+        host, back = random_array(rng, (64,), "float32"), poisoned((64,), "float32")
+        ours, other = (kd.zeros(64, np.float32, device=device) for _ in range(2))
+        with stream.capture() as graph:
+            ours.copy_from_host(host, blocking=False)
+            kd.copy(other, ours)
+            ours.fill(7)
+            other.copy_to_host(back, blocking=False)
+        assert np.isnan(back).all()
+        graph.launch()
+        stream.synchronize()
+        assert_same_bits(back, host, device)
+        assert (ours.copy_to_host() == 7).all()
+        host[...] = 3
+        graph.launch(stream)
+        stream.synchronize()
+        assert (back == 3).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_copies_that_wait_cannot_be_recorded(device: str) -> None:
+    ours = kd.zeros((8, 600), np.float32, device=device)
+    wide = kd.zeros((600, 2), np.float32, device=device)
+    for do in (
+        lambda: ours.copy_from_host(np.zeros((8, 600), np.float32)),
+        lambda: ours.copy_to_host(),
+        lambda: ours.copy_to_host(np.zeros((600, 8), np.float32).T, blocking=False),
+        lambda: wide[:, 0].copy_from_host(np.zeros(600, np.float32), blocking=False),
+    ):
+        stream = kd.Stream(device)
+        with pytest.raises(kd.GraphError, match="cannot be recorded"), stream.capture():
+            do()
+
+
+# --------------------------------------------------------------------------- two devices
+
+
+def test_copies_between_two_devices(rng: np.random.Generator) -> None:
+    with null.described_as(H100, H100) as target:
+        array = random_array(rng, (6, 5), "int16")
+        one = kd.to_device(array, device="null:0")
+        two = kd.full((6, 5), -1, np.int16, device="null:1")
+        target.fail_next("copy_to_host", RuntimeError("over the host"))
+        kd.copy(two, one)
+        kd.copy(two[:3, 1:4], one[3:, 2:])
+        for stream in (kd.Stream("null:0"), kd.Stream("null:1")):
+            kd.copy(two[5], one[0], stream)
+            assert two._owner._uses[stream.handle] is stream._stream
+        target.reset()
+        array_two = array.copy()
+        array_two[:3, 1:4] = array[3:, 2:]
+        array_two[5] = array[0]
+        assert_same_bits(two.copy_to_host(), array_two, "peer")
+        with kd.Stream("null:1"):
+            kd.copy(one, two)
+        assert_same_bits(one.copy_to_host(), array_two, "back")
+
+
+def test_a_stream_of_neither_device(rng: np.random.Generator) -> None:
+    with null.described_as(H100, H100, H100):
+        stream = kd.Stream("null:2")
+        one, two = kd.zeros(3, device="null:0"), kd.zeros(3, device="null:1")
+        with pytest.raises(kd.DeviceMismatchError, match="null:2"):
+            kd.copy(one, two, stream)
+
+
+def test_peer_access() -> None:
+    with null.described_as(H100, H100) as target:
+        assert kd.can_access_peer("null:0", "null:1")
+        assert kd.can_access_peer("null:0", "null:0")
+        assert not kd.can_access_peer("null:0", "cpu")
+        kd.enable_peer_access("null:0", "null:1")
+        kd.enable_peer_access("null:0", "null:0")
+        assert target.peer_access == {target.devices()}
+        with pytest.raises(kd.DeviceMismatchError, match="cannot reach the memory of cpu"):
+            kd.enable_peer_access("null:0", "cpu")
+
+
+# --------------------------------------------------------------------------- host memory
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("flags", list(itertools.product([False, True], repeat=2)))
+def test_page_locked_arrays(
+    rng: np.random.Generator, device: str, flags: tuple[bool, bool]
+) -> None:
+    mapped, write_combined = flags
+    array = random_array(rng, (13, 7), "complex64")
+    ours = kd.pinned_copy(
+        np.asfortranarray(array), mapped=mapped, write_combined=write_combined, device=device
+    )
+    assert ours.flags.f_contiguous
+    assert ours.flags.writeable
+    assert ours.ctypes.data % 256 == 0
+    assert_same_bits(np.ascontiguousarray(ours), array, "copy")
+    assert_same_bits(kd.to_device(ours, device=device).copy_to_host(), ours, "round trip")
+    empty = kd.pinned_empty((0, 3), np.int8, device=device)
+    assert (empty.shape, empty.dtype) == ((0, 3), np.int8)
+
+
+def test_page_locked_memory_lives_as_long_as_a_view() -> None:
+    before = kd.memory_stats("null").pinned_bytes
+    array = kd.pinned_empty((10, 10), device="null")
+    assert kd.memory_stats("null").pinned_bytes == before + 800
+    view = array[3:5].T
+    view[...] = 5
+    del array
+    gc.collect()
+    assert kd.memory_stats("null").pinned_bytes == before + 800
+    assert (view == 5).all()
+    del view
+    gc.collect()
+    assert kd.memory_stats("null").pinned_bytes == before
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_mapped_memory_is_one_memory(device: str) -> None:
+    array = kd.pinned_empty((6, 8), np.int32, mapped=True, device=device)
+    array[...] = np.arange(48).reshape(6, 8)
+    view = kd.mapped_view(array[1:, ::2])
+    assert view.copy_to_host().tolist() == array[1:, ::2].tolist()
+    view[0].fill(-1)
+    assert array[1, ::2].tolist() == [-1] * 4
+    array.flags.writeable = False
+    assert kd.mapped_view(array).is_read_only
+
+
+def test_arrays_that_are_not_mapped() -> None:
+    for array in (np.zeros(3), kd.pinned_empty(3, device="null")):
+        with pytest.raises(kd.ArgumentValueError, match="mapped=True"):
+            kd.mapped_view(array)
+    with pytest.raises(kd.ArgumentTypeError, match="must be a NumPy array"):
+        kd.mapped_view([1, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_managed_arrays(device: str) -> None:
+    array = kd.managed_empty((5, 4), np.float32, order="F", device=device)
+    assert array.layout == "F"
+    assert array.is_managed is (device == "null")
+    array.host_view()[...] = 2
+    array[1].fill(9)
+    assert array.host_view()[1].tolist() == [9] * 4
+    assert array.copy_to_host().sum() == 2 * 16 + 9 * 4
+    assert not array.as_read_only().host_view().flags.writeable
+    assert kd.managed_empty(0, device=device).size == 0
+
+
+def test_ordinary_arrays_have_no_host_view() -> None:
+    with pytest.raises(kd.ArgumentTypeError, match="managed_empty"):
+        kd.zeros(3, device="null").host_view()
+
+
+@pytest.mark.parametrize("make", [kd.pinned_empty, kd.managed_empty])
+def test_host_memory_that_cannot_be(make: Any) -> None:
+    with null.described_as(H100) as target:
+        with pytest.raises(kd.ArgumentTypeError, match="dtype"):
+            make(3, "datetime64[s]", device="null")
+        with pytest.raises(kd.ArgumentValueError, match="negative"):
+            make((3, -1), device="null")
+        full = kd.OutOfMemoryError("full", code=2, name="CUDA_ERROR_OUT_OF_MEMORY")
+        target.fail_next("allocate", full)
+        assert make(3, device="null").size == 3  # after a collection
+        target.fail_next("allocate", full)
+        target.fail_next("allocate", full)
+        with pytest.raises(kd.OutOfMemoryError, match="full"):
+            make(3, device="null")
+
+
+# --------------------------------------------------------------------------- closing
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_closed_arrays(device: str) -> None:
+    pool = kd.MemoryPool(device)
+    with pool:
+        array = kd.ones((4, 5), device=device)
+    view, other = array[1:], array.T.as_read_only()
+    add_one.forall(20)(array.reshape(-1))
+    view.close()
+    view.close()
+    assert pool.stats().in_use_bytes == 0
+    for closed in (array, view, other):
+        assert closed.is_closed
+        assert "closed" in repr(closed)
+        for use in (
+            closed.copy_to_host,
+            closed.as_read_only,
+            closed.host_view,
+            lambda c=closed: c[0],
+            lambda c=closed: c.fill(1),
+            lambda c=closed: c.copy_from_host(np.zeros(c.shape)),
+            lambda c=closed: kd.copy(np.zeros(c.shape), c),
+            lambda c=closed: kd.copy(kd.zeros(c.shape, device=device), c),
+            lambda c=closed: add_one.forall(3)(c),
+            lambda c=closed: kd.from_dlpack(c) if device == "cpu" else c.check_open(),
+        ):
+            with pytest.raises(kd.ClosedResourceError, match="after it had been closed"):
+                use()
+
+
+def test_memory_that_numpy_has_is_not_pulled_away() -> None:
+    pool = kd.MemoryPool("cpu")
+    with pool:
+        array = kd.full(1000, 5, np.int64, device="cpu")
+    theirs, capsule = np.asarray(array), kd.full(10, 2.0, device="cpu")
+    shared = np.from_dlpack(capsule)
+    array.close()
+    capsule.close()
+    del array, capsule
+    gc.collect()
+    with pool:
+        kd.full(1000, 9, np.int64, device="cpu")
+    assert (theirs == 5).all()
+    assert (shared == 2).all()
+    assert pool.stats().in_use_bytes == 8000
+    del theirs
+    gc.collect()
+    assert pool.stats().in_use_bytes == 0
+
+
+def test_closing_managed_memory_and_foreign_arrays() -> None:
+    array = kd.managed_empty(100, device="null")
+    before = kd.memory_stats("null").managed_bytes
+    array.close()
+    assert kd.memory_stats("null").managed_bytes == before - 800
+    theirs = np.arange(5.0)
+    ours = kd.from_dlpack(theirs)
+    ours.close()
+    with pytest.raises(kd.ClosedResourceError):
+        ours.copy_to_host()
+    assert theirs.tolist() == [0, 1, 2, 3, 4]
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40)), max_size=3),
+    st.sampled_from([1, 2, 8]),
+)
+def test_dense_means_each_byte_is_one_elements(axes: list[tuple[int, int]], size: int) -> None:
+    shape, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
+    low, high = byte_bounds(0, shape, strides, size)
+    touched = [
+        sum(i * s for i, s in zip(index, strides, strict=True)) + byte
+        for index in np.ndindex(*shape)
+        for byte in range(size)
+    ]
+    assert is_dense(shape, strides, size) is (sorted(touched) == list(range(low, high)))
+
+
+def test_arrays_are_rearranged_to_the_strides_of_the_other(rng: np.random.Generator) -> None:
+    array = random_array(rng, (3, 4), "int32")
+    found = as_strided_like(array, (-4, 12))
+    assert found.strides == (-4, 12)
+    assert_same_bits(np.ascontiguousarray(found), array, "rearranged")
+    assert as_strided_like(array, array.strides) is array
