@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from kerneldsl.errors import KernelError, ToolMissingError
+from kerneldsl.locks import ForkSafeLock
 from targets.cuda.driver import Driver
 
 __all__ = ["core_device", "import_core"]
+
+_importing = ForkSafeLock()
 
 
 def import_core() -> Any:
@@ -27,7 +30,9 @@ def import_core() -> Any:
         It is not installed, or too old.
     """
     try:
-        from cuda import core
+        # Threads that import it at once can be handed it half made: its modules import each other.
+        with _importing:
+            from cuda import core
     except ImportError as error:
         raise ToolMissingError(
             "streams, events and graphs need cuda.core, which is not installed",
