@@ -199,7 +199,7 @@ class Dispatcher:
             if shape.extent is not None:
                 values += shape.extent
             if stream is not None:
-                config = replace(config, stream=stream)
+                config = loaded.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
             if stream is not None and streams.is_recorded(stream):

@@ -71,7 +71,7 @@ class SpecializationInfo:
 class Loaded:
     """An executable with what a launch of it needs at hand."""
 
-    __slots__ = ("configs", "executable", "pack", "tally")
+    __slots__ = ("_in_stream", "configs", "executable", "pack", "tally")
 
     def __init__(self, executable: Executable, pack: Callable[..., bytes], tally: Tally) -> None:
         self.executable = executable
@@ -80,6 +80,17 @@ class Loaded:
         self.tally = tally
         #: Checked launch configurations, by grid, block, extent and shared memory.
         self.configs: dict[tuple[Any, ...], LaunchConfig] = {}
+        #: A configuration, a stream, and the configuration with the stream in it.
+        self._in_stream: tuple[LaunchConfig, Any, LaunchConfig] | None = None
+
+    def in_stream(self, config: LaunchConfig, stream: Any) -> LaunchConfig:
+        """The configuration with a stream in it, remembered for the next launch."""
+        known = self._in_stream
+        if known is not None and known[0] is config and known[1] == stream:
+            return known[2]
+        found = replace(config, stream=stream)
+        self._in_stream = (config, stream, found)
+        return found
 
 
 class KernelState:

@@ -539,6 +539,8 @@ def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
     DeviceStream or int or None
         What `LaunchConfig.stream` takes.
     """
+    if named is None and not producers:
+        return ambient_stream(place)
     stream: Any = resolve_stream(place, named)
     if not producers or place.is_host:
         return stream
