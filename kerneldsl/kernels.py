@@ -72,6 +72,8 @@ class Launch:
             If the device cannot run this shape.
         KernelTypingError, BarrierDivergenceError, CompileError
             If the kernel cannot be compiled for these arguments.
+        DriverError
+            If the device cannot run it, and :class:`kerneldsl.fallback` lets no CPU take over.
         KernelFault
             In debug mode, if the kernel raised.
         """
