@@ -1,0 +1,361 @@
+"""Pools and host memory of the CUDA target against bindings that only remember what was asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldsl.errors import DeviceMemoryError, OutOfMemoryError
+from kerneldsl.target import Device, DeviceLimits
+from kerneldsl.target.memory import WHOLE_DEVICE
+from targets.cuda import host_memory, memory, peers, pools
+from targets.cuda.driver import Driver
+from targets.cuda.streams import stream_handle
+
+LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
+
+
+class _Names:
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+class _Status(int):
+    @property
+    def name(self) -> str:
+        return {
+            0: "CUDA_SUCCESS",
+            2: "CUDA_ERROR_OUT_OF_MEMORY",
+            600: "CUDA_ERROR_NOT_READY",
+            801: "CUDA_ERROR_NOT_SUPPORTED",
+        }.get(int(self), "CUDA_ERROR_UNKNOWN")
+
+
+class Bindings:
+    """Answers success, with consecutive numbers for what is made."""
+
+    CUdevice_attribute = CUmemPool_attribute = _Names()
+    CUmemAllocationType = CUmemLocationType = CUmemAccess_flags = _Names()
+    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUmemAttach_flags = SimpleNamespace(CU_MEM_ATTACH_GLOBAL=1)
+    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_WRITECOMBINED = 1, 2, 4
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.answers: dict[str, tuple[Any, ...]] = {}
+        self.reserved = 0
+        self.made = 0
+        self.has_pools = self.has_managed = 1
+
+    @staticmethod
+    def CUmemPoolProps() -> Any:
+        return SimpleNamespace(location=SimpleNamespace())
+
+    @staticmethod
+    def CUmemAccessDesc() -> Any:
+        return SimpleNamespace(location=SimpleNamespace())
+
+    cuuint64_t = int
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*args: Any) -> tuple[Any, ...]:
+            self.calls.append((name, *args))
+            if name in self.answers:
+                status, *rest = self.answers[name]
+                return (_Status(status), *rest)
+            return (_Status(0), *self.answer(name, args))
+
+        return call
+
+    def answer(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if name == "cuDriverGetVersion":
+            return (13000,)
+        if name == "cuGetErrorString":
+            return (b"as the driver says it",)
+        if name == "cuMemGetInfo":
+            return (10, 1000)
+        if name == "cuDeviceGet":
+            return (args[0],)
+        if name == "cuDevicePrimaryCtxRetain":
+            return (0x1000 + args[0],)
+        if name == "cuCtxGetCurrent":
+            return (0x1000,)
+        if name == "cuDeviceGetAttribute":
+            return (self.has_managed if "MANAGED" in args[0] else self.has_pools,)
+        if name == "cuMemPoolGetAttribute":
+            return (self.reserved,)
+        if name == "cuDeviceCanAccessPeer":
+            return (1,)
+        if name in (
+            "cuMemPoolCreate",
+            "cuMemAllocFromPoolAsync",
+            "cuEventCreate",
+            "cuMemAlloc",
+            "cuMemHostAlloc",
+            "cuMemHostGetDevicePointer",
+            "cuMemAllocManaged",
+        ):
+            self.made += 1
+            return (0x10000 * self.made,)
+        return ()
+
+    def since(self, *wanted: str) -> list[tuple[Any, ...]]:
+        found = [call for call in self.calls if call[0] in wanted]
+        self.calls.clear()
+        return found
+
+
+@pytest.fixture
+def api() -> Bindings:
+    return Bindings()
+
+
+@pytest.fixture
+def driver(api: Bindings, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    monkeypatch.setattr(peers, "_enabled", set())
+    monkeypatch.setattr(host_memory, "_waiting", type(host_memory._waiting)())
+    pools._idle.clear()
+    return Driver(api)
+
+
+def device(index: int = 0) -> Device:
+    return Device("cuda", index, "a card", "sm_90", LIMITS)
+
+
+def stream(handle: int, index: int = 0) -> Any:
+    return SimpleNamespace(own_handle=handle, handle=handle, device=device(index))
+
+
+ORDER = (
+    "cuEventRecord",
+    "cuStreamWaitEvent",
+    "cuMemFreeAsync",
+    "cuMemFree",
+    "cuCtxRecordEvent",
+    "cuCtxSynchronize",
+    "cuStreamSynchronize",
+    "cuEventSynchronize",
+)
+
+
+def test_memory_comes_from_a_pool_that_keeps_everything(driver: Driver, api: Bindings) -> None:
+    pool = pools.create_pool(driver, device())
+    (created,) = [c for c in api.calls if c[0] == "cuMemPoolCreate"]
+    assert created[1].location.id == 0
+    (threshold,) = [c for c in api.calls if c[0] == "cuMemPoolSetAttribute"]
+    assert threshold[2:] == ("CU_MEMPOOL_ATTR_RELEASE_THRESHOLD", 2**64 - 1)
+    api.reserved = 1 << 25
+    pointer, is_new = pool.acquire(100, None)
+    assert (pointer % 256, is_new) == (0, True)
+    assert pool.acquire(100, stream(7))[1] is False
+    assert [c[1:] for c in api.since("cuMemAllocFromPoolAsync")] == [
+        (100, pool.handle, 0),
+        (100, pool.handle, 7),
+    ]
+
+
+def test_a_release_is_ordered_by_events_and_never_waits(driver: Driver, api: Bindings) -> None:
+    pool = pools.create_pool(driver, device())
+    pointer, _ = pool.acquire(100, stream(7))
+    mark = pool.mark(4711, None)
+    assert pool.mark(4711, mark) is mark
+    api.calls.clear()
+    pool.release(pointer, 100, stream(7), (stream(8), None, mark))
+    calls = api.since(*ORDER)
+    assert [c[0] for c in calls] == [
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuStreamWaitEvent",
+        "cuMemFreeAsync",
+    ]
+    assert [c[2] for c in calls if c[0] == "cuEventRecord"] == [8, 0]
+    assert {c[1] for c in calls if c[0] == "cuStreamWaitEvent"} == {7}
+    assert calls[-1] == ("cuMemFreeAsync", pointer, 7)
+
+
+def test_memory_lent_to_others_waits_for_the_whole_context(driver: Driver, api: Bindings) -> None:
+    pool = pools.create_pool(driver, device())
+    pool.release(pool.acquire(100, None)[0], 100, None, (WHOLE_DEVICE,))
+    assert [c[0] for c in api.since(*ORDER)] == [
+        "cuCtxRecordEvent",
+        "cuStreamWaitEvent",
+        "cuMemFreeAsync",
+    ]
+    api.answers["cuCtxRecordEvent"] = (801,)  # an older driver: its own free waits
+    pointer, _ = pool.acquire(100, None)
+    api.calls.clear()
+    pool.release(pointer, 100, None, (WHOLE_DEVICE,))
+    assert [c[0] for c in api.since(*ORDER)][-1] == "cuMemFree"
+
+
+def test_a_full_device(driver: Driver, api: Bindings) -> None:
+    pool = pools.create_pool(driver, device())
+    api.answers["cuMemAllocFromPoolAsync"] = (2, 0)
+    with pytest.raises(OutOfMemoryError, match="allocate 100 bytes on cuda:0"):
+        pool.acquire(100, None)
+
+
+def test_a_closed_pool_is_used_again_once_its_memory_is_back(driver: Driver, api: Bindings) -> None:
+    pool = pools.create_pool(driver, device())
+    pointer, _ = pool.acquire(100, None)
+    pool.close()
+    assert not pools._idle[0]
+    other = pools.create_pool(driver, device())
+    assert other.handle != pool.handle
+    api.calls.clear()
+    pool.release(pointer, 100, None, ())
+    assert [
+        c[0]
+        for c in api.since(
+            "cuMemFreeAsync", "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolDestroy"
+        )
+    ] == [
+        "cuMemFreeAsync",
+        "cuMemPoolSetAttribute",
+        "cuMemPoolTrimTo",
+    ]
+    again = pools.create_pool(driver, device())
+    assert again.handle == pool.handle
+    assert not api.since("cuMemPoolCreate")
+
+
+@pytest.mark.parametrize("why", ["no pools", "off"])
+def test_without_pools_memory_is_the_drivers_own(
+    driver: Driver, api: Bindings, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "off":
+        monkeypatch.setenv("KERNELDSL_POOL", "off")
+    else:
+        api.has_pools = 0
+    pool = pools.create_pool(driver, device())
+    pointer, is_new = pool.acquire(100, None)
+    assert (is_new, pool.reserved_bytes()) == (True, 100)
+    api.calls.clear()
+    pool.release(pointer, 100, None, (stream(8),))
+    assert [c[0] for c in api.since(*ORDER)] == ["cuMemFree"]
+    assert pool.reserved_bytes() == 0
+
+
+def test_nothing_is_freed_after_a_fork_or_on_a_lost_device(
+    driver: Driver, api: Bindings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = pools.create_pool(driver, device())
+    pinned = host_memory.PinnedBuffer(
+        driver, device(), 100, is_mapped=False, is_write_combined=False
+    )
+    pointer, _ = pool.acquire(100, None)
+    api.calls.clear()
+    monkeypatch.setattr(pools.fork_guard, "has_forked", True)
+    pool.release(pointer, 100, None, (stream(8),))
+    pool.close()
+    pinned.close()
+    assert api.calls == []
+
+
+# --------------------------------------------------------------------------- host memory
+
+
+def test_flags_of_page_locked_memory(driver: Driver, api: Bindings) -> None:
+    for is_mapped, is_write_combined, flags in (
+        (False, False, 1),
+        (True, False, 3),
+        (False, True, 5),
+        (True, True, 7),
+    ):
+        buffer = host_memory.PinnedBuffer(
+            driver, device(), 100, is_mapped=is_mapped, is_write_combined=is_write_combined
+        )
+        assert api.since("cuMemHostAlloc") == [("cuMemHostAlloc", 100, flags)]
+        assert bool(buffer.pointer) is is_mapped
+        assert buffer.host_pointer
+
+
+def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
+    driver: Driver, api: Bindings
+) -> None:
+    first = host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=False)
+    api.calls.clear()
+    api.answers["cuEventQuery"] = (600,)
+    first.close()
+    assert [c[0] for c in api.since("cuCtxRecordEvent", "cuMemFreeHost", *ORDER)] == [
+        "cuCtxRecordEvent"
+    ]
+    del api.answers["cuEventQuery"]
+    host_memory.ManagedBuffer(driver, device(), 50)
+    assert api.since("cuMemFreeHost") == [("cuMemFreeHost", first.host_pointer)]
+
+
+def test_a_device_without_managed_memory(driver: Driver, api: Bindings) -> None:
+    api.has_managed = 0
+    with pytest.raises(DeviceMemoryError, match=r"cuda:0 has no managed memory.*kd\.empty"):
+        host_memory.ManagedBuffer(driver, device(), 50)
+
+
+def test_there_is_no_page_locked_memory_left(driver: Driver, api: Bindings) -> None:
+    api.answers["cuMemHostAlloc"] = (2, 0)
+    with pytest.raises(OutOfMemoryError, match="page-locked memory for cuda:0"):
+        host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=True)
+
+
+# --------------------------------------------------------------------------- peers and filling
+
+
+def test_peer_access_opens_pools_that_are_there_and_those_to_come(
+    driver: Driver, api: Bindings
+) -> None:
+    before = pools.create_pool(driver, device(1))
+    peers.enable_access(driver, 0, 1)
+    peers.enable_access(driver, 0, 1)
+    after = pools.create_pool(driver, device(1))
+    pools.create_pool(driver, device(0))
+    calls = [c for c in api.calls if c[0] in ("cuCtxEnablePeerAccess", "cuMemPoolSetAccess")]
+    assert [c[:2] for c in calls] == [
+        ("cuCtxEnablePeerAccess", 0x1001),
+        ("cuMemPoolSetAccess", before.handle),
+        ("cuMemPoolSetAccess", after.handle),
+    ]
+    assert calls[1][2][0].location.id == 0
+
+
+def test_copies_between_default_streams_wait_for_both(driver: Driver, api: Bindings) -> None:
+    peers.copy(driver, 0, 0x100, 1, 0x200, 64, stream=None)
+    names = ("cuEventRecord", "cuStreamWaitEvent", "cuMemcpyPeerAsync")
+    calls = api.since(*names)
+    assert [c[0] for c in calls] == [*names[:2], "cuMemcpyPeerAsync", *names[:2]]
+    assert calls[2] == ("cuMemcpyPeerAsync", 0x200, 0x1001, 0x100, 0x1000, 64, 0)
+    peers.copy(driver, 0, 0x100, 1, 0x200, 64, stream=stream(9, 1))
+    assert [c[0] for c in api.since(*names)] == ["cuMemcpyPeerAsync"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_short_patterns_are_one_memset(driver: Driver, api: Bindings, size: int) -> None:
+    memory.fill(driver, 0, 0x100, b"\x81" * size, 10, stream=5)
+    (call,) = [c for c in api.calls if c[0].startswith(("cuMemset", "cuMemcpy"))]
+    assert call == (f"cuMemsetD{8 * size}Async", 0x100, int("81" * size, 16), 10, 5)
+
+
+@pytest.mark.parametrize("size", [8, 16])
+@pytest.mark.parametrize("count", [1, 4095, 4096, 4097, 20000])
+def test_long_patterns_are_doubled(driver: Driver, api: Bindings, size: int, count: int) -> None:
+    memory.fill(driver, 0, 0x1000, bytes(range(size)), count, stream=5)
+    done = min(count, 4096) * size
+    words = [c for c in api.calls if c[0] == "cuMemsetD2D32Async"]
+    assert [(c[1], c[2], c[4], c[5]) for c in words] == [
+        (0x1000 + offset, size, 1, min(count, 4096)) for offset in range(0, size, 4)
+    ]
+    for _, to, come_from, nbytes, _ in [c for c in api.calls if c[0] == "cuMemcpyDtoDAsync"]:
+        assert (to, come_from) == (0x1000 + done, 0x1000)
+        assert 0 < nbytes <= done
+        done += nbytes
+    assert done == count * size
+
+
+def test_fake_streams_are_streams() -> None:
+    assert stream_handle(stream(9)) == 9
