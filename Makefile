@@ -15,10 +15,9 @@ GPU_WORKERS ?= 8
 GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/stress/test_first_touch.py \
   tests/notebooks/test_examples.py
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
-BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
-  tests/unit/test_driver*.py)
-COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
-DEMO_ARGS ?=
+BINDINGS_TESTS ?= tests/bindings tests/conformance/test_streams.py $(wildcard \
+  tests/unit/test_null*.py tests/unit/test_cuda*.py tests/unit/test_error*.py \
+  tests/unit/test_fallback*.py tests/unit/test_memory*.py tests/unit/test_preflight.py)
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv $(VENV) dev
@@ -125,6 +124,7 @@ sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and o
 .PHONY: docs
 docs: $(VENV)/.stamp ## write the generated tables of docs/ anew
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/message_index.py
 
 .PHONY: wheel
 wheel: $(VENV)/.stamp ## build the wheel into dist/

@@ -351,7 +351,8 @@ def test_bindings_without_nvml_are_named(
     driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", ModuleType("cuda.bindings"))
-    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)  # an earlier test may have it
+    # An earlier test may have imported it.
+    monkeypatch.delitem(sys.modules, "cuda.bindings.nvml", raising=False)
     nvml._initialize.cache_clear()
     with pytest.raises(kd.AttributeUnavailableError, match="the installed cuda-bindings lack"):
         driver.describe().power_watts
