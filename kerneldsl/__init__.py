@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from kerneldsl.decorators import func, kernel
     from kerneldsl.detection import Backend, backends
     from kerneldsl.doctor import Check, Report, preflight
-    from kerneldsl.error_history import ErrorEntry, ErrorLog, error_log
+    from kerneldsl.error_entries import ErrorEntry
+    from kerneldsl.error_history import ErrorLog, error_log
     from kerneldsl.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -177,7 +178,8 @@ _MODULES = {
     "kerneldsl.decorators": "func kernel",
     "kerneldsl.detection": "Backend backends",
     "kerneldsl.doctor": "Check Report preflight",
-    "kerneldsl.error_history": "ErrorEntry ErrorLog error_log",
+    "kerneldsl.error_entries": "ErrorEntry",
+    "kerneldsl.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
         "BarrierDivergenceError BarrierDivergenceWarning ClosedResourceError CompileError "

@@ -10,31 +10,20 @@ history. Errors are put into a queue, and whoever holds the lock moves them over
 
 from __future__ import annotations
 
-import datetime
 import os
-import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
-from kerneldsl.errors import (
-    CompileError,
-    DeviceLostError,
-    DriverError,
-    GraphError,
-    KernelError,
-    KernelTypingError,
-    TargetUnavailableError,
-    ToolMissingError,
-)
-from kerneldsl.tables import html_table, text_table
+from kerneldsl.errors import DeviceLostError, KernelError
 
-__all__ = ["CATEGORIES", "ErrorEntry", "ErrorLog", "error_log"]
+if TYPE_CHECKING:
+    from kerneldsl.error_entries import ErrorEntry
+
+__all__ = ["CATEGORIES", "ErrorLog", "error_log"]
 
 #: What an error can be about, in the order of a program's life.
 CATEGORIES = (
@@ -47,75 +36,10 @@ CATEGORIES = (
     "compile",
     "system",
 )
-#: Categories of errors that no driver answered with.
-_CATEGORY_OF_CLASS: tuple[tuple[type[KernelError], str], ...] = (
-    (TargetUnavailableError, "initialization"),
-    (CompileError, "compile"),
-    (KernelTypingError, "compile"),
-    (ToolMissingError, "compile"),
-    (GraphError, "stream"),
-)
-
 _ROWS_SHOWN = 20
 #: How many of the newest entries are searched for one that is the same.
 _LOOKED_BACK = 64
 _COLUMNS = ("time", "count", "category", "error", "name", "device", "doing", "place")
-_FOLDER = str(Path(__file__).parents[1])
-#: Folders whose frames are not the user's.
-_OUR_FOLDERS = tuple(
-    os.path.join(_FOLDER, name) + os.sep for name in ("kerneldsl", "targets", "stdlib_kernels")
-)
-
-
-@dataclass(frozen=True)
-class ErrorEntry:
-    """One error, as the history keeps it.
-
-    Parameters
-    ----------
-    time : str
-        When it was made: ISO 8601, UTC.
-    category : str
-        One of `CATEGORIES`.
-    error : str
-        The name of its class.
-    code, name : int, str or None
-        The driver's code and the name of it, where a driver answered.
-    is_fatal : bool
-        Whether the device is lost with it.
-    device : str or None
-        Such as ``"cuda:0"``.
-    doing : str
-        What was being done.
-    message : str
-        The whole message.
-    place : str
-        ``file:line`` of the nearest caller outside of kerneldsl; empty where there is none.
-    thread : str
-        The name of the thread.
-    count : int
-        How often. Calls on a lost device are counted for each place instead of repeated.
-    was_swallowed : bool
-        Whether nobody was told, because it happened in a finalizer.
-    """
-
-    time: str
-    category: str
-    error: str
-    code: int | None
-    name: str | None
-    is_fatal: bool
-    device: str | None
-    doing: str
-    message: str
-    place: str
-    thread: str
-    count: int = 1
-    was_swallowed: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary of plain values."""
-        return dict(self.__dict__)
 
 
 class ErrorLog:
@@ -153,7 +77,9 @@ class ErrorLog:
         was_swallowed : bool
             Mark it as one that nobody is told of.
         """
-        self._incoming.append((_describe(error, was_swallowed), weakref.ref(error)))
+        from kerneldsl.error_entries import describe
+
+        self._incoming.append((describe(error, was_swallowed), weakref.ref(error)))
         # Whoever holds the lock finds the entry: the holder looks again before it lets go, and a
         # reader moves everything over first.
         while self._incoming and self._lock.acquire(blocking=False):
@@ -164,6 +90,10 @@ class ErrorLog:
 
     def _settle(self) -> None:
         """Move over what came in; the lock is held."""
+        if not self._incoming:
+            return
+        from dataclasses import replace
+
         while self._incoming:
             entry, reference = self._incoming.popleft()
             known = self._find(entry, reference)
@@ -231,6 +161,7 @@ class ErrorLog:
             The file cannot be written.
         """
         import json
+        from pathlib import Path
 
         entries = self.entries()
         lines = "".join(json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
@@ -250,12 +181,16 @@ class ErrorLog:
         return True  # an empty history is not "no history"
 
     def __repr__(self) -> str:
+        from kerneldsl.tables import text_table
+
         entries = self.entries()
         if not entries:
             return "no errors"
         return f"{self._summary()}\n{text_table(_COLUMNS, _rows(entries))}"
 
     def _repr_html_(self) -> str:
+        from kerneldsl.tables import html_table
+
         entries = self.entries()
         return html_table(_COLUMNS, _rows(entries), caption=self._summary())
 
@@ -283,38 +218,6 @@ class _Kept:
             other.place,
             other.thread,
         )
-
-
-def _describe(error: KernelError, was_swallowed: bool) -> ErrorEntry:
-    answered = error if isinstance(error, DriverError) else None
-    return ErrorEntry(
-        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-        category=_category_of(error),
-        error=type(error).__name__,
-        code=answered.code if answered else None,
-        name=answered.name if answered else None,
-        is_fatal=answered.is_fatal if answered else False,
-        device=answered.device if answered else None,
-        doing=answered.doing if answered else "",
-        message=str(error),
-        place=_place_of_caller(),
-        thread=threading.current_thread().name,
-        was_swallowed=was_swallowed,
-    )
-
-
-def _category_of(error: KernelError) -> str:
-    if isinstance(error, DriverError):
-        return error.category
-    return next((c for kind, c in _CATEGORY_OF_CLASS if isinstance(error, kind)), "system")
-
-
-def _place_of_caller() -> str:
-    """``file:line`` of the nearest frame that is not kerneldsl's own."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OUR_FOLDERS):
-        frame = frame.f_back  # type: ignore[assignment]
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _rows(entries: tuple[ErrorEntry, ...]) -> list[tuple[object, ...]]:

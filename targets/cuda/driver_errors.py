@@ -24,7 +24,6 @@ from kerneldsl.errors import (
     StreamError,
 )
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, find_code
-from targets.cuda.library_codes import LIBRARIES
 from targets.cuda.loss import suspect_lines
 
 __all__ = ["compose_error", "driver_error", "foreign_error", "library_error", "remedy_for"]
@@ -148,6 +147,8 @@ def library_error(library: str, status: Any, doing: str, **fields: Any) -> Drive
     doing, **fields
         As for `compose_error`; a compiler's log goes into ``chain``.
     """
+    from targets.cuda.library_codes import LIBRARIES
+
     who, table, category = LIBRARIES[library]
     code = table.get(int(status))
     if code is None:
@@ -171,6 +172,8 @@ def foreign_error(error: Exception, doing: str, **fields: Any) -> DriverError:
     DriverError
         To be raised ``from`` the foreign one.
     """
+    from targets.cuda.library_codes import LIBRARIES
+
     text = " ".join(str(error).split())
     found = re.search(r"\b(CUDA_ERROR_[A-Z0-9_]+|cudaError[A-Za-z]+|NVRTC_ERROR_[A-Z_]+)", text)
     name = found[1] if found else type(error).__name__
