@@ -86,7 +86,12 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "docs" / "getting-started.md", ROOT / "docs" / "devices.md"],
+    [
+        ROOT / "README.md",
+        ROOT / "docs" / "getting-started.md",
+        ROOT / "docs" / "devices.md",
+        ROOT / "docs" / "memory.md",
+    ],
     ids=lambda p: p.name,
 )
 def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
