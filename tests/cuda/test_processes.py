@@ -69,7 +69,7 @@ with kd.use("cuda"):
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert "child: CUDA cannot be used in this process" in done.stdout
+    assert "child: Could not use CUDA in this process" in done.stdout
     assert "spawn" in done.stdout
     assert "parent: 20.0" in done.stdout
 
