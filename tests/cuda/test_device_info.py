@@ -192,10 +192,7 @@ except kd.DriverError as error:
     print("lost", error.is_fatal)
 info = kd.devices("cuda")[0]
 print(info.name, info.temperature_celsius)
-try:
-    print("free", info.free_memory_bytes)
-except kd.AttributeUnavailableError as error:
-    print(error)
+print(0 < info.free_memory_bytes < info.total_memory_bytes)
 """
 
 
@@ -209,4 +206,4 @@ def test_a_lost_device_is_still_described(tmp_path: Path) -> None:
     lines = answer.stdout.splitlines()
     assert lines[0] == "lost True"
     assert re.fullmatch(r"NVIDIA .* \d+\.0", lines[1])
-    assert lines[2].startswith("free_memory_bytes of cuda:0 cannot be had")
+    assert lines[2] == "True", "NVML tells without the context that was lost"
