@@ -197,8 +197,10 @@ def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
     if policy == "never":
         raise error
     environment.logger.info("the cpu stands in for %s: %s", asked, error)
-    if policy == "warn" and _is_new(_announced, (asked, error.what)):
-        _warn(f"kernels run on the CPU instead of {asked}", error)
+    if policy == "warn":
+        _warn_once(
+            _announced, (asked, error.what), f"kernels run on the CPU instead of {asked}", error
+        )
 
 
 def announce(kernel: str, device: str, error: KernelError, announced: set[tuple[str, str]]) -> None:
@@ -215,25 +217,30 @@ def announce(kernel: str, device: str, error: KernelError, announced: set[tuple[
     """
     reason = reason_of(error)
     environment.logger.info("%s runs on the cpu instead of %s: %s", kernel, device, error)
-    if fallback_policy() == "warn" and _is_new(announced, (device, reason)):
-        _warn(f"{kernel} runs on the CPU instead of {device}", error)
+    if fallback_policy() == "warn":
+        _warn_once(
+            announced, (device, reason), f"{kernel} runs on the CPU instead of {device}", error
+        )
 
 
-def _is_new(known: set[tuple[str, str]], item: tuple[str, str]) -> bool:
+def _warn_once(
+    known: set[tuple[str, str]], item: tuple[str, str], what: str, error: KernelError
+) -> None:
+    """Warn at the nearest line of the user's code, unless that was done before."""
     with _lock:
         if item in known:
-            return False
+            return
         known.add(item)
-        return True
-
-
-def _warn(what: str, error: KernelError) -> None:
-    """Warn at the nearest line of the user's code."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     why = error.args[0].partition("\n")[0]  # without excerpts of source and logs
-    warnings.warn(f"{what}: {why} {_SILENCE}.", FallbackWarning, stacklevel=level)
+    try:
+        warnings.warn(f"{what}: {why} {_SILENCE}.", FallbackWarning, stacklevel=level)
+    except FallbackWarning:  # turned into an error, which stops this launch and the next one too
+        with _lock:
+            known.discard(item)
+        raise
 
 
 def _note_fork() -> None:

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.registry import get_target
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.statistics_values import (
     DeviceStatistics,
@@ -109,7 +108,8 @@ def _device(
     used, total = _memory(place)
     return DeviceStatistics(
         device=name,
-        is_gpu=_is_gpu(name, place),
+        # A device of which only fallbacks are known was asked for in vain; the host never is.
+        is_gpu=place is None or not place.is_host,
         launches=sum(k.launches for k in own),
         fallbacks=sum(fallbacks.values()),
         fallback_reasons=fallbacks,
@@ -121,12 +121,6 @@ def _device(
         memory_used_bytes=used,
         memory_total_bytes=total,
     )
-
-
-def _is_gpu(name: str, place: Place | None) -> bool:
-    if place is not None:
-        return not place.is_host
-    return not get_target(name.partition(":")[0]).is_host
 
 
 def _memory(place: Place | None) -> tuple[int | None, int | None]:

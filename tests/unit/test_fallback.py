@@ -353,6 +353,28 @@ def test_a_mixed_launch_that_began_names_the_device_arrays(device, rng):
         both.forall(8)(np.ones(8), table[:, 0], there)
 
 
+def test_a_debug_launch_may_have_begun(rng):
+    """It waits for the kernel, so that the error may come from after it."""
+    with installed(FakeTarget()) as fake, kd.use("fake"):
+
+        @kd.kernel(debug=True)
+        def set_to(out, value):
+            i = kd.grid(1)
+            if i < out.size:
+                out[i] = value
+
+        def fail(config, values):
+            raise null.fault("device")
+
+        fake.body = fail
+        with pytest.raises(kd.DeviceError, match=r"half-written: out$"):
+            set_to.forall(4)(kd.zeros(4), 2.0)
+        host = np.zeros(4)
+        with kd.fallback("silent"):  # here the original is on the host
+            set_to.forall(4)(host, 2.0)
+        assert (host == 2).all()
+
+
 @pytest.mark.parametrize(
     "name", ["CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_ASSERT", "CUDA_ERROR_ECC_UNCORRECTABLE"]
 )
@@ -492,8 +514,12 @@ def test_a_warning_that_is_an_error_stops_the_launch(device, rng):
     device.fail_next("launch", null.fault("device"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        kernel = make_kernel()
         with pytest.raises(kd.FallbackWarning):
-            make_kernel().forall(out.size)(x, out)
+            kernel.forall(out.size)(x, out)
+        device.fail_next("launch", null.fault("device"))
+        with pytest.raises(kd.FallbackWarning):  # and so it does the next time
+            kernel.forall(out.size)(x, out)
     np.testing.assert_array_equal(out, before)
     assert kd.stats().fallbacks == 0
 
