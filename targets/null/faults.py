@@ -37,6 +37,7 @@ OPERATIONS = (
     "record_event",
     "wait_event",
     "begin_capture",
+    "launch_graph",
 )
 
 #: A common fault of each category, by its name and what a driver was doing then. What the vendor's

@@ -15,6 +15,26 @@ from kerneldsl.target.host_streams import HostEvent, HostGraph, HostStream
 __all__ = ["NullEvent", "NullGraph", "NullStream"]
 
 
+class _Mark:
+    """What was in a stream at one time.
+
+    An event that is recorded again gets another mark; whoever waits for it keeps the one before.
+    """
+
+    __slots__ = ("_before", "_is_held", "_releases", "_stream")
+
+    def __init__(self, stream: NullStream) -> None:
+        self._stream = stream
+        self._releases = stream.releases
+        self._is_held = stream.is_held
+        self._before = stream.awaited()
+
+    def is_reached(self) -> bool:
+        """Whether all of it is done."""
+        is_released = not self._is_held or self._stream.releases > self._releases
+        return is_released and all(mark.is_reached() for mark in self._before)
+
+
 class NullStream(HostStream):
     """A stream of a described device.
 
@@ -40,30 +60,25 @@ class NullStream(HostStream):
         super().__init__(device, lambda: begin("synchronize"), handle, foreign)
         self._begin = begin
         #: How often it was released, and whether it is held up now.
-        self._releases = 0
-        self._is_held = False
-        #: What this stream waits for.
-        self._awaited: list[NullEvent] = []
+        self.releases = 0
+        self.is_held = False
+        self._awaited: tuple[_Mark, ...] = ()
 
     def held(self) -> AbstractContextManager[object]:
         """A ``with`` block in which the work in the stream does not get done."""
         stack = ExitStack()
-        self._is_held = True
+        self.is_held = True
         stack.callback(self._release)
         return stack
 
     def _release(self) -> None:
-        self._is_held = False
-        self._releases += 1
+        self.is_held = False
+        self.releases += 1
 
-    def position(self) -> tuple[int, bool]:
-        """Where the work ends that is in the stream now, and whether it is held up."""
-        return self._releases, self._is_held
-
-    def has_passed(self, position: tuple[int, bool]) -> bool:
-        """Whether the work before a position is done."""
-        releases, is_held = position
-        return not is_held or self._releases > releases
+    def awaited(self) -> tuple[_Mark, ...]:
+        """The marks that this stream still waits for."""
+        self._awaited = tuple(mark for mark in self._awaited if not mark.is_reached())
+        return self._awaited
 
     def synchronize(self) -> None:
         """Wait, which a test must not do for work that it holds up itself."""
@@ -72,13 +87,12 @@ class NullStream(HostStream):
             raise RuntimeError(f"this would wait for ever: {self!r} is held up")
 
     def is_done(self) -> bool:
-        self._awaited = [event for event in self._awaited if not event.is_done()]
-        return not self._is_held and not self._awaited
+        return not self.is_held and not self.awaited()
 
     def wait(self, event: DeviceEvent) -> None:
         self._begin("wait_event")
-        if isinstance(event, NullEvent) and not event.is_done():
-            self._awaited.append(event)
+        if isinstance(event, NullEvent) and event.mark is not None:
+            self._awaited = (*self.awaited(), event.mark)
 
     def begin_capture(self) -> None:
         self._begin("begin_capture")
@@ -108,28 +122,23 @@ class NullEvent(HostEvent):
     def __init__(self, device: Device, is_timed: bool, begin: Callable[[str], None]) -> None:
         super().__init__(device, is_timed)
         self._begin = begin
-        self._mark: tuple[NullStream, tuple[int, bool]] | None = None
-        self._before: tuple[NullEvent, ...] = ()
+        self.mark: _Mark | None = None
 
     def record(self, stream: DeviceStream) -> None:
         self._begin("record_event")
         assert isinstance(stream, NullStream)
         if stream.recording is None:
             self.note_time()
-            self._mark = stream, stream.position()
-            self._before = tuple(stream._awaited)
+            self.mark = _Mark(stream)
 
     def is_done(self) -> bool:
-        if self._mark is None:
-            return True
-        stream, position = self._mark
-        return stream.has_passed(position) and all(event.is_done() for event in self._before)
+        return self.mark is None or self.mark.is_reached()
 
     def synchronize(self) -> None:
         """Wait, which a test must not do for work that it holds up itself."""
         self._begin("synchronize")
         if not self.is_done():
-            raise RuntimeError(f"this would wait for ever: {self._mark} is held up")
+            raise RuntimeError("this would wait for ever: what is before the event is held up")
 
 
 class NullGraph(HostGraph):

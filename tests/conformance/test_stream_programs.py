@@ -102,7 +102,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(steps=_steps)
 def test_what_waits_for_work_that_is_held_up_is_not_done(
     steps: list[tuple[str, int, int]],
