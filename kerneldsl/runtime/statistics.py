@@ -66,9 +66,10 @@ def stats() -> Statistics:
     Launches, fallbacks and bytes are counted exactly, also under threads. The time of a kernel is
     measured at its first launches and at every 64th after them, on a GPU by events on the device;
     its total is the mean of these times the number of launches. The first launch counts only as
-    long as it is the only one, because it may hold costs that no later one has. A launch counts
-    when it was started; one that is recorded into a graph counts once, however often the graph is
-    replayed.
+    long as it is the only one, because it may hold costs that no later one has. On an idle GPU the
+    time holds the few microseconds of the launch itself, which show in short kernels. A launch
+    counts when it was started; one that is recorded into a graph counts once, however often the
+    graph is replayed.
     """
     with _lock:
         copied = {place: dict(counts) for place, counts in _copied.items()}
