@@ -24,6 +24,7 @@ from kerneldsl.errors import (
     GraphError,
 )
 from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.order import note_recorded
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.target import Device, DeviceLike, DeviceStream
 
@@ -579,6 +580,7 @@ def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *nee
     """
     assert stream.recording is not None
     stream.recording.kept += needed
+    note_recorded(needed)
     stream.put(f"launch {name}", run)
 
 
