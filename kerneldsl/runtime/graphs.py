@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from types import TracebackType
 from typing import Any
@@ -228,8 +229,9 @@ class Graph:
             _retired.append((runs, self._kept))
         _drop_retired()
 
-    def __del__(self) -> None:
-        if getattr(self, "_graph", None) is not None:
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # At the end of the interpreter the driver takes everything back with the process.
+        if not _is_finalizing() and self._graph is not None:
             self.close()
 
     def _ready(self, doing: str) -> DeviceGraph:
