@@ -71,8 +71,6 @@ class StreamOrderedPool(PoolBackend):
         #: Allocations that are not back yet.
         self._outstanding = 0
         self._is_closed = False
-        #: What the pool held when that was last looked at.
-        self._held = 0
         attributes = driver.api.CUmemPool_attribute
         self._reserved = attributes.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
         self._threshold = attributes.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
@@ -81,6 +79,8 @@ class StreamOrderedPool(PoolBackend):
         except IndexError:
             self.handle = self._create()
         self._keep(_EVERYTHING)
+        #: What the pool held when that was last looked at.
+        self._held = self.reserved_bytes()
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
             self.let_in(other)
