@@ -19,12 +19,12 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.recordings import refuse_recording
 from kerneldsl.runtime.streams import (
     Stream,
     current_stream,
     forget_handle,
     note_uses,
-    refuse_recording,
     register,
 )
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
@@ -230,8 +230,9 @@ class Graph:
         _drop_retired()
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        # At the end of the interpreter the driver takes everything back with the process.
-        if not _is_finalizing() and self._graph is not None:
+        # At the end of the interpreter the driver takes everything back with the process; a call
+        # of the class with wrong arguments has made nothing.
+        if not _is_finalizing() and getattr(self, "_graph", None) is not None:
             self.close()
 
     def _ready(self, doing: str) -> DeviceGraph:
