@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -22,6 +23,7 @@ from kerneldsl.errors import (
     ClosedResourceError,
     DeviceMismatchError,
 )
+from kerneldsl.runtime import order
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.runtime.recordings import is_recorded, refuse_recording
@@ -584,3 +586,6 @@ def refuse_waiting() -> None:
     """
     for stream, _ in _active.get():
         refuse_recording(stream._stream, "wait for a device")
+
+
+order.use_streams(sys.modules[__name__])

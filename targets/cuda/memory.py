@@ -139,14 +139,17 @@ def copy_from_host(
     blocking: bool = True,
 ) -> None:
     """Copy host memory to the device; by default the source may be changed when this returns."""
-    api, doing = driver.api, f"copy {nbytes} bytes from the host to cuda:{index}"
+    api = driver.api
     with driver.current(index):
         if stream or not blocking:
-            driver.call(api.cuMemcpyHtoDAsync, destination, source, nbytes, stream, doing=doing)
-            if blocking:  # a copy from page-locked memory may still be reading its source
-                driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            status = api.cuMemcpyHtoDAsync(destination, source, nbytes, stream)[0]
+            if blocking and not int(status):
+                # A copy from page-locked memory may still be reading its source.
+                status = api.cuStreamSynchronize(stream)[0]
         else:
-            driver.call(api.cuMemcpyHtoD, destination, source, nbytes, doing=doing)
+            status = api.cuMemcpyHtoD(destination, source, nbytes)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes from the host to cuda:{index}")
 
 
 def copy_to_host(
@@ -160,25 +163,29 @@ def copy_to_host(
     blocking: bool = True,
 ) -> None:
     """Copy device memory to the host, after what stands before it in the stream; waits for it."""
-    api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to the host"
+    api = driver.api
     launched = tuple(driver.watch.launches(index)) if blocking else ()
     with driver.current(index):
         if stream or not blocking:
-            driver.call(api.cuMemcpyDtoHAsync, destination, source, nbytes, stream, doing=doing)
-            if blocking:
-                driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
+            if blocking and not int(status):
+                status = api.cuStreamSynchronize(stream)[0]
         else:
-            driver.call(api.cuMemcpyDtoH, destination, source, nbytes, doing=doing)
-    driver.watch.settle(index, launched, stream)
+            status = api.cuMemcpyDtoH(destination, source, nbytes)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes from cuda:{index} to the host")
+    if launched:
+        driver.watch.settle(index, launched, stream)
 
 
 def copy_on_device(
     driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
 ) -> None:
     """Copy within a device, in the stream's order."""
-    doing = f"copy {nbytes} bytes within cuda:{index}"
     with driver.current(index):
-        driver.call(driver.api.cuMemcpyDtoDAsync, destination, source, nbytes, stream, doing=doing)
+        status = driver.api.cuMemcpyDtoDAsync(destination, source, nbytes, stream)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes within cuda:{index}")
 
 
 def fill(
