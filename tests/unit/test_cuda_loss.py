@@ -29,6 +29,12 @@ def _fatal(number: int = 0) -> DriverError:
     return LaunchError(f"Could not wait {number}", code=700, name="ILLEGAL", is_fatal=True)
 
 
+@pytest.fixture(autouse=True)
+def _empty_history() -> None:
+    """A history that is full would not grow by what a test adds."""
+    error_log.clear()
+
+
 @pytest.fixture
 def api() -> FakeBindings:
     return FakeBindings()

@@ -21,6 +21,7 @@ from kerneldsl import environment, versions
 from kerneldsl.doctor import cache, host, packages, preflight, trial
 from kerneldsl.doctor.checkup import _complete
 from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
+from targets import null as null_target
 from targets.cpu import checks as cpu_checks
 from targets.cpu import threads
 from targets.cuda import checks as cuda_checks
@@ -36,6 +37,13 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name)
     for name in ("CUDA_VISIBLE_DEVICES",):
         monkeypatch.delenv(name, raising=False)
+
+
+def unload(monkeypatch, package):
+    """Unload a package until the test ends; what is imported in its place goes then."""
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [n for n in sys.modules if n.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 def by_name(checks):
@@ -198,7 +206,7 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
     place.parent.mkdir(exist_ok=True)
     place.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "psutil", raising=False)
+    unload(monkeypatch, "psutil")
     check = packages._check_package("psutil", "6.0", None)
     assert check.status == "problem"
     assert str(tmp_path / "psutil") in check.found
@@ -209,8 +217,7 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
 def test_own_packages_hidden(tmp_path, monkeypatch, name):
     (tmp_path / f"{name}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    for loaded in [n for n in sys.modules if n.partition(".")[0] == name]:
-        monkeypatch.delitem(sys.modules, loaded)
+    unload(monkeypatch, name)
     check = packages._check_own_packages()
     assert check.status == "problem"
     assert str(tmp_path / f"{name}.py") in check.found
@@ -527,13 +534,9 @@ def test_a_device_that_fails(monkeypatch, error, remedy):
 
 def test_no_fallback_helps_a_device_through():
     """The CPU would give the right result, and the GPU would look well."""
-    null = kd.get_target("null")
-    null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
-    try:
-        checks = by_name(trial.check_devices(null))
-    finally:
-        null.reset()
-    check = checks[f"kernel.{null.devices()[0]}"]
+    with null_target.described_as(null_target.H100) as null:  # on which nothing was loaded yet
+        null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
+        check = by_name(trial.check_devices(null))[f"kernel.{null.devices()[0]}"]
     assert check.status == "problem"
     assert "the image is bad" in check.found
 
@@ -747,8 +750,7 @@ def test_missing_and_hidden_bindings(nvidia, monkeypatch):
 def test_what_hides_the_bindings(tmp_path, monkeypatch):
     (tmp_path / "cuda.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in [n for n in sys.modules if n == "cuda" or n.startswith("cuda.")]:
-        monkeypatch.delitem(sys.modules, name)
+    unload(monkeypatch, "cuda")
     assert cuda_checks._what_hides_bindings() == str(tmp_path / "cuda.py")
 
 
