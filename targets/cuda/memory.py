@@ -7,12 +7,10 @@ CUDA Driver API, sections "Memory Management" and "API synchronization behavior"
 
 from __future__ import annotations
 
-import logging
 import sys
 import weakref
 from typing import Any
 
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
@@ -30,8 +28,6 @@ __all__ = [
     "free",
     "memory_info",
 ]
-
-_log = logging.getLogger("kerneldsl.cuda.memory")
 
 #: Repetitions of a long pattern that a memset writes before copies take over.
 _SEEDS = 4096
@@ -77,9 +73,8 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
         return
     try:
         free(driver, index, pointer)
-    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+    except DriverError as error:
+        driver.swallow(error, index)
 
 
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
@@ -164,7 +159,7 @@ def copy_to_host(
 ) -> None:
     """Copy device memory to the host, after what stands before it in the stream; waits for it."""
     api = driver.api
-    launched = tuple(driver.watch.launches(index)) if blocking else ()
+    launched = driver.watch.in_flight(index) if blocking else ()
     with driver.current(index):
         if stream or not blocking:
             status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]

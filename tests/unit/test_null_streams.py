@@ -96,7 +96,7 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
 
     def record() -> None:
         with first.capture():
-            target.lose(target.devices()[0])
+            target.lose(target.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
             first.record(kd.Event())
 
     with pytest.raises(kd.DeviceLostError):
