@@ -370,10 +370,19 @@ class Stream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # No tokens: one stream may be active in several threads, which end in any order.
-        *outer, (_, place_before) = _active.get()
-        _active.set(tuple(outer))
-        context_place.set(place_before)
+        # No tokens: one stream may be active in several threads, which end in any order. So may
+        # blocks of generators, which can even end in another context, where there is nothing to do.
+        active = _active.get()
+        depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
+        if depth is None:
+            return
+        place_before = active[depth][1]
+        inner = active[depth + 1 :]
+        if inner:
+            inner = ((inner[0][0], place_before), *inner[1:])
+        else:
+            context_place.set(place_before)
+        _active.set((*active[:depth], *inner))
 
     def __repr__(self) -> str:
         if self._is_closed:
