@@ -79,7 +79,7 @@ class DiskCache:
             self.max_bytes = read_size(settings.size)
             secret = read_secret(settings.key_file)
         except CacheError as error:
-            self._warn(f"nothing is cached: {error}")
+            self._warn_once(f"nothing is cached: {error}")
             return
         if settings.site:
             site = Folder(Path(settings.site).expanduser().absolute(), True, settings.is_shared)
@@ -87,14 +87,14 @@ class DiskCache:
                 if site.check():
                     self.site = Store(site, secret)
             except (CacheError, OSError) as error:
-                self._warn(f"the site's cache is left alone: {error}")
+                self._warn_once(f"the site's cache is left alone: {error}")
         try:
             user = user_folder(settings)
             user.check()
             self.user = Store(user, secret)
         # A home directory that is unknown, platformdirs that is missing, a folder that is unsafe.
         except (CacheError, OSError, RuntimeError, ImportError) as error:
-            self._warn(f"nothing is written to the cache: {error}")
+            self._warn_once(f"nothing is written to the cache: {error}")
 
     @property
     def is_on(self) -> bool:
@@ -157,7 +157,7 @@ class DiskCache:
             return False
         except (OSError, CacheError) as error:
             counters.failed_to_write()
-            self._warn(
+            self._warn_once(
                 f"the cache in {self.user.folder.path} cannot be written to, so kernels are "
                 f"compiled again in each process: {error}"
             )
@@ -165,7 +165,7 @@ class DiskCache:
         logger.debug("cache: wrote %s, %d bytes", key.digest, written)
         return True
 
-    def _warn(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         logger.debug("cache: %s", text)
         if not self._has_warned:
             self._has_warned = True

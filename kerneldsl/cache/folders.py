@@ -22,20 +22,24 @@ QUARANTINE = "quarantine"
 _PRIVATE = 0o700
 
 
+def _own_user() -> int | None:
+    # Windows has no such numbers, and guards the user's folders by other means.
+    return os.getuid() if hasattr(os, "getuid") else None
+
+
 def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
     """Whether a file or folder belongs to somebody whose code this process must not run.
 
     What root has put into a site-wide cache is trusted, as the rest of the system is.
     """
-    if not hasattr(os, "getuid"):
-        return False  # Windows guards the user's folders by other means
-    owners = {os.getuid(), 0} if is_site else {os.getuid()}
-    return status.st_uid not in owners
+    own = _own_user()
+    owners = {own, 0} if is_site else {own}
+    return own is not None and status.st_uid not in owners
 
 
 def is_open_to_others(status: os.stat_result) -> bool:
     """Whether others than the owner may write to a file or folder."""
-    return hasattr(os, "getuid") and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ class Folder:
         if is_foreign(status, is_site=self.is_site):
             raise CacheError(
                 f"the cache folder {path} belongs to user {status.st_uid}; this process runs as "
-                f"{os.getuid()}",
+                f"{_own_user()}",
                 value=str(path),
                 limit="What is in the cache is run, so it must be of this user"
                 + (" or of root" if self.is_site else ""),

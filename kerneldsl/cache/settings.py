@@ -41,8 +41,6 @@ class Settings:
     is_shared : bool
         ``KERNELDSL_CACHE_SHARED``: folders of other users, and folders that others may write to,
         are taken.
-    home : str
-        What the user's own cache folder depends on.
     """
 
     is_on: bool
@@ -51,7 +49,6 @@ class Settings:
     size: str
     key_file: str
     is_shared: bool
-    home: tuple[str | None, ...]
 
 
 def read_settings() -> Settings:
@@ -64,7 +61,6 @@ def read_settings() -> Settings:
         size=size,
         key_file=key_file,
         is_shared=shared.lower() not in {"", *_OFF},
-        home=(os.environ.get("HOME"), os.environ.get("XDG_CACHE_HOME")),
     )
 
 

@@ -30,9 +30,7 @@ class FaultyOs:
         Which functions count.
     """
 
-    def __init__(
-        self, at: int, act: Callable[..., Any], names: tuple[str, ...] = STEPS
-    ) -> None:
+    def __init__(self, at: int, act: Callable[..., Any], names: tuple[str, ...] = STEPS) -> None:
         self._at = at
         self._act = act
         self._names = names

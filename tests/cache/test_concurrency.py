@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from kerneldsl.cache.disk import DiskCache, disk_cache
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.cache.store import Store

@@ -119,9 +119,7 @@ def test_what_killed_writers_leave_behind_goes(store: Store) -> None:
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=lambda n: errno.errorcode[n])
-def test_each_step_fails(
-    store: Store, cache: DiskCache, trials: Trials, number: int
-) -> None:
+def test_each_step_fails(store: Store, cache: DiskCache, trials: Trials, number: int) -> None:
     """The program goes on, is warned once, and finds the old entry or the new one."""
     steps = step_count(store)
     with warnings.catch_warnings(record=True) as caught:
