@@ -17,6 +17,8 @@
 ``KERNELDSL_CACHE_SHARED``  ``1`` takes folders of other users, and such as others may write to
 ``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
                       the CPU; empty for no GPU at all; kernels run where they would without it
+``KERNELDSL_THREADING_LAYER``  ``tbb``, ``omp``, ``workqueue`` or ``serial``: the thread pool of the
+                      CPU target; read at its first launch
 ``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
                       straight back, so that tools such as compute-sanitizer see each array's
                       bounds; read when a pool is made

@@ -93,6 +93,9 @@ def test_links_lead_somewhere(page):
         ROOT / "docs" / "cache.md",
         ROOT / "docs" / "memory.md",
         ROOT / "docs" / "streams.md",
+        ROOT / "docs" / "fallback.md",
+        ROOT / "docs" / "command-line.md",
+        ROOT / "docs" / "occupancy.md",
     ],
     ids=lambda p: p.name,
 )
