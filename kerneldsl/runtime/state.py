@@ -15,6 +15,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
+from kerneldsl.runtime.kept import compile_or_load
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally, tally_of
@@ -190,7 +191,8 @@ class KernelState:
 
     def _compile(self, target: Target, key: _ArtifactKey) -> Artifact:
         started = time.perf_counter()
-        artifact = target.compile(
+        artifact, how = compile_or_load(
+            target,
             Specialization(
                 self.unit,
                 self.traits_if_overlapping if key.is_overlapping else self.traits,
@@ -200,11 +202,12 @@ class KernelState:
                 key.block_dim,
                 key.arch,
                 key.ptx_version,
-            )
+            ),
         )
         elapsed = self.compile_s[key] = time.perf_counter() - started
         logger.debug(
-            "compiled %s(%s) for %s%s in %.1f ms",
+            "%s %s(%s) for %s%s in %.1f ms",
+            how,
             self.unit.qualname,
             format_signature(key.kinds),
             target.name,

@@ -10,6 +10,7 @@ from kerneldsl.target.code import (
     LaunchConfig,
     Resources,
     Specialization,
+    UnusableCodeError,
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
@@ -42,4 +43,5 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+    "UnusableCodeError",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
-from targets.cpu.compiler import HEADER_BYTES, Compiled
+from targets.cpu.code import HEADER_BYTES, Compiled
 from targets.cpu.faults import raise_recorded
 from targets.cpu.threads import threading_layer
 
