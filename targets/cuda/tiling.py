@@ -112,8 +112,8 @@ def _one_each(
     run: Callable[[Sequence[ir.Value]], None],
 ) -> None:
     axes = "xyz"[: len(extent)]
-    index = [_grid(builder, axis) for axis in axes]
-    _return_unless(builder, _all_below(builder, index, extent))
+    index = [_grid(builder, axis) for axis in reversed(axes)][::-1]
+    _return_unless(builder, _all_below(builder, index[::-1], extent[::-1]))
     with ExitStack() as loops:
         for position, axis in reversed(list(enumerate(axes))):  # x is the innermost
             if axis in mapping.grid_stride:
