@@ -12,6 +12,8 @@
                       folder; read when it is needed
 ``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
                       the CPU; empty for no GPU at all; kernels run where they would without it
+``KERNELDSL_THREADING_LAYER``  ``tbb``, ``omp``, ``workqueue`` or ``serial``: the thread pool of the
+                      CPU target; read at its first launch
 ``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
                       straight back, so that tools such as compute-sanitizer see each array's
                       bounds; read when a pool is made

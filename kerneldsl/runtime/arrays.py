@@ -16,6 +16,7 @@ from kerneldsl.errors import (
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
+from kerneldsl.runtime.direct_copies import copied_from_host, copied_to_host
 from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
@@ -276,6 +277,8 @@ class DeviceArray:
                 from kerneldsl.runtime.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
+        if copied_to_host(self, out, stream, blocking):
+            return out
         self._check_partner(out, "out")
         if not out.flags.writeable:
             raise ReadOnlyArrayError(
@@ -305,6 +308,8 @@ class DeviceArray:
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
+        if copied_from_host(self, array, stream, blocking):
+            return
         self._check_partner(array, "array")
         self.check_writable()
         stream = stream_of(self.place, stream)

@@ -1,22 +1,31 @@
 """Which stream work on memory goes into, and what must live until it is done.
 
 This stands below :mod:`~kerneldsl.runtime.streams`, which a program that names no stream never
-imports; so streams are looked for here only once that module is there.
+imports; so streams are looked for here only once that module has said that it is there.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import DriverError
-from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import DeviceEvent, DeviceStream
 
-__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of"]
+__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of", "use_streams"]
+
+#: The module of streams, once it has been imported whole; without it nobody has made a stream.
+_streams: ModuleType | None = None
+
+
+def use_streams(module: ModuleType) -> None:
+    """Look for streams from now on; called by their module when it is whole."""
+    global _streams  # noqa: PLW0603 -- a fact about the process
+    _streams = module
 
 
 def stream_of(place: Place, stream: Any) -> Any:
@@ -35,9 +44,8 @@ def stream_of(place: Place, stream: Any) -> Any:
     DeviceStream or None or object
         ``None`` is the default stream; another library's stream stays what it is.
     """
-    streams = imported("kerneldsl.runtime.streams")
+    streams = _streams
     if stream is None:
-        # Without the module nobody has made a stream, so none is active.
         return None if streams is None else streams.ambient_stream(place)
     if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
         return None

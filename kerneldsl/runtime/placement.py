@@ -12,6 +12,7 @@ import os
 
 from kerneldsl import environment
 from kerneldsl.errors import (
+    DeviceLostError,
     DeviceMismatchError,
     DriverError,
     TargetUnavailableError,
@@ -360,7 +361,8 @@ def synchronize(device: DeviceLike | None = None) -> None:
     Raises
     ------
     DriverError
-        If something that was started has failed.
+        If something that was started has failed, or a device is lost; after what loses the
+        process, every CUDA device is.
     GraphError
         Inside of a ``with stream.capture()``.
     """
@@ -378,7 +380,11 @@ def synchronize(device: DeviceLike | None = None) -> None:
         try:
             place.target.synchronize(place.device)
         except DriverError as error:  # the other devices are waited for all the same
-            failure = failure or error
+            # What has just failed is news; that a device is lost has been said before.
+            if failure is None or (
+                isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
+            ):
+                failure = error
     if failure is not None:
         raise failure
 

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.environment import pool_is_off
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Device, PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -116,7 +115,8 @@ class StreamOrderedPool(PoolBackend):
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
-            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+            doing = f"allocate {nbytes} bytes on {self.device}"
+            raise driver.failure(status, doing, index=self.device.index)
         self._outstanding += 1
         held, self._held = self._held, self.reserved_bytes()
         return int(pointer), self._held > held
@@ -129,18 +129,25 @@ class StreamOrderedPool(PoolBackend):
             self._postponed.append((pointer, nbytes, stream, used_on))
             return
         self._outstanding -= 1
-        handle = 0 if stream is None else stream.own_handle
+        try:
+            self._free(pointer, 0 if stream is None else stream.own_handle, used_on)
+            if self._is_closed and not self._outstanding:
+                self._retire()
+        except DriverError as error:
+            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            raise
+
+    def _free(self, pointer: int, handle: int, used_on: Sequence[Any]) -> None:
+        """Free memory in a stream's order, after the uses of it in others."""
+        driver, index = self._driver, self.device.index
         with driver.current(index):
             for use in used_on:
                 if not self._order_after(handle, use):
                     memory.free(driver, index, pointer)  # waits for the whole device
-                    break
-            else:
-                status = driver.api.cuMemFreeAsync(pointer, handle)[0]
-                if int(status):
-                    raise driver.failure(status, f"free {pointer:#x} on {self.device}")
-        if self._is_closed and not self._outstanding:
-            self._retire()
+                    return
+            status = driver.api.cuMemFreeAsync(pointer, handle)[0]
+            if int(status):
+                raise driver.failure(status, f"free {pointer:#x} on {self.device}")
 
     def _release_postponed(self) -> None:
         """Release what came back while a graph was recorded, and may be in use anywhere."""
@@ -207,7 +214,7 @@ class StreamOrderedPool(PoolBackend):
             try:
                 self._retire()
             except DriverError as error:
-                error_log.record(error, was_swallowed=True)
+                self._driver.swallow(error, self.device.index)
 
     def _retire(self) -> None:
         """Leave the driver's pool to the next one of ours, without memory of its own."""
@@ -241,7 +248,8 @@ class PlainPool(PoolBackend):
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAlloc(nbytes)
         if int(status):
-            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+            doing = f"allocate {nbytes} bytes on {self.device}"
+            raise driver.failure(status, doing, index=self.device.index)
         self._held += nbytes
         return int(pointer), True
 
@@ -250,7 +258,11 @@ class PlainPool(PoolBackend):
         if fork_guard.has_forked or driver.watch.is_lost(index):
             return  # there is nothing to give it back to
         self._held -= nbytes
-        memory.free(driver, index, pointer)
+        try:
+            memory.free(driver, index, pointer)
+        except DriverError as error:
+            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            raise
 
     def reserved_bytes(self) -> int:
         return self._held

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import (
     Artifact,
     Check,
@@ -52,7 +52,7 @@ class CudaTarget(Target):
     name = "cuda"
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._reason: str | None = None
         self._is_probed = False
 

@@ -92,6 +92,9 @@ def test_links_lead_somewhere(page):
         ROOT / "docs" / "devices.md",
         ROOT / "docs" / "memory.md",
         ROOT / "docs" / "streams.md",
+        ROOT / "docs" / "fallback.md",
+        ROOT / "docs" / "command-line.md",
+        ROOT / "docs" / "occupancy.md",
     ],
     ids=lambda p: p.name,
 )
