@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerneldsl.errors import DeviceMemoryError, DriverError, OutOfMemoryError
+from kerneldsl.errors import DeviceLostError, DeviceMemoryError, DriverError, OutOfMemoryError
 from kerneldsl.target import Device, DeviceLimits
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import captures, fill, host_memory, memory, peers, pools
@@ -32,7 +32,9 @@ class _Status(int):
         return {
             0: "CUDA_SUCCESS",
             2: "CUDA_ERROR_OUT_OF_MEMORY",
+            214: "CUDA_ERROR_ECC_UNCORRECTABLE",
             600: "CUDA_ERROR_NOT_READY",
+            700: "CUDA_ERROR_ILLEGAL_ADDRESS",
             801: "CUDA_ERROR_NOT_SUPPORTED",
         }.get(int(self), "CUDA_ERROR_UNKNOWN")
 
@@ -389,6 +391,34 @@ def test_nothing_is_freed_after_a_fork_or_on_a_lost_device(
     pool.close()
     pinned.close()
     assert api.calls == []
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_loss_that_a_release_meets_is_told_by_the_next_call(
+    driver: Driver, api: Bindings, is_plain: bool
+) -> None:
+    pool = pools.PlainPool(driver, device()) if is_plain else pools.create_pool(driver, device())
+    pointer, _ = pool.acquire(100, None)
+    call = "cuMemFree" if is_plain else "cuStreamWaitEvent"
+    api.answers[call] = (_Status(700),)
+    with pytest.raises(DriverError):  # which whoever releases memory swallows
+        pool.release(pointer, 100, None, (stream(8),))
+    with pytest.raises(DeviceLostError) as caught:
+        pool.acquire(100, None)
+    assert caught.value.is_news
+
+
+def test_memory_of_a_lost_device_is_in_nobodys_way(driver: Driver, api: Bindings) -> None:
+    """Page-locked memory that waits for its last use is freed by whoever asks for some next."""
+    first = host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=False)
+    api.answers["cuEventQuery"] = (600,)
+    first.close()
+    del api.answers["cuEventQuery"]
+    lost = driver.failure(_Status(214), "wait", index=0)
+    assert lost.is_fatal
+    api.calls.clear()
+    host_memory.PinnedBuffer(driver, device(1), 50, is_mapped=False, is_write_combined=False)
+    assert api.since("cuMemFreeHost") == []
 
 
 # --------------------------------------------------------------------------- host memory
