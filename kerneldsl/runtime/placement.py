@@ -102,12 +102,15 @@ def place_of(spec: DeviceLike) -> Place:
         name, index = spec.target, spec.index
     else:
         name, colon, number = str(spec).strip().partition(":")
-        if colon and not (number.isascii() and number.isdigit()):
+        is_number = number.isascii() and number.isdigit()
+        # Another library's device, such as torch's, goes by its text.
+        if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
             raise UnknownTargetError(
                 f"{spec!r} names no device",
                 value=spec,
                 limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
                 "and an index, such as 'cuda:1'",
+                remedy="Name it so, or pass a device of kd.devices()",
             )
         index = int(number) if colon else 0
     target = get_target(name)

@@ -78,8 +78,9 @@ class DeviceWatch:
 
     def in_flight(self, index: int) -> tuple[LaunchNote, ...]:
         """The same as they are now, eldest first; to be handed to `settle` after a wait."""
+        launches = self.launches(index)
         # Copied first: making a tuple of a deque can run finalizers, which may change it.
-        return tuple(self.launches(index).copy())
+        return tuple(launches.copy()) if launches else ()
 
     def settle(
         self, index: int, finished: tuple[LaunchNote, ...], stream: int | None = None

@@ -227,9 +227,18 @@ class CudaTarget(Target):
     def fill(
         self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
     ) -> None:
-        if count:
-            handle = stream_handle(stream)
+        if not count:
+            return
+        handle = stream_handle(stream)
+        if len(pattern) <= memory.MAX_PATTERN_BYTES:
             memory.fill(get_driver(), device.index, destination, pattern, count, stream=handle)
+            return
+        from targets.cuda.fill import WORD_BYTES, fill_words
+
+        if destination % WORD_BYTES == 0:
+            fill_words(get_driver(), device, destination, pattern, count, stream=handle)
+        else:  # another library's array, of complex numbers at an odd multiple of four bytes
+            super().fill(device, destination, pattern, count, stream)
 
     def can_access_peer(self, device: Device, peer: Device) -> bool:
         return peers.can_access(get_driver(), device.index, peer.index)
