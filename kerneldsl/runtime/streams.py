@@ -163,7 +163,8 @@ class Stream:
         -------
         Stream
             A stream over the same queue; closing it leaves the other library's open. A stream of
-            ours that another library has wrapped comes back as itself in all but identity.
+            ours that another library has wrapped comes back as itself in all but identity, and
+            the legacy default stream as :func:`default_stream`.
 
         Raises
         ------
@@ -174,6 +175,13 @@ class Stream:
         """
         if isinstance(stream, Stream):
             return stream
+        if stream is None:
+            raise ArgumentTypeError(
+                "None is no stream",
+                value=None,
+                limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
+                remedy="Take the default stream with kd.default_stream()",
+            )
         place = current_place() if device is None else place_of(device)
         if device is None:
             place = _place_of_foreign(stream, place)
@@ -185,6 +193,8 @@ class Stream:
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
             )
         found = _adopt(place, stream)
+        if found.handle in _DEFAULT_HANDLES:
+            return default_stream(place.device)
         self = cls.__new__(cls)
         self._begin(place, found, 0, is_blocking=False)
         return self
@@ -236,12 +246,15 @@ class Stream:
         -------
         Event
             The mark.
-        """
-        from kerneldsl.runtime.events import Event
 
-        event = Event() if event is None else event
-        event.record(self)
-        return event
+        Raises
+        ------
+        ArgumentTypeError
+            If `event` is none of ours.
+        """
+        from kerneldsl.runtime.events import Event, as_event
+
+        return (Event() if event is None else as_event(event)).record(self)
 
     def wait(self, other: Event | Stream | Any) -> None:
         """Let what is put in from now on wait for an event, or for what is in another stream now.

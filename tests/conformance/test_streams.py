@@ -217,8 +217,27 @@ def test_a_priority_is_an_int(on: str, priority: Any) -> None:
 def test_what_is_no_stream(on: str) -> None:
     with pytest.raises(kd.ArgumentTypeError, match="is no"):
         kd.Stream.from_foreign(object())
+    stream = kd.Stream()
     with pytest.raises(kd.ArgumentTypeError, match="is no"):
-        kd.Stream().wait("later")
+        stream.wait("later")
+    for use in (lambda: kd.Stream.from_foreign(None), lambda: stream.wait(None)):
+        with pytest.raises(kd.ArgumentTypeError, match="None is no stream"):
+            use()
+
+
+@pytest.mark.parametrize("handle", [0, 1])
+def test_the_default_stream_of_another_library_is_ours(on: str, handle: int) -> None:
+    if on == "cpu":
+        pytest.skip("the cpu has no streams of other libraries")
+    assert kd.Stream.from_foreign(handle) is kd.default_stream()
+    assert not kd.default_stream().is_closed
+
+
+def test_what_is_no_event(on: str) -> None:
+    stream = kd.Stream()
+    for other in (stream, "now", kd.Event):
+        with pytest.raises(kd.ArgumentTypeError, match=r"record was given a .*Make one with"):
+            stream.record(other)  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------- events
