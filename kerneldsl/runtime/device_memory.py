@@ -108,7 +108,7 @@ class DeviceMemory:
     ) -> None:
         """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
         lock = self.lock
-        if lock.acquire(blocking=False):
+        if lock.acquire(False):  # by keyword it costs twice as much
             if not self._is_busy:
                 self._is_busy = True
                 try:

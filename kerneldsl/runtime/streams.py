@@ -370,10 +370,19 @@ class Stream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # No tokens: one stream may be active in several threads, which end in any order.
-        *outer, (_, place_before) = _active.get()
-        _active.set(tuple(outer))
-        context_place.set(place_before)
+        # No tokens: one stream may be active in several threads, which end in any order. So may
+        # blocks of generators, which can even end in another context, where there is nothing to do.
+        active = _active.get()
+        depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
+        if depth is None:
+            return
+        place_before = active[depth][1]
+        inner = active[depth + 1 :]
+        if inner:
+            inner = ((inner[0][0], place_before), *inner[1:])
+        else:
+            context_place.set(place_before)
+        _active.set((*active[:depth], *inner))
 
     def __repr__(self) -> str:
         if self._is_closed:
@@ -441,10 +450,15 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
         That of the innermost active ``with stream:`` of the device, else its default stream.
     """
     place = current_place() if device is None else place_of(device)
+    return _active_stream(place) or default_stream(place.device)
+
+
+def _active_stream(place: Place) -> Stream | None:
+    """The stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
-        if stream._place is place:
+        if stream._place is place.actual:
             return stream
-    return default_stream(device)
+    return None
 
 
 def default_stream(device: DeviceLike | None = None) -> Stream:
@@ -480,10 +494,8 @@ def ambient_stream(place: Place) -> DeviceStream | None:
     """
     if not are_in_use:
         return None
-    for stream, _ in reversed(_active.get()):
-        if stream._place is place.actual:
-            return None if stream._is_default else stream._open()
-    return None
+    stream = _active_stream(place)
+    return None if stream is None or stream._is_default else stream._open()
 
 
 def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
@@ -557,7 +569,7 @@ def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
     if not producers or place.is_host:
         return stream
     first, *others = dict.fromkeys(producers)
-    if stream is None and named is None:
+    if stream is None and named is None and _active_stream(place) is None:
         stream = _by_handle.get((place, first), first)
     else:
         others.insert(0, first)

@@ -313,11 +313,25 @@ def get_driver() -> Driver:
     if _driver is not None:
         return _driver
     with _driver_lock:
-        return _driver or _initialize()
+        return _driver or _start()
+
+
+def _start() -> Driver:
+    global _driver  # noqa: PLW0603 - the driver is one for a process
+    # Armed before the driver is touched: a child may be forked while another thread starts it.
+    fork_guard.arm()
+    try:
+        driver = _initialize()
+    except BaseException:
+        fork_guard.disarm()
+        raise
+    # Without contexts a forked child has to ask for one, and is told why it gets none.
+    fork_guard.arm(driver.contexts.clear)
+    _driver = driver
+    return driver
 
 
 def _initialize() -> Driver:
-    global _driver  # noqa: PLW0603 - the driver is one for a process
     try:
         from cuda.bindings import driver as api
     except ImportError as error:
@@ -354,9 +368,6 @@ def _initialize() -> Driver:
             "The CUDA driver sees no device",
             remedy=_why_nothing_is_visible() or "Check nvidia-smi",
         )
-    # Without contexts a forked child has to ask for one, and is told why it gets none.
-    fork_guard.arm(driver.contexts.clear)
-    _driver = driver
     _log.debug(
         "CUDA %d.%d driver; devices: %s",
         *driver.cuda_version,

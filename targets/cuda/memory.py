@@ -7,18 +7,17 @@ CUDA Driver API, sections "Memory Management" and "API synchronization behavior"
 
 from __future__ import annotations
 
-import logging
 import sys
 import weakref
 from typing import Any
 
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 
 __all__ = [
+    "MAX_PATTERN_BYTES",
     "CudaBuffer",
     "allocate",
     "clear",
@@ -31,10 +30,8 @@ __all__ = [
     "memory_info",
 ]
 
-_log = logging.getLogger("kerneldsl.cuda.memory")
-
-#: Repetitions of a long pattern that a memset writes before copies take over.
-_SEEDS = 4096
+#: The longest pattern that a memset of the driver repeats.
+MAX_PATTERN_BYTES = 4
 
 
 class CudaBuffer(Buffer):
@@ -77,9 +74,8 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
         return
     try:
         free(driver, index, pointer)
-    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+    except DriverError as error:
+        driver.swallow(error, index)
 
 
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
@@ -164,7 +160,7 @@ def copy_to_host(
 ) -> None:
     """Copy device memory to the host, after what stands before it in the stream; waits for it."""
     api = driver.api
-    launched = tuple(driver.watch.launches(index)) if blocking else ()
+    launched = driver.watch.in_flight(index) if blocking else ()
     with driver.current(index):
         if stream or not blocking:
             status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
@@ -191,31 +187,15 @@ def copy_on_device(
 def fill(
     driver: Driver, index: int, destination: int, pattern: bytes, count: int, *, stream: int
 ) -> None:
-    """Set device memory to repetitions of a pattern of 1, 2, 4, 8 or 16 bytes, in the stream's
-    order.
+    """Set device memory to repetitions of a pattern of 1, 2 or 4 bytes, in the stream's order.
 
-    A pattern of more than four bytes is written a few thousand times, word by word, and then
-    copied, each time twice as far: the copies run at the memory's own speed, which a memset of a
-    word in every two does not.
+    For longer patterns see :mod:`~targets.cuda.fill`.
     """
-    api, doing, size = driver.api, f"fill {count} times {len(pattern)} bytes", len(pattern)
+    api, value = driver.api, int.from_bytes(pattern, sys.byteorder)
+    memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
+    doing = f"fill {count} times {len(pattern)} bytes on cuda:{index}"
     with driver.current(index):
-        if size <= 4:
-            memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
-            value = int.from_bytes(pattern, sys.byteorder)
-            driver.call(memset[size], destination, value, count, stream, doing=doing)
-            return
-        seeds = min(count, _SEEDS)
-        for offset in range(0, size, 4):
-            word = int.from_bytes(pattern[offset : offset + 4], sys.byteorder)
-            start = destination + offset
-            driver.call(api.cuMemsetD2D32Async, start, size, word, 1, seeds, stream, doing=doing)
-        done, total = seeds * size, count * size
-        while done < total:
-            step = min(done, total - done)
-            start = destination + done
-            driver.call(api.cuMemcpyDtoDAsync, start, destination, step, stream, doing=doing)
-            done += step
+        driver.call(memset[len(pattern)], destination, value, count, stream, doing=doing)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:

@@ -94,7 +94,7 @@ def stream_handle(stream: Any) -> int:
 
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
     """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
-    launched = tuple(driver.watch.launches(index))
+    launched = driver.watch.in_flight(index)
     with driver.current(index):
         driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
     driver.watch.settle(index, launched, stream)

@@ -104,6 +104,41 @@ def test_the_with_block_ends_with_an_error_too(on: str) -> None:
     assert kd.current_stream() is kd.default_stream()
 
 
+def test_blocks_of_generators_end_in_any_order(on: str) -> None:
+    other = "null" if on == "cpu" else "cpu"
+    first, second = kd.Stream(), kd.Stream(other)
+
+    def active(stream: kd.Stream) -> Iterator[None]:
+        with stream:
+            yield
+
+    outer, inner = active(first), active(second)
+    next(outer)
+    next(inner)
+    outer.close()
+    assert kd.current_stream() is second
+    assert kd.current_target().partition(":")[0] == other
+    inner.close()
+    assert kd.current_stream() is kd.default_stream(on)
+
+
+def test_a_recording_that_is_ended_in_another_context_has_ended(on: str) -> None:
+    stream, x = kd.Stream(), kd.zeros(64)
+
+    def record() -> Iterator[kd.Graph]:
+        with stream.capture() as graph:
+            increment.forall(64)(x)
+            yield graph
+
+    generator = record()
+    graph = contextvars.copy_context().run(next, generator)
+    assert list(generator) == []
+    assert not stream.is_capturing
+    assert graph.node_count == 1
+    graph.launch(stream)
+    stream.synchronize()
+
+
 def test_an_inner_use_goes_back_to_the_other_devices_default_stream(on: str) -> None:
     with kd.Stream("null") as stream:
         with kd.use("cpu"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.runtime import placement, streams
 from targets import null
 from targets.null.target import NullTarget
 
@@ -96,7 +97,7 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
 
     def record() -> None:
         with first.capture():
-            target.lose(target.devices()[0])
+            target.lose(target.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
             first.record(kd.Event())
 
     with pytest.raises(kd.DeviceLostError):
@@ -109,6 +110,17 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
         increment.forall(64)(x)
     graph.launch(second)
     second.synchronize()
+
+
+def test_a_default_stream_that_is_active_comes_before_those_of_other_libraries(
+    target: NullTarget,
+) -> None:
+    place = placement.place_of("null")
+    assert streams.launch_stream(place, None, (0x7000,)) == 0x7000
+    with kd.default_stream():
+        assert streams.launch_stream(place, None, (0x7000,)) is None
+    with kd.Stream() as stream:
+        assert streams.launch_stream(place, None, (0x7000,)) is stream._stream
 
 
 def test_streams_of_two_devices(target: NullTarget) -> None:

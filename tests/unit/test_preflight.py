@@ -13,6 +13,7 @@ from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from kerneldsl import environment, versions
 from kerneldsl.doctor import cache, host, packages, preflight, trial
 from kerneldsl.doctor.checkup import _complete
 from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
+from kerneldsl.runtime import fallback
 from targets import null as null_target
 from targets.cpu import checks as cpu_checks
 from targets.cpu import threads
@@ -259,8 +261,10 @@ def test_misspelled_variables(monkeypatch):
 
 
 def test_every_variable_that_is_read_is_known(monkeypatch):
-    for name in environment.VARIABLES:
-        monkeypatch.setenv(name, "cpu")
+    words = dict.fromkeys(environment.VARIABLES, "cpu")
+    words |= {name: known[0] for name, (known, *_) in host._WORDS.items()}
+    for name, word in words.items():
+        monkeypatch.setenv(name, word)
     checks = by_name(host.check_environment())
     assert {c.name for c in checks.values() if c.status != "ok"} == {
         "environment.KERNELDSL_FAKE_GPU"
@@ -282,12 +286,41 @@ def test_the_table_of_variables_is_what_the_code_reads():
     assert read == set(environment.VARIABLES)
 
 
-@pytest.mark.parametrize("spec", ["tpu", "cpu:7", "cpu:x"])
-def test_a_target_that_is_not_there(monkeypatch, spec):
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("KERNELDSL_FALLBACK", "problem"),
+        ("KERNELDSL_DEBUG", "warning"),
+        ("KERNELDSL_LOG", "warning"),
+        ("KERNELDSL_POOL", "warning"),
+    ],
+)
+def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
+    monkeypatch.setenv(name, " Perhaps ")
+    check = by_name(host.check_environment())[f"environment.{name}"]
+    assert check.status == status
+    assert "'perhaps'" in check.found
+    for word in host._WORDS[name][0]:
+        assert word in check.remedy
+        monkeypatch.setenv(name, word.upper())
+        assert f"environment.{name}" not in by_name(host.check_environment())
+    monkeypatch.setenv(name, " ")
+    assert f"environment.{name}" not in by_name(host.check_environment())
+
+
+def test_the_policies_that_are_known_are_those_of_fallback():
+    assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"), [("tpu", "cpu, cuda, null"), ("cpu:7", "has 1 device"), ("cpu:x", "colon")]
+)
+def test_a_target_that_is_not_there(monkeypatch, spec, limit):
     monkeypatch.setenv("KERNELDSL_TARGET", spec)
-    checks = by_name(host.check_environment())
-    assert checks["environment.KERNELDSL_TARGET"].status == "problem"
-    assert repr(spec) in checks["environment.KERNELDSL_TARGET"].found
+    check = by_name(host.check_environment())["environment.KERNELDSL_TARGET"]
+    assert check.status == "problem"
+    assert repr(spec) in check.found
+    assert limit in check.found
 
 
 # --------------------------------------------------------------------------------------- cache
@@ -493,6 +526,7 @@ def test_a_serial_layer_and_an_unknown_one(monkeypatch):
     check = cpu_checks._check_threads()
     assert check.status == "problem"
     assert "'quick'" in check.found
+    assert "workqueue" in check.found, "it says what can be chosen"
 
 
 def test_numba_that_compiles_nothing(monkeypatch):
@@ -807,7 +841,18 @@ def test_compute_modes(nvidia, mode, status):
     nvidia.attributes["COMPUTE_MODE"] = mode
     check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
     assert check.status == status
-    assert "nvidia-smi" in check.remedy
+    assert "nvidia-smi -i NUMBER " in check.remedy
+
+
+def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
+    """nvidia-smi does not count as CUDA_VISIBLE_DEVICES does."""
+    for part, number in {"DOMAIN": 0, "BUS": 0x1B, "DEVICE": 0}.items():
+        name = f"PCI_{part}_ID"
+        setattr(nvidia.driver.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", name)
+        nvidia.attributes[name] = (0, number)
+    nvidia.attributes["COMPUTE_MODE"] = 2
+    check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
+    assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
 
 
 def test_a_gpu_that_drives_a_display(nvidia):
