@@ -16,6 +16,7 @@ from kerneldsl.errors import (
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.direct_copies import copied_from_host, copied_to_host
 from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place
@@ -30,6 +31,8 @@ _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 #: Stands for owners that do not know the arrays over their memory.
 _NO_FAMILY: Any = object()
+#: Held where an array gets a family, lest two threads make it one each.
+_family_lock = ForkSafeLock()
 
 
 class DeviceArray:
@@ -218,7 +221,10 @@ class DeviceArray:
         view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
-            family = owner.family = weakref.WeakSet((self,))
+            with _family_lock:
+                if owner.family is None:
+                    owner.family = weakref.WeakSet((self,))
+                family = owner.family
         if family is not _NO_FAMILY:
             family.add(view)
         return view

@@ -85,6 +85,7 @@ def pinned_empty(
         return np.empty(extents, element, order=order)
     if place.is_host:
         buffer = allocate(place, nbytes)
+        buffer.is_shared = True  # closing a mapped view must leave the array its memory
         return host_view(buffer.pointer, extents, strides, element, buffer)
     owner = SharedMemory(
         place,
@@ -93,6 +94,7 @@ def pinned_empty(
             place.device, nbytes, is_mapped=mapped, is_write_combined=write_combined
         ),
     )
+    owner.is_shared = True
     return host_view(owner.buffer.host_pointer, extents, strides, element, owner)
 
 

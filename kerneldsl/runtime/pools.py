@@ -140,9 +140,11 @@ class MemoryPool:
                     value=limit,
                     limit="It must be at least 0; None is no limit",
                 )
-            self._memory.drain()
+        memory = self._memory
+        memory.drain()
+        with memory.lock:
             in_use = self._counts.in_use
-            if limit < in_use:
+            if limit is not None and limit < in_use:
                 raise ArgumentValueError(
                     f"the limit of {limit} bytes is less than the {in_use} bytes that arrays of "
                     f"the pool {self.name!r} on {self._place.name} have",
@@ -150,7 +152,7 @@ class MemoryPool:
                     limit=f"It must be at least {in_use} bytes now",
                     remedy="Free arrays first, with array.close() or by dropping them",
                 )
-        self._limit = limit
+            self._limit = limit
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""
@@ -351,7 +353,7 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     memory = device_memory(place)
     pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
     free, total = memory_info(place) or (None, None)
-    shared = tuple(memory.shared.values())
+    shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
         counts = [*memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(

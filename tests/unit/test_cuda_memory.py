@@ -337,10 +337,18 @@ def test_a_closed_pool_keeps_no_blocks(driver: Driver, api: Bindings) -> None:
     pool = pools.create_pool(driver, device())
     before, after = pool.acquire(100, None)[0], pool.acquire(100, None)[0]
     pool.release(before, 100, None, ())
-    pool.close()
     api.calls.clear()
+    pool.close()
+    calls = api.since("cuMemFreeAsync", "cuMemPoolSetAttribute", "cuMemPoolTrimTo")
+    assert [c[:2] for c in calls] == [
+        ("cuMemPoolSetAttribute", pool.handle),  # to keep nothing that comes back later
+        ("cuMemFreeAsync", before),
+        ("cuMemPoolTrimTo", pool.handle),
+    ]
+    assert not pools._idle[0]
     pool.release(after, 100, None, ())
-    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", p, 0) for p in (after, before)]
+    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", after, 0)]
+    assert pools._idle[0] == [pool.handle]
 
 
 @pytest.mark.parametrize("why", ["forked", "lost"])
