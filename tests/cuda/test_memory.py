@@ -386,6 +386,38 @@ def test_page_locked_memory_waits_for_the_kernels_that_use_it() -> None:
     assert (out.copy_to_host() == 5).all()
 
 
+def test_page_locked_memory_waits_for_copies_that_read_it() -> None:
+    """Such a copy keeps nothing alive: the memory waits by itself."""
+    stream, count = kd.Stream(blocking=False), MIB
+    out = kd.empty(count, np.uint8, stream=stream)
+    busy = kd.empty(1 << 16, np.float32, stream=stream)
+    host = kd.pinned_empty(count, np.uint8)
+    host[...] = 5
+    spin_then_fill.forall(busy.size, stream=stream)(busy, np.float32(0), 2_000_000)
+    out.copy_from_host(host, stream, blocking=False)
+    assert not stream.query()
+    del host
+    gc.collect()
+    other = kd.pinned_empty(count, np.uint8)
+    other[...] = 9
+    stream.synchronize()
+    assert (out.copy_to_host() == 5).all()
+
+
+def test_trimming_gives_back_what_waits_to_be_used_again() -> None:
+    with kd.MemoryPool() as pool:
+        for nbytes in (100, MIB, 3 * MIB):
+            kd.empty(nbytes, np.uint8)
+        first = kd.empty(MIB, np.uint8)
+        pointer = first.pointer
+        del first
+        assert kd.empty(MIB, np.uint8).pointer == pointer
+    assert pool.stats().reserved_bytes > 0
+    kd.synchronize()
+    pool.trim()
+    assert pool.stats().reserved_bytes == 0
+
+
 def test_statistics_know_page_locked_and_managed_memory() -> None:
     before = kd.memory_stats("cuda:0")
     pinned, managed = kd.pinned_empty(1000, np.uint8), kd.managed_empty(500, np.uint8)
