@@ -1,0 +1,143 @@
+"""The plans that an element kernel could be launched with: every legal block and mapping.
+
+References
+----------
+CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kerneldsl.planner.work import ElementWork
+from kerneldsl.target import DeviceLimits, Dim3
+from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+
+__all__ = ["BLOCK_THREADS", "Candidate", "block_shapes", "element_mappings", "fit_grid"]
+
+#: Threads of a block that are tried.
+BLOCK_THREADS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_ITEMS = (1, 2, 4, 8, 16)
+_VECTORS = (1, 2, 4)
+#: Items along the second axis of the extent from the last, where neighbours are read along it.
+_ROWS = (1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A block, and how the extent's indices are dealt out to threads."""
+
+    block_dim: Dim3
+    mapping: ElementMapping = ONE_EACH
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+
+def block_shapes(ndim: int, limits: DeviceLimits, max_threads: int) -> Iterator[Dim3]:
+    """Blocks of whole warps for an extent of a rank, the first axis of a block along its last.
+
+    Parameters
+    ----------
+    ndim : int
+        Rank, 1 to 3.
+    limits : DeviceLimits
+        Of the device.
+    max_threads : int
+        Threads of a block that the compiled kernel can have.
+
+    Yields
+    ------
+    tuple of int
+    """
+    most = min(max_threads, limits.max_threads_per_block)
+    warp = limits.warp_size
+    for threads in BLOCK_THREADS:
+        if threads > most or threads % warp:
+            continue
+        for shape in _shapes_of(ndim, threads, warp):
+            if all(n <= top for n, top in zip(shape, limits.max_block_dim, strict=True)):
+                yield shape
+    if most < min(BLOCK_THREADS):
+        yield most, 1, 1
+
+
+def _shapes_of(ndim: int, threads: int, warp: int) -> Iterator[Dim3]:
+    yield threads, 1, 1
+    if ndim == 1 or threads & (threads - 1):
+        return
+    for width in (warp // 2, warp, 2 * warp, 4 * warp):
+        rows = threads // width
+        if rows > 1:
+            yield width, rows, 1
+            if ndim == 3 and rows >= 4 and width == warp:
+                yield width, rows // 2, 2
+
+
+def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
+    """Mappings worth trying for a body: items along the last axis, vectors, rows.
+
+    Parameters
+    ----------
+    ndim : int
+        Rank of the extent.
+    work : ElementWork
+        What the body does; a vector is of use where neighbours are touched, and no wider than 16
+        bytes.
+
+    Yields
+    ------
+    ElementMapping
+    """
+    for items in _ITEMS:
+        for vector in _VECTORS:
+            if vector <= min(items, work.max_vector):
+                yield ElementMapping(items=(items, 1, 1), vector=vector)
+    if ndim == 1:
+        return
+    for rows in _ROWS[1:]:
+        for items in _VECTORS:
+            if items <= work.max_vector or items == 1:
+                yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
+
+
+def fit_grid(
+    mapping: ElementMapping, extent: tuple[int, ...], block_dim: Dim3, max_grid: Dim3
+) -> tuple[Dim3, ElementMapping]:
+    """The grid of a plan, cut to what the device allows along axes that threads can walk along.
+
+    Parameters
+    ----------
+    mapping : ElementMapping
+        How indices are dealt out.
+    extent : tuple of int
+        Positive extents.
+    block_dim : tuple of int
+        Threads of a block.
+    max_grid : tuple of int
+        Blocks that the device allows along each axis.
+
+    Returns
+    -------
+    (tuple of int, ElementMapping)
+        The grid, and the mapping with those axes walked that need it.
+
+    Examples
+    --------
+    >>> fit_grid(ElementMapping(), (2**40,), (256, 1, 1), (2**31 - 1, 65535, 65535))[0]
+    (2147483647, 1, 1)
+    """
+    blocks = mapping.blocks(extent, block_dim)
+    walked = "".join(
+        axis
+        for axis, count, top in zip("xyz", blocks, max_grid, strict=True)
+        if count > top or axis in mapping.grid_stride
+    )
+    if walked != mapping.grid_stride:
+        mapping = replace(mapping, grid_stride=walked)
+    x, y, z = (min(count, top) for count, top in zip(blocks, max_grid, strict=True))
+    return (x, y, z), mapping
