@@ -19,11 +19,15 @@ from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import (
+    NO_PROMISES,
+    ONE_EACH,
     Artifact,
     CompileOptions,
     Dim3,
+    ElementMapping,
     Executable,
     LaunchConfig,
+    Promises,
     Specialization,
     Target,
 )
@@ -40,6 +44,8 @@ class _ArtifactKey(NamedTuple):
     arch: str | None
     is_overlapping: bool
     ptx_version: str | None
+    mapping: ElementMapping
+    promises: Promises
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +167,25 @@ class KernelState:
         arch: str | None,
         is_overlapping: bool,
         ptx_version: str | None = None,
+        *,
+        mapping: ElementMapping = ONE_EACH,
+        promises: Promises = NO_PROMISES,
     ) -> _ArtifactKey:
         """What compiled code depends on, beside the unit; the rest is left out of it."""
         if not target.compiles_for_block(self.traits):
             block_dim = None
         is_overlapping = is_overlapping and self.overlap_matters
         return _ArtifactKey(
-            target.name, kinds, options, mode, block_dim, arch, is_overlapping, ptx_version
+            target.name,
+            kinds,
+            options,
+            mode,
+            block_dim,
+            arch,
+            is_overlapping,
+            ptx_version,
+            mapping,
+            promises,
         )
 
     def load(self, place: Place, key: _ArtifactKey) -> Loaded:
@@ -200,6 +218,8 @@ class KernelState:
                 key.block_dim,
                 key.arch,
                 key.ptx_version,
+                key.mapping,
+                key.promises,
             )
         )
         elapsed = self.compile_s[key] = time.perf_counter() - started
