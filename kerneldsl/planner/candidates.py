@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerneldsl.planner.work import ElementWork
-from kerneldsl.target import DeviceLimits, Dim3
-from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
 
-__all__ = ["BLOCK_THREADS", "Candidate", "block_shapes", "element_mappings", "fit_grid"]
+__all__ = ["BLOCK_THREADS", "Candidate", "block_shapes", "element_mappings", "fit_grid", "walked_axes"]
 
 #: Threads of a block that are tried.
 BLOCK_THREADS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -105,10 +104,37 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
                 yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
 
 
+def walked_axes(
+    mapping: ElementMapping, extent: tuple[int, ...], narrowest: Dim3, max_grid: Dim3
+) -> ElementMapping:
+    """The same mapping with threads that walk along the axes where a grid may be too small.
+
+    Parameters
+    ----------
+    mapping : ElementMapping
+        How indices are dealt out.
+    extent : tuple of int
+        Positive extents.
+    narrowest : tuple of int
+        The fewest threads along each axis that a block may have.
+    max_grid : tuple of int
+        Blocks that the device allows along each axis.
+
+    Returns
+    -------
+    ElementMapping
+    """
+    blocks = mapping.blocks(extent, narrowest)
+    walked = "".join(
+        axis for axis, count, top in zip("xyz", blocks, max_grid, strict=True) if count > top
+    )
+    return replace(mapping, grid_stride=walked)  # type: ignore[arg-type]
+
+
 def fit_grid(
     mapping: ElementMapping, extent: tuple[int, ...], block_dim: Dim3, max_grid: Dim3
-) -> tuple[Dim3, ElementMapping]:
-    """The grid of a plan, cut to what the device allows along axes that threads can walk along.
+) -> Dim3 | None:
+    """The grid of a plan, cut to what the device allows along axes that threads walk along.
 
     Parameters
     ----------
@@ -123,21 +149,20 @@ def fit_grid(
 
     Returns
     -------
-    (tuple of int, ElementMapping)
-        The grid, and the mapping with those axes walked that need it.
+    tuple of int or None
+        ``None`` where the device allows fewer blocks than an axis needs that is not walked along.
 
     Examples
     --------
-    >>> fit_grid(ElementMapping(), (2**40,), (256, 1, 1), (2**31 - 1, 65535, 65535))[0]
+    >>> most = (2**31 - 1, 65535, 65535)
+    >>> fit_grid(ElementMapping(grid_stride="x"), (2**40,), (256, 1, 1), most)
     (2147483647, 1, 1)
+    >>> fit_grid(ElementMapping(grid_stride=""), (2**40,), (256, 1, 1), most) is None
+    True
     """
     blocks = mapping.blocks(extent, block_dim)
-    walked = "".join(
-        axis
-        for axis, count, top in zip("xyz", blocks, max_grid, strict=True)
-        if count > top or axis in mapping.grid_stride
-    )
-    if walked != mapping.grid_stride:
-        mapping = replace(mapping, grid_stride=walked)
+    for axis, count, top in zip("xyz", blocks, max_grid, strict=True):
+        if count > top and axis not in mapping.grid_stride:
+            return None
     x, y, z = (min(count, top) for count, top in zip(blocks, max_grid, strict=True))
-    return (x, y, z), mapping
+    return x, y, z

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kerneldsl.errors import ResourceLimitError
-from kerneldsl.planner.candidates import Candidate, block_shapes, element_mappings, fit_grid
+from kerneldsl.planner.candidates import Candidate, block_shapes, element_mappings, fit_grid, walked_axes
 from kerneldsl.planner.cost import Prediction, predict
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.limits import DeviceOccupancyLimits
@@ -21,8 +21,7 @@ from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.resources import KernelResources
 from kerneldsl.planner.work import ElementWork
-from kerneldsl.target import Device, Dim3, Resources
-from kerneldsl.target.element_mapping import ElementMapping
+from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
 __all__ = ["MAX_COMPILED", "Problem", "Scored", "choose", "extent_class", "rank"]
 
@@ -75,11 +74,13 @@ class Problem:
 
     def mappings(self) -> tuple[ElementMapping, ...]:
         """The mappings that the kernel can be compiled with."""
+        ndim, most = len(self.extent), self.device.limits.max_grid_dim
+        narrowest = self.block_dim or (self.device.limits.warp_size // (2 if ndim > 1 else 1), 1, 1)
         if not self.can_map:
-            return (ElementMapping(),)
+            return (ElementMapping(axes=tuple(range(ndim)), grid_stride=""),)
         return tuple(
-            each
-            for each in element_mappings(len(self.extent), self.work)
+            walked_axes(each, self.extent, narrowest, most)
+            for each in element_mappings(ndim, self.work)
             if each.vector <= self.max_vector
         )
 
@@ -89,7 +90,6 @@ class Scored:
     """A legal plan with what the models say of it."""
 
     candidate: Candidate
-    mapping: ElementMapping
     grid_dim: Dim3
     held: Occupancy
     prediction: Prediction
@@ -193,9 +193,9 @@ def _score(
             held = holds[threads] = occupancy(limits, kernel, threads, problem.shared_bytes)
         if not held.active_blocks:
             continue
-        grid_dim, walked = fit_grid(
-            mapping, problem.extent, block_dim, device.limits.max_grid_dim
-        )
+        grid_dim = fit_grid(mapping, problem.extent, block_dim, device.limits.max_grid_dim)
+        if grid_dim is None:
+            continue
         x, y, z = mapping.blocks(problem.extent, block_dim)
         prediction = predict(
             candidate,
@@ -207,7 +207,7 @@ def _score(
             spill_bytes=resources.spill_bytes or 0,
         )
         found.append(
-            Scored(candidate, walked, grid_dim, held, prediction, resources, known is not None)
+            Scored(candidate, grid_dim, held, prediction, resources, known is not None)
         )
     return found
 
@@ -254,7 +254,7 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
         ranked = _in_order([each for found in scores.values() for each in found])
         if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
             break
-        wanted = ranked[0].candidate.mapping if ranked else problem.mappings()[0]
+        wanted = ranked[0].candidate.mapping if ranked else next(iter(scores))
         if wanted in compiled:  # it does not fit, and neither did what was estimated
             break
         compiled[wanted] = compile_mapping(wanted)
@@ -288,7 +288,7 @@ def _nothing_fits(
 def make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
     """Write down a decision."""
     held, resources, prediction = taken.held, taken.resources, taken.prediction
-    x, y, z = taken.mapping.blocks(problem.extent, taken.candidate.block_dim)
+    x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
     grid = Coverage(held, x * y * z)
     rates = problem.rates
     return LaunchPlan(
@@ -298,7 +298,7 @@ def make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPl
         extent=problem.extent,
         grid_dim=taken.grid_dim,
         block_dim=taken.candidate.block_dim,
-        mapping=taken.mapping,
+        mapping=taken.candidate.mapping,
         shared_bytes=problem.shared_bytes,
         carveout_bytes=held.sufficient_carveout_bytes if held.kernel.static_shared_bytes
         or problem.shared_bytes else None,
@@ -320,31 +320,30 @@ def make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPl
 
 
 def _alternatives(taken: Scored, others: list[Scored]) -> tuple[PlanAlternative, ...]:
-    """The best of each other mapping and the best other blocks of the same one."""
-    told: list[Scored] = []
-    seen: set[object] = set()
+    """The best of other blocks and of other mappings; one index a thread is always among them."""
     same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
-    for each in same:
-        if each.candidate.block_threads not in seen and (
-            each.candidate.block_threads != taken.candidate.block_threads
-        ):
-            seen.add(each.candidate.block_threads)
-            told.append(each)
-        if len(told) == _TOLD // 2:
-            break
-    for each in others:
-        mapping = each.candidate.mapping
-        if mapping != taken.candidate.mapping and mapping not in seen:
-            seen.add(mapping)
-            told.append(each)
-        if len(told) == _TOLD:
-            break
+    other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]
+    told = _first_of_each(same, lambda each: each.candidate.block_threads)[: _TOLD // 2]
+    mappings = _first_of_each(other, lambda each: each.candidate.mapping)
+    plain = [each for each in mappings if each.candidate.mapping.is_one_each]
+    told += mappings[: _TOLD - len(told) - len(plain)]
+    told += [each for each in plain if each not in told]
     return tuple(
         PlanAlternative(
-            each.candidate.block_dim, each.mapping, each.prediction.time_ns, _why(taken, each)
+            each.candidate.block_dim,
+            each.candidate.mapping,
+            each.prediction.time_ns,
+            _why(taken, each),
         )
         for each in sorted(told, key=lambda each: each.prediction.time_ns)
     )
+
+
+def _first_of_each(ranked: list[Scored], key: Callable[[Scored], object]) -> list[Scored]:
+    found: dict[object, Scored] = {}
+    for each in ranked:
+        found.setdefault(key(each), each)
+    return list(found.values())
 
 
 def _why(taken: Scored, other: Scored) -> str:

@@ -149,10 +149,11 @@ def predict(
         * (work.operations / rates.fp32_per_clock + work.double_operations / rates.fp64_per_clock)
         * clock_ns
     )
+    rounds = work.rounds * (items if work.is_serial else 1)
     arithmetic = items * (work.operations + work.double_operations)
     lifetime = (
         c.start_ns
-        + work.rounds * latency
+        + rounds * latency
         + c.drain_ns_per_warp * warps
         + c.dependent_clocks * clock_ns * (c.thread_instructions / 2 + arithmetic)
     )

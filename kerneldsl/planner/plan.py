@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.target.device import Dim3
-from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target import ONE_EACH, Dim3, ElementMapping
 
 __all__ = ["HostShare", "LaunchPlan", "PlanAlternative"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
-from kerneldsl.target.element_mapping import ElementMapping
+from kerneldsl.target import ElementMapping
 
 __all__ = ["explain_plan", "headline", "plan_html"]
 

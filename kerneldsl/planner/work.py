@@ -58,6 +58,9 @@ class ElementWork:
         float64 operations.
     atomics : float
         Atomic operations.
+    is_serial : bool
+        Whether a load cannot be moved before the store of an earlier item, since the arrays may
+        overlap.
     values : int
         Variables that a thread holds, roughly.
     """
@@ -75,6 +78,7 @@ class ElementWork:
     operations: float = 0.0
     double_operations: float = 0.0
     atomics: float = 0.0
+    is_serial: bool = False
     values: int = 0
 
     @property
