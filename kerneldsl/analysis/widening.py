@@ -102,9 +102,7 @@ def _stores(tree: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
                 if isinstance(target, ast.Subscript):
                     yield target, node.value
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-            yield node.target, ast.copy_location(
-                ast.BinOp(node.target, node.op, node.value), node
-            )
+            yield node.target, ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
 
 
 class _Types:
@@ -246,7 +244,9 @@ class _Types:
 
     # ------------------------------------------------------------------ causes
 
-    def causes(self, node: ast.expr, seen: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    def causes(
+        self, node: ast.expr, seen: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[str, str]]:
         """What makes an expression float64, and what to write instead."""
         text = ast.unparse(node)
         match node:
@@ -268,7 +268,7 @@ class _Types:
                 path = self._unit.constants[name].path
                 yield (
                     f"the captured constant {path} is float64, as every Python float is",
-                    f"Define it as np.float32(…)",
+                    "Define it as np.float32(…)",
                 )
             case ast.Subscript():
                 yield (

@@ -409,9 +409,7 @@ class _Body:
 
     # ---------------------------------------------------------------- accesses
 
-    def _access(
-        self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False
-    ) -> _Value:
+    def _access(self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False) -> _Value:
         chain: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
@@ -498,7 +496,12 @@ def _plain_copy(node: ast.expr) -> ast.expr:
     for each in _nodes(node):
         if not isinstance(
             each,
-            ast.Constant | ast.Name | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop
+            ast.Constant
+            | ast.Name
+            | ast.BinOp
+            | ast.UnaryOp
+            | ast.operator
+            | ast.unaryop
             | ast.expr_context,
         ):
             raise ValueError(type(each).__name__)

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
 
-__all__ = ["BLOCK_THREADS", "Candidate", "block_shapes", "element_mappings", "fit_grid", "walked_axes"]
+__all__ = [
+    "BLOCK_THREADS",
+    "Candidate",
+    "block_shapes",
+    "element_mappings",
+    "fit_grid",
+    "walked_axes",
+]
 
 #: Threads of a block that are tried.
 BLOCK_THREADS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)

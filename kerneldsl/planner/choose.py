@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
-from kerneldsl.planner.candidates import Candidate, block_shapes, element_mappings, fit_grid, walked_axes
+from kerneldsl.planner.candidates import (
+    Candidate,
+    block_shapes,
+    element_mappings,
+    fit_grid,
+    walked_axes,
+)
 from kerneldsl.planner.cost import Prediction, predict
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.limits import DeviceOccupancyLimits
@@ -23,7 +29,16 @@ from kerneldsl.planner.resources import KernelResources
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
-__all__ = ["MAX_COMPILED", "Problem", "Scored", "choose", "extent_class", "rank"]
+__all__ = [
+    "MAX_COMPILED",
+    "Choice",
+    "Problem",
+    "Scored",
+    "choose",
+    "describe",
+    "extent_class",
+    "rank",
+]
 
 #: Mappings that are compiled for one decision, at most.
 MAX_COMPILED = 3
@@ -206,9 +221,7 @@ def _score(
             problem.rates,
             spill_bytes=resources.spill_bytes or 0,
         )
-        found.append(
-            Scored(candidate, grid_dim, held, prediction, resources, known is not None)
-        )
+        found.append(Scored(candidate, grid_dim, held, prediction, resources, known is not None))
     return found
 
 
@@ -229,7 +242,23 @@ def estimate_resources(
     return Resources(registers, 0, 0, shared, top)
 
 
-def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resources]) -> LaunchPlan:
+@dataclass(frozen=True)
+class Choice:
+    """A decision: the block and mapping, and what was compiled to find it.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What was chosen.
+    compiled : dict
+        Mappings that were compiled, and what they take.
+    """
+
+    candidate: Candidate
+    compiled: dict[ElementMapping, Resources]
+
+
+def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resources]) -> Choice:
     """Choose a plan.
 
     Parameters
@@ -241,7 +270,7 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
 
     Returns
     -------
-    LaunchPlan
+    Choice
 
     Raises
     ------
@@ -262,7 +291,37 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
     taken = next((each for each in ranked if each.is_compiled), None)
     if taken is None:
         raise _nothing_fits(problem, compiled)
-    return make_plan(problem, taken, [each for each in ranked if each is not taken])
+    return Choice(taken.candidate, compiled)
+
+
+def describe(problem: Problem, choice: Choice) -> LaunchPlan:
+    """Write a decision down as a plan for an extent.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is planned; its extent may be another one of the class that was decided for.
+    choice : Choice
+        The decision.
+
+    Returns
+    -------
+    LaunchPlan
+
+    Raises
+    ------
+    ResourceLimitError
+        The choice cannot run.
+    """
+    ranked = rank(problem, choice.compiled)
+    wanted = choice.candidate
+    taken = next((each for each in ranked if each.candidate == wanted), None)
+    if taken is None:
+        fixed = replace(problem, block_dim=wanted.block_dim)
+        taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
+    if taken is None:
+        raise _nothing_fits(problem, choice.compiled)
+    return _make_plan(problem, taken, [each for each in ranked if each.candidate != wanted])
 
 
 def _nothing_fits(
@@ -285,7 +344,7 @@ def _nothing_fits(
     )
 
 
-def make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
+def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
     """Write down a decision."""
     held, resources, prediction = taken.held, taken.resources, taken.prediction
     x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
@@ -300,8 +359,9 @@ def make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPl
         block_dim=taken.candidate.block_dim,
         mapping=taken.candidate.mapping,
         shared_bytes=problem.shared_bytes,
-        carveout_bytes=held.sufficient_carveout_bytes if held.kernel.static_shared_bytes
-        or problem.shared_bytes else None,
+        carveout_bytes=held.sufficient_carveout_bytes
+        if held.kernel.static_shared_bytes or problem.shared_bytes
+        else None,
         registers=resources.registers,
         spill_bytes=resources.spill_bytes,
         active_blocks=held.active_blocks,

@@ -20,19 +20,41 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.planner.candidates import Candidate
+from kerneldsl.planner.choose import Choice, choose, extent_class
+from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.runtime.planning import (
+    LaunchKey,
+    is_planned,
+    launch_key,
+    make_problem,
+    planned_config,
+    serves,
+    worthwhile,
+)
 from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
-from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
+from kerneldsl.target import (
+    ONE_EACH,
+    Artifact,
+    CompileOptions,
+    Dim3,
+    ElementMapping,
+    LaunchConfig,
+    Promises,
+    Resources,
+    Target,
+)
 
 __all__ = ["Dispatcher", "LaunchShape"]
 
@@ -55,6 +77,8 @@ class LaunchShape:
         "key",
         "mode",
         "place",
+        "plan",
+        "planned_for",
         "shared_bytes",
         "stream",
     )
@@ -66,6 +90,7 @@ class LaunchShape:
         extent: tuple[int, ...] | None,
         stream: Any,
         shared_bytes: int,
+        plan: LaunchPlan | None = None,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -75,7 +100,14 @@ class LaunchShape:
         self.place = stream._place if isinstance(stream, streams.Stream) else None
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
-        self.key = (grid_dim, block_dim, extent, shared_bytes)
+        self.plan = plan
+        #: What is planned for: a class of extents, or the block and mapping of a given plan.
+        self.planned_for: Any = None
+        if plan is not None:
+            self.planned_for = (plan.block_dim, plan.mapping)
+        elif extent is not None:
+            self.planned_for = extent_class(extent)
+        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for)
 
 
 class Dispatcher:
@@ -182,7 +214,7 @@ class Dispatcher:
             self._launch_in_place_of(place, shape, args)
             return
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
-        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
             stream = streams.launch_stream(place, stream, binding.streams)
@@ -194,7 +226,7 @@ class Dispatcher:
                 if not self._check(state, place, shape):
                     return  # an empty extent
                 loaded = self._load(state, place, shape, key)
-                config = self._configure(place, loaded, shape)
+                config = self._configure(state, place, loaded, shape, key)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent
@@ -286,23 +318,88 @@ class Dispatcher:
         )
         return shape.extent is None or 0 not in shape.extent
 
-    def _load(
-        self, state: KernelState, place: Place, shape: LaunchShape, key: tuple[Any, ...]
+    def _load(self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey) -> Loaded:
+        mapping = ONE_EACH
+        if is_planned(state, place, shape, is_debug=self.options.debug):
+            choice = state.choices.get(key)
+            if choice is None:
+                choice = self._choose(state, place, shape, key)
+            if choice is not None:
+                state.choices[key] = choice
+                if state.traits.uses_grid_only:
+                    mapping = choice.candidate.mapping
+        promises = state.promises[key.promises]
+        loaded = state.loaded[key] = self._load_form(
+            state, place, shape, key, mapping, worthwhile(promises, mapping.vector)
+        )
+        return loaded
+
+    def _load_form(
+        self,
+        state: KernelState,
+        place: Place,
+        shape: LaunchShape,
+        key: LaunchKey,
+        mapping: ElementMapping,
+        promises: Promises,
     ) -> Loaded:
+        """Code with a mapping, for promises that hold: what is compiled already, if it will do."""
+        form = (*key[:-2], mapping)
+        known = state.forms.setdefault(form, [])
+        promises = next((each for each in known if serves(each, promises)), promises)
         artifact_key = state.key(
             place.target,
-            kinds_of(key[0]),
+            kinds_of(key.codes),
             self.options,
             shape.mode,
             shape.block_dim,
             place.device.arch,
-            key[-1],
+            key.is_overlapping,
+            mapping=mapping,
+            promises=promises,
         )
-        loaded = state.loaded[key] = state.load(place, artifact_key)
+        loaded = state.load(place, artifact_key)
+        if promises not in known:
+            known.append(promises)
         return loaded
 
-    def _configure(self, place: Place, loaded: Loaded, shape: LaunchShape) -> LaunchConfig:
-        if shape.extent is not None:
+    def _choose(
+        self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey
+    ) -> Choice | None:
+        """Decide how an element kernel runs over the extents of a class."""
+        if shape.plan is not None:
+            return Choice(Candidate(shape.plan.block_dim, shape.plan.mapping), {})
+        promises = state.promises[key.promises]
+        assert shape.extent is not None
+        problem = make_problem(
+            state.unit,
+            state.traits,
+            kinds_of(key.codes),
+            place.device,
+            extent_class(shape.extent),
+            promises,
+            block_dim=shape.block_dim,
+            shared_bytes=shape.shared_bytes,
+        )
+        if problem is None:
+            return None
+
+        def compile_mapping(mapping: ElementMapping) -> Resources:
+            used = mapping if problem.can_map else ONE_EACH
+            loaded = self._load_form(
+                state, place, shape, key, used, worthwhile(promises, used.vector)
+            )
+            return loaded.executable.resources
+
+        return choose(problem, compile_mapping)
+
+    def _configure(
+        self, state: KernelState, place: Place, loaded: Loaded, shape: LaunchShape, key: LaunchKey
+    ) -> LaunchConfig:
+        choice = state.choices.get(key)
+        if shape.extent is not None and choice is not None:
+            config = planned_config(choice.candidate, shape, place.device)
+        elif shape.extent is not None:
             config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
             check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)

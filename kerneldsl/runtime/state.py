@@ -14,9 +14,11 @@ from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.promise_table import PromiseTable
 from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import (
     NO_PROMISES,
@@ -114,17 +116,26 @@ class KernelState:
         Whether the kernel's barriers are judged otherwise when arguments overlap in memory.
     loaded : dict
         Launch key to executable, for the fast path.
+    promises : PromiseTable
+        What launches have checked of their arguments.
+    choices : dict
+        Launch key to what was planned for it.
+    forms : dict
+        All but the promises of what code is compiled for, to the promises it was compiled for.
     """
 
     __slots__ = (
         "_failures",
         "artifacts",
         "captured",
+        "choices",
         "compile_s",
         "executables",
+        "forms",
         "loaded",
         "overlap_matters",
         "parameter_count",
+        "promises",
         "traits",
         "traits_if_overlapping",
         "unit",
@@ -143,6 +154,9 @@ class KernelState:
         self.compile_s: dict[_ArtifactKey, float] = {}
         self.executables: OnceTable[tuple[_ArtifactKey, Place], Loaded] = OnceTable()
         self.loaded: dict[tuple[Any, ...], Loaded] = {}
+        self.promises = PromiseTable(traits)
+        self.choices: dict[tuple[Any, ...], Choice] = {}
+        self.forms: dict[tuple[Any, ...], list[Promises]] = {}
         #: What failed for good on a device, so that it is not tried at every launch.
         self._failures: dict[tuple[_ArtifactKey, Place], KernelError] = {}
 
