@@ -11,7 +11,6 @@ the first array is number 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -109,19 +108,9 @@ class Promises:
             and set(other.counts) <= set(self.counts)
         )
 
-    def without_alignment(self, keep: Collection[int] = ()) -> Promises:
-        """These promises, but of no alignment beyond `keep`'s arrays: fewer forms to compile.
-
-        Parameters
-        ----------
-        keep : collection of int
-            Numbers of arrays whose alignment stays.
-        """
-        arrays = tuple(
-            each if number in keep else replace(each, alignment=1)
-            for number, each in enumerate(self.arrays)
-        )
-        return replace(self, arrays=arrays)
+    def without_alignment(self) -> Promises:
+        """These promises but for alignment, which matters only to accesses of several elements."""
+        return replace(self, arrays=tuple(replace(each, alignment=1) for each in self.arrays))
 
 
 _NOTHING = ArrayPromises()

@@ -142,8 +142,15 @@ class CudaTarget(Target):
         limit = executable.device.limits.max_threads_per_block
         if isinstance(executable, CudaExecutable):
             limit = executable.resources.max_block_threads
-        traits = executable.artifact.specialization.traits
-        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=limit,
+            mapping=specialization.mapping,
+        )
 
     # ---------------------------------------------------------------- memory
 

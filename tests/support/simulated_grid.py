@@ -90,7 +90,10 @@ class SimulatedGrid:
         text = text.replace("define ptx_kernel", "define internal")
         text = re.sub('^target triple = "[^"]*"', "", text, flags=re.MULTILINE)
         text = re.sub(
-            '^target datalayout = "[^"]*"', f'target datalayout = "{layout}"', text, flags=re.MULTILINE
+            '^target datalayout = "[^"]*"',
+            f'target datalayout = "{layout}"',
+            text,
+            flags=re.MULTILINE,
         )
         assert "nvvm" not in text, re.findall(r"[^\n]*nvvm[^\n]*", text)
         return text + "".join(_VARIABLE.format(name=name) for name in _REGISTERS) + self._loop()
@@ -98,9 +101,7 @@ class SimulatedGrid:
     def _loop(self) -> str:
         types = [_TYPES[p.dtype][0] for p in self.artifact.layout.parameters]
         pointer = "ptr addrspace(1)"
-        declared = [
-            f"{pointer if each == 'ptr' else each} %p{i}" for i, each in enumerate(types)
-        ]
+        declared = [f"{pointer if each == 'ptr' else each} %p{i}" for i, each in enumerate(types)]
         arguments = "".join(f", {each}" for each in declared)
         call = f'call void @"{self.artifact.entry_name}"({", ".join(declared)})'
         return _LOOP.format(arguments=arguments, call=call)
