@@ -63,8 +63,8 @@ class WideStore:
 
     def __str__(self) -> str:
         return (
-            f"{self.target} is float32 and is computed in float64 (line {self.where.lineno}), because "
-            f"{self.cause}. {self.remedy}."
+            f"{self.target} is float32 and is computed in float64 (line {self.where.lineno}), "
+            f"because {self.cause}. {self.remedy}."
         )
 
 

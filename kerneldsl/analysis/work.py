@@ -13,7 +13,8 @@ on what was loaded.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -266,13 +267,24 @@ class _Body:
 
     def _integer(self, node: ast.expr) -> int | None:
         """The value of an expression that is a constant of the source."""
-        try:
-            code = compile(ast.Expression(_plain_copy(node)), "<bound>", "eval")
-            names = {name: c.value for name, c in self._unit.constants.items()}
-            value = eval(code, {"__builtins__": {}}, names)  # names and numbers alone
-        except (NameError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError):
-            return None
-        return int(value) if isinstance(value, (int, np.integer)) else None
+        match node:
+            case ast.Constant(value=int() as value):
+                return value
+            case ast.Name(id=name) if name in self._unit.constants:
+                value = self._unit.constants[name].value
+                return int(value) if isinstance(value, (int, np.integer)) else None
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                found = self._integer(operand)
+                return None if found is None else -found
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                first, second = self._integer(left), self._integer(right)
+                if first is None or second is None:
+                    return None
+                try:
+                    return _ARITHMETIC[type(op)](first, second)
+                except ZeroDivisionError:
+                    return None
+        return None
 
     def _assign(self, target: ast.expr, value: ast.expr, found: _Value) -> None:
         match target:
@@ -449,6 +461,13 @@ class _Body:
         return found
 
 
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 _CONVERSIONS = frozenset(
     {"int", "float", "bool", "uniform", *(np.dtype(c).name for c in "bhilqBHILQefd")}
 )
@@ -489,26 +508,3 @@ def _pattern(forms: list[_Form]) -> tuple[Pattern, int | None]:
 def _is_crossed(forms: list[_Form]) -> bool:
     """Whether the last index moves by one with the last axis but one alone."""
     return forms[-1][-2] in (1, -1) and forms[-1][-1] == 0
-
-
-def _plain_copy(node: ast.expr) -> ast.expr:
-    """A copy for evaluation, where it holds nothing but numbers, names and arithmetic."""
-    for each in _nodes(node):
-        if not isinstance(
-            each,
-            ast.Constant
-            | ast.Name
-            | ast.BinOp
-            | ast.UnaryOp
-            | ast.operator
-            | ast.unaryop
-            | ast.expr_context,
-        ):
-            raise ValueError(type(each).__name__)
-        if isinstance(each, ast.Pow):
-            raise ValueError("a power may be large")
-    return ast.fix_missing_locations(ast.parse(ast.unparse(node), mode="eval").body)
-
-
-def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    return ast.walk(node)

@@ -36,6 +36,8 @@ __all__ = [
     "Scored",
     "choose",
     "describe",
+    "estimate_resources",
+    "every_plan",
     "extent_class",
     "rank",
 ]
@@ -322,6 +324,13 @@ def describe(problem: Problem, choice: Choice) -> LaunchPlan:
     if taken is None:
         raise _nothing_fits(problem, choice.compiled)
     return _make_plan(problem, taken, [each for each in ranked if each.candidate != wanted])
+
+
+def every_plan(
+    problem: Problem, compiled: dict[ElementMapping, Resources]
+) -> tuple[LaunchPlan, ...]:
+    """All legal plans of mappings that are compiled, the best first."""
+    return tuple(_make_plan(problem, each, []) for each in rank(problem, compiled, compiled))
 
 
 def _nothing_fits(

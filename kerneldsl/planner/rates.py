@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.target import Device
 
 __all__ = ["DeviceRates"]
@@ -98,26 +97,6 @@ class DeviceRates:
             memory_bytes_per_s=peak * generation.bandwidth_share,
             l2_bytes_per_s=generation.l2_bytes_per_clock * count * clock,
             l2_bytes=int(extra.get("l2_cache_size") or _ASSUMED_L2_BYTES),
-            memory_latency_ns=generation.memory_latency_ns,
-            l2_latency_ns=generation.l2_latency_ns,
-            launch_ns=generation.launch_ns,
-            block_start_ns=generation.block_start_clocks / clock * 1e9,
-            fp32_per_clock=generation.fp32,
-            fp64_per_clock=generation.fp64,
-            special_per_clock=16.0,
-        )
-
-    @classmethod
-    def for_limits(cls, limits: DeviceOccupancyLimits) -> DeviceRates:
-        """Rates for a device of which the limits alone are known: its generation's, assumed."""
-        generation = _generation(*limits.compute_capability)
-        count, clock = limits.multiprocessor_count, 1e3 * _ASSUMED_CLOCK_KHZ
-        return cls(
-            multiprocessor_count=count,
-            clock_hz=clock,
-            memory_bytes_per_s=_ASSUMED_BANDWIDTH,
-            l2_bytes_per_s=generation.l2_bytes_per_clock * count * clock,
-            l2_bytes=_ASSUMED_L2_BYTES,
             memory_latency_ns=generation.memory_latency_ns,
             l2_latency_ns=generation.l2_latency_ns,
             launch_ns=generation.launch_ns,

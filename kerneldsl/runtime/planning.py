@@ -1,13 +1,14 @@
 """From a launch over an extent to its plan: what the planner is asked, and what becomes of it.
 
 A plan is made once for each kernel, signature, device, class of extents
-(:func:`~kerneldsl.planner.extent_class`) and set of promises that hold; whoever launches looks it up
-by a key that holds those. Targets that deal out elements as mappings say
+(:func:`~kerneldsl.planner.choose.extent_class`) and set of promises that hold; whoever launches
+looks it up by a key that holds those. Targets that deal out elements as mappings say
 (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by themselves.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,13 +25,24 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
+from kerneldsl.planner.described import described_device
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
+from kerneldsl.registry import get_target
 from kerneldsl.runtime.binding import Binding
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.promise_table import NOTHING
-from kerneldsl.target import NO_PROMISES, Artifact, Device, Dim3, LaunchConfig, Promises
+from kerneldsl.target import (
+    NO_PROMISES,
+    ArrayPromises,
+    Artifact,
+    Device,
+    Dim3,
+    LaunchConfig,
+    Promises,
+)
+from kerneldsl.target.promises import MAX_ALIGNMENT
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.dispatch import LaunchShape
@@ -38,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LaunchKey",
+    "assumed_promises",
+    "described_place",
     "find_wide_stores",
     "is_planned",
     "launch_key",
@@ -47,6 +61,9 @@ __all__ = [
     "serves",
     "worthwhile",
 ]
+
+#: One place for each architecture, as places are compared by identity.
+_described: dict[str, Place] = {}
 
 _DOUBLE = re.compile(r"\b(?:add|sub|mul|fma|div|sqrt|rcp|min|max|neg|abs|cvt)\.\S*f64\b")
 
@@ -133,9 +150,9 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
         candidate.mapping, shape.extent, candidate.block_dim, device.limits.max_grid_dim
     )
     if grid_dim is None:
+        blocks = candidate.mapping.blocks(shape.extent, candidate.block_dim)
         raise LaunchConfigError(
-            f"the extent {shape.extent} needs {candidate.mapping.blocks(shape.extent, candidate.block_dim)} "
-            f"blocks of {candidate.block_dim} threads",
+            f"the extent {shape.extent} needs {blocks} blocks of {candidate.block_dim} threads",
             value=shape.extent,
             limit=f"{device} allows {device.limits.max_grid_dim} (MAX_GRID_DIM)",
             remedy="Use a larger block, or put the longest axis of the extent first",
@@ -231,6 +248,40 @@ def notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[st
         except ValueError:  # a target without PTX
             pass
     return tuple(str(store) for store in stores)
+
+
+def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> Promises:
+    """What is taken to hold of arguments of which the kinds alone are known.
+
+    That is what holds of arrays that were made for the extent: they are aligned, apart from each
+    other, and as long as it.
+    """
+    arrays = tuple(
+        ArrayPromises(
+            MAX_ALIGNMENT if kind.layout != "A" else 1,
+            None,
+            None,
+            "equal" if extent is not None and kind.ndim == len(extent) else "unknown",
+        )
+        for kind in _array_kinds(kinds)
+    )
+    total = math.prod(extent) if extent is not None else 0
+    return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
+
+
+def described_place(arch: str) -> Place:
+    """A place for planning alone: a device of an architecture that is not there.
+
+    Raises
+    ------
+    ArgumentValueError
+        Not enough is known of the architecture.
+    """
+    known = _described.get(arch)
+    if known is None:
+        place = Place(get_target("cuda"), described_device(arch), is_described=True)
+        known = _described.setdefault(arch, place)
+    return known
 
 
 def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:

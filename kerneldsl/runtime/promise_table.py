@@ -73,14 +73,20 @@ class PromiseTable:
             written=traits.written,
             compared=traits.compared,
         )
+        number = self.number(found)
         with self._lock:
-            number = self._numbers.get(found)
-            if number is None:
-                number = self._numbers[found] = len(self._found)
-                self._found.append(found)
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[key] = number
+        return number
+
+    def number(self, promises: Promises) -> int:
+        """The number that stands for some promises."""
+        with self._lock:
+            number = self._numbers.get(promises)
+            if number is None:
+                number = self._numbers[promises] = len(self._found)
+                self._found.append(promises)
         return number
 
 
