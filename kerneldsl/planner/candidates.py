@@ -23,9 +23,12 @@ __all__ = [
 ]
 
 #: Threads of a block that are tried.
-BLOCK_THREADS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+BLOCK_THREADS = (32, 64, 96, 128, 160, 192, 256, 384, 512, 640, 768, 1024)
 _ITEMS = (1, 2, 4, 8, 16)
 _VECTORS = (1, 2, 4)
+#: Operations of a thread beyond which items are not multiplied: their code is unrolled, and what
+#: they save is little beside the body.
+_MAX_OPERATIONS = 2048
 #: Items along the second axis of the extent from the last, where neighbours are read along it.
 _ROWS = (1, 2, 4)
 
@@ -99,7 +102,10 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
     ------
     ElementMapping
     """
+    operations = work.operations + work.double_operations
     for items in _ITEMS:
+        if items > 1 and items * operations > _MAX_OPERATIONS:
+            break
         for vector in _VECTORS:
             if vector <= min(items, work.max_vector):
                 yield ElementMapping(items=(items, 1, 1), vector=vector)
@@ -107,6 +113,8 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
         return
     for rows in _ROWS[1:]:
         for items in _VECTORS:
+            if rows * items * operations > _MAX_OPERATIONS:
+                break
             if items <= work.max_vector or items == 1:
                 yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
 

@@ -81,8 +81,9 @@ def test_forall_maps_the_last_axis_to_x(target: NullTarget) -> None:
     x = kd.zeros((100, 1000), np.float32)
     scale_2d.forall(100, 1000)(np.float32(2), x)
     config = target.launches[-1].config
-    assert config.block_dim == (32, 8, 1)
-    assert config.grid_dim == (32, 13, 1)
+    across, down, _ = (g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True))
+    assert across >= 1000
+    assert 100 <= down < 200
     assert target.launches[-1].values["extent[0]"] == 100
 
 
@@ -144,7 +145,7 @@ def test_a_block_beyond_the_launch_bounds(device: kd.Device) -> None:
         with pytest.raises(ResourceLimitError, match="256 threads"):
             bounded[1, 256](x)
         bounded.forall(256)(x)
-        assert described.launches[0].config.block_dim == (128, 1, 1)
+        assert described.launches[0].config.block_dim[0] <= 128
 
 
 def test_a_freed_array_is_noticed(target: NullTarget) -> None:
