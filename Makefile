@@ -92,6 +92,10 @@ occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy
 stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer
 	@$(BIN)/python -m pytest -q tests/stress
 
+.PHONY: faults
+faults: $(VENV)/.stamp ## the cache, damaged, killed and hindered: the long form, with a table of outcomes
+	@KERNELDSL_FAULTS=20 $(BIN)/python -m pytest -q --timeout=0 tests/cache
+
 .PHONY: notebooks
 notebooks: $(VENV)/.stamp ## execute the notebooks
 	@$(BIN)/python -m pytest -q tests/notebooks

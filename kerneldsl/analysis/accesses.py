@@ -2,8 +2,8 @@
 
 Counted are the places in the kernel's own text, once for each different index: ``x[i]`` twice is
 one access, ``x[i - 1] + x[i + 1]`` are two. What is behind a condition counts once, and so does
-what is in a loop, which is said. Device functions that a parameter is handed to count as one access of the kind that
-:mod:`~kerneldsl.analysis.effects` finds.
+what is in a loop, which is said. Device functions that a parameter is handed to count as one access
+of the kind that :mod:`~kerneldsl.analysis.effects` finds.
 """
 
 from __future__ import annotations

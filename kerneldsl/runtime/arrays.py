@@ -16,6 +16,8 @@ from kerneldsl.errors import (
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.direct_copies import copied_from_host, copied_to_host
 from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
@@ -29,6 +31,8 @@ _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 #: Stands for owners that do not know the arrays over their memory.
 _NO_FAMILY: Any = object()
+#: Held where an array gets a family, lest two threads make it one each.
+_family_lock = ForkSafeLock()
 
 
 class DeviceArray:
@@ -217,7 +221,10 @@ class DeviceArray:
         view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
-            family = owner.family = weakref.WeakSet((self,))
+            with _family_lock:
+                if owner.family is None:
+                    owner.family = weakref.WeakSet((self,))
+                family = owner.family
         if family is not _NO_FAMILY:
             family.add(view)
         return view
@@ -276,6 +283,8 @@ class DeviceArray:
                 from kerneldsl.runtime.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
+        if copied_to_host(self, out, stream, blocking):
+            return out
         self._check_partner(out, "out")
         if not out.flags.writeable:
             raise ReadOnlyArrayError(
@@ -305,6 +314,8 @@ class DeviceArray:
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
+        if copied_from_host(self, array, stream, blocking):
+            return
         self._check_partner(array, "array")
         self.check_writable()
         stream = stream_of(self.place, stream)

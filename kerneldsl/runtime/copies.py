@@ -197,9 +197,8 @@ def _copy_to_peer(destination: DeviceArray, source: DeviceArray, stream: Any) ->
 
     what = f"copy {source.nbytes} bytes from {place.name} to {peer.name}"
     put(stream, what, run, destination, source)
-    if stream is not None:  # the default streams wait for each other
-        destination.note_use(stream)
-        source.note_use(stream)
+    destination.note_use(stream)  # without one, of the default streams, each on its own device
+    source.note_use(stream)
     note_copy(place, "device_to_peer", source.nbytes)
 
 

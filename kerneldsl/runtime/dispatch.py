@@ -229,8 +229,6 @@ class Dispatcher:
                 self._start(loaded, config, values, progress)
             else:
                 loaded.executable.launch(config, loaded.pack(*values))
-            if streams.are_in_use and not place.is_host:
-                streams.note_uses(args, stream)
         except RECOVERABLE as error:
             if place.is_host or recordings.is_recorded(stream):
                 raise
@@ -241,6 +239,9 @@ class Dispatcher:
         count = next(loaded.tally.count)
         if count >= loaded.tally.due:
             loaded.tally.arm(count)
+        # Not above: the kernel has been started, and whatever fails here must not run it again.
+        if streams.are_in_use and not place.is_host:
+            streams.note_uses(args, stream)
 
     def _start(
         self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
@@ -327,7 +328,7 @@ class Dispatcher:
                     "Record it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
-        name = state.unit.qualname
+        name = state.unit.name
         recordings.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(

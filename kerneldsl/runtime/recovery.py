@@ -114,14 +114,22 @@ class FailedLaunch:
         damaged = self._damaged()
         if damaged:
             self.error.add_line(
-                "The kernel had begun, so it was not run on the CPU instead; these arguments may "
-                "be half-written: " + ", ".join(damaged)
+                "The kernel may have begun, so it was not run on the CPU instead; these arguments "
+                "may be half-written: " + ", ".join(damaged)
             )
             return False
         if not may_recover(self.error, self.unit.name) or fallback_policy() == "never":
             return False
+        is_lost = isinstance(self.error, DriverError) and self.error.is_fatal
+        if is_lost and self.progress.has_begun:
+            # Another thread was told first, before this launch was noted: it is a suspect as well.
+            self.error.add_line(
+                f"{self.unit.qualname} had been started, so it may have done it and was not run on "
+                "the CPU instead"
+            )
+            return False
         leaves = list(self._device_leaves())
-        if leaves and isinstance(self.error, DriverError) and self.error.is_fatal:
+        if leaves and is_lost:
             names = dict.fromkeys(self.unit.parameters[leaf.position] for leaf in leaves)
             self.error.add_line(
                 "It cannot run on the CPU instead: these arguments lie in the memory of the lost "
@@ -132,6 +140,11 @@ class FailedLaunch:
             self._mirror(leaves)
         except DriverError as error:
             self.error.add_line(f"It cannot run on the CPU instead: {error.what}")
+            return False
+        except MemoryError:
+            self.error.add_line(
+                "It cannot run on the CPU instead: the host has no room for copies of its arrays"
+            )
             return False
         announce(self.unit.qualname, self.place.name, self.error, announced)
         try:

@@ -110,7 +110,8 @@ class Target(ABC):
         """Copy host memory to a device address, in the stream's order.
 
         **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
-        the core keeps the source as it is until the copy is done.
+        the core keeps the source alive until the copy is done; page-locked memory does so by
+        itself, see `SharedBuffer.close`.
         """
 
     @abstractmethod

@@ -63,7 +63,12 @@ class CudaExecutable(Executable):
         options = artifact.specialization.options
         started = time.perf_counter()
         self._function = functions.load(
-            driver, device.index, artifact.ptx, artifact.entry_name, line_info=options.lineinfo
+            driver,
+            device.index,
+            artifact.ptx,
+            artifact.entry_name,
+            kernel=artifact.specialization.unit.name,
+            line_info=options.lineinfo,
         )
         weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started

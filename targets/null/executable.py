@@ -28,6 +28,8 @@ class LaunchRecord:
     ----------
     entry_name : str
         The kernel's entry.
+    kernel : str
+        The name of its function in Python.
     device : Device
         Where it would have run.
     config : LaunchConfig
@@ -39,6 +41,7 @@ class LaunchRecord:
     """
 
     entry_name: str
+    kernel: str
     device: Device
     config: LaunchConfig
     parameters: bytes
@@ -121,4 +124,5 @@ class NullExecutable(Executable):
         stream_handle(config.stream)
         values = unpack_parameters(name, layout, parameters)
         check_arrays(layout, values, self._space)
-        self._record(LaunchRecord(name, self.device, config, bytes(parameters), values))
+        kernel = self.artifact.specialization.unit.name
+        self._record(LaunchRecord(name, kernel, self.device, config, bytes(parameters), values))

@@ -309,7 +309,7 @@ def test_overlapping_copies() -> None:
     assert_same_bits(device.copy_to_host(), expected, "overlap")
 
 
-@pytest.mark.parametrize("count", [1, 3, 4095, 4097, 1 << 20])
+@pytest.mark.parametrize("count", [1, 3, 255, 257, 4097, (1 << 20) + 1])
 @pytest.mark.parametrize(
     "value",
     [

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import struct
 import sys
+import threading
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,7 @@ from kerneldsl.errors import (
     CompileError,
     DriverError,
     DriverInitializationError,
+    OutOfMemoryError,
     ResourceLimitError,
     TargetUnavailableError,
 )
@@ -387,6 +391,69 @@ def test_after_a_fork_the_target_says_to_spawn(
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     with pytest.raises(DriverInitializationError, match="spawn"):
         driver_module.get_driver()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_forked_while_the_driver_starts_is_told_to_spawn(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    """The thread that starts it does not exist in the child, which must not wait for it."""
+    guard = ForkGuard()
+    starting, forked = threading.Event(), threading.Event()
+
+    def start() -> Driver:
+        starting.set()
+        assert forked.wait(30)
+        return Driver(api)
+
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    monkeypatch.setattr(driver_module, "_driver", None)
+    monkeypatch.setattr(driver_module, "_initialize", start)
+    thread = threading.Thread(target=driver_module.get_driver)
+    thread.start()
+    assert starting.wait(30)
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a process of threads forks
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # instead of waiting for ever
+        try:
+            driver_module.get_driver()
+        except DriverInitializationError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    forked.set()
+    thread.join()
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert "spawn" in os.read(reader, 4096).decode()
+    assert not guard.has_forked
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_driver_that_did_not_start_is_nothing_that_a_fork_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard = ForkGuard()
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    _hide_bindings(monkeypatch, None)
+    with pytest.raises(TargetUnavailableError):
+        driver_module.get_driver()
+    child = os.fork()
+    if child == 0:
+        os._exit(3 if guard.has_forked else 0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_module_that_finds_no_room_is_no_fault_of_its_code(
+    driver: Driver, api: FakeBindings
+) -> None:
+    """Compiling would be given up for good, and memory may be there next time."""
+    api.failures["cuModuleLoadDataEx"] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    api.error_log = b"ptxas info : something"
+    with pytest.raises(OutOfMemoryError, match="load axpy on cuda:0"):
+        functions.load(driver, 0, "", "axpy")
 
 
 def test_a_runtime_error_of_another_kind_is_not_an_old_driver(

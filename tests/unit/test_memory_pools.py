@@ -455,6 +455,38 @@ def test_memory_in_another_librarys_stream_belongs_to_the_default_stream() -> No
     assert (release.stream, release.used_on) == (None, (("mark", 4711),))
 
 
+def test_each_threads_own_default_stream_counts() -> None:
+    """They have one handle, 2, and are as many streams as there are threads."""
+    pool = kd.MemoryPool("null")
+    buffer = pool.allocate(10)
+    thread = threading.Thread(target=buffer.note_use, args=(2,))
+    thread.start()
+    thread.join()
+    buffer.note_use(2)
+    buffer.note_use(4711)
+    buffer.note_use(4711)
+    buffer.close()
+    (release,) = releases(pool)
+    assert release.used_on == (("mark", 2), ("mark", 2), ("mark", 4711))
+
+
+def test_another_librarys_stream_is_known_by_its_handle() -> None:
+    """Not by the address of the object, which may be that of another stream later."""
+
+    class Theirs:
+        def __init__(self, ptr: int) -> None:
+            self.ptr = ptr
+
+    pool = kd.MemoryPool("null")
+    with pool:
+        array = kd.zeros(10, device="null")
+    for ptr in (0x5000, 0x6000, 0x5000):
+        array.copy_from_host(np.zeros(10), Theirs(ptr))
+    array.close()
+    (release,) = releases(pool)
+    assert release.used_on == (("mark", 0x5000), ("mark", 0x6000))
+
+
 def test_a_stream_of_another_device_is_refused() -> None:
     with null.described_as(H100, H100):
         stream = kd.Stream("null:1")
