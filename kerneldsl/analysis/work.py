@@ -101,19 +101,22 @@ class BodyWork:
     local_values: int = 0
 
 
-def body_work(unit: FunctionUnit) -> BodyWork:
+def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
     """Count what a kernel does for one index.
 
     Parameters
     ----------
     unit : FunctionUnit
         The kernel in normal form.
+    x_is_last : bool
+        Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
+        for its place by ``grid`` alone; else the first does.
 
     Returns
     -------
     BodyWork
     """
-    counter = _Counter()
+    counter = _Counter(x_is_last=x_is_last)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
     return BodyWork(
         accesses=tuple(counter.accesses.values()),
@@ -127,6 +130,7 @@ def body_work(unit: FunctionUnit) -> BodyWork:
 
 @dataclass
 class _Counter:
+    x_is_last: bool = True
     accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
     operations: float = 0.0
     divisions: float = 0.0
@@ -301,12 +305,16 @@ class _Body:
                 for axis, each in enumerate(targets):
                     if isinstance(each, ast.Name):
                         is_grid = use is not None and use.intrinsic.name == "grid"
-                        known = _axis(axis, len(targets)) if is_grid else None
+                        known = self._axis(axis, len(targets)) if is_grid else None
                         if isinstance(value, ast.Tuple) and len(value.elts) == len(targets):
                             known = self._value(value.elts[axis])
                         self._values[each.id] = known or found
 
     # ------------------------------------------------------------- expressions
+
+    def _axis(self, axis: int, count: int) -> _Value:
+        """The index along one of `count` axes of ``grid``."""
+        return _axis(_AXES - count + axis if self._counter.x_is_last else _AXES - 1 - axis)
 
     def _expression(self, node: ast.expr) -> _Value:
         """Count what an expression does, and say what is known of its value."""
@@ -345,7 +353,7 @@ class _Body:
     def _value(self, node: ast.expr) -> _Value:
         """What is known of a value, without counting it again."""
         saved = self._counter
-        self._counter = _Counter()
+        self._counter = _Counter(x_is_last=saved.x_is_last)
         try:
             return self._expression(node)
         finally:
@@ -383,7 +391,9 @@ class _Body:
         use = self._unit.use_of(node)
         if use is not None:
             if use.intrinsic.name == "grid":
-                return _axis(0, 1)
+                return self._axis(0, 1)
+            if use.intrinsic.name.startswith("threadIdx."):
+                return _axis("zyx".index(use.intrinsic.name[-1]))
             if Effect.ATOMIC in use.intrinsic.effect:
                 for extra in node.args[2:]:
                     self._expression(extra)
@@ -473,10 +483,10 @@ _CONVERSIONS = frozenset(
 )
 
 
-def _axis(axis: int, count: int) -> _Value:
-    """The index along one of `count` axes of ``grid``; the last axis stands last in a form."""
+def _axis(place: int) -> _Value:
+    """The index along an axis; x stands last in a form, y before it."""
     form: list[int | None] = [0] * _AXES
-    form[_AXES - count + axis] = 1
+    form[place] = 1
     return _Value(tuple(form))
 
 

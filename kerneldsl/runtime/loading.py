@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.errors import LaunchConfigError, ToolMissingError
+from kerneldsl.errors import ToolMissingError
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import (
     Choice,
@@ -39,6 +39,7 @@ from kerneldsl.target import (
     ONE_EACH,
     Artifact,
     CompileOptions,
+    Dim3,
     ElementMapping,
     LaunchConfig,
     Promises,
@@ -150,13 +151,13 @@ class Loader:
     ) -> Problem | None:
         return make_problem(
             state.unit,
-            state.traits,
             kinds_of(key.codes),
             key.place.device,
             extent,
             state.promises[key.promises],
             block_dim=shape.block_dim,
             shared_bytes=shape.shared_bytes,
+            can_map=state.traits.uses_grid_only,
         )
 
     def _resources(
@@ -182,31 +183,80 @@ class Loader:
 
     def plan(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
         """The plan of a launch, with its reasons."""
+        if shape.extent is not None and 0 in shape.extent:
+            return replace(
+                _bare(state, shape, key, (0, 0, 0)),
+                reasons=("The extent is empty: nothing is launched.",),
+            )
+        if is_planned(state, key.place, shape, is_debug=self.options.debug):
+            plan = self._decided(state, shape, key)
+        else:
+            plan = self._given(state, shape, key)
+        if plan is None:
+            return replace(
+                _bare(state, shape, key, shape.grid_dim or (1, 1, 1)),
+                reasons=("Too little is known of the device for more to be said.",),
+            )
+        mapping = plan.mapping if state.traits.uses_grid_only and key.mode.is_forall else ONE_EACH
+        return replace(
+            plan,
+            device=key.place.name,
+            notes=self._notes(state, key, mapping),
+        )
+
+    def _decided(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
+        """The plan of a launch whose block and mapping are the planner's to choose."""
         assert shape.extent is not None
-        if 0 in shape.extent:
-            return self._nothing(state, shape, key)
         choice = self._choice(state, shape, key)
         problem = self._problem(state, shape, key, shape.extent)
         if choice is None or problem is None:
-            raise LaunchConfigError("no plan")
+            return None
         if not choice.compiled:
             mapping = choice.candidate.mapping
             resources = self._resources(state, key, problem, mapping)
             choice = Choice(choice.candidate, {mapping: resources})
-        plan = describe(problem, choice)
-        used = plan.mapping if problem.can_map else ONE_EACH
-        return replace(plan, notes=self._notes(state, key, used), device=key.place.name)
+        return describe(problem, choice)
+
+    def _given(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
+        """The plan of a launch whose shape is given: what it does to the device."""
+        if key.place.is_host or shape.block_dim is None:
+            return None
+        extent = shape.extent
+        if extent is None:
+            assert shape.grid_dim is not None
+            extent = tuple(g * b for g, b in zip(shape.grid_dim, shape.block_dim, strict=True))
+        problem = make_problem(
+            state.unit,
+            kinds_of(key.codes),
+            key.place.device,
+            extent,
+            state.promises[key.promises],
+            block_dim=shape.block_dim,
+            shared_bytes=shape.shared_bytes,
+            can_map=False,
+        )
+        if problem is None:
+            return None
+        (mapping,) = problem.mappings()
+        resources = self._resources(state, key, problem, mapping)
+        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
+        return replace(plan, extent=shape.extent, considered_count=0)
 
     def plans(
         self, state: KernelState, shape: LaunchShape, key: LaunchKey
     ) -> tuple[LaunchPlan, ...]:
         """Every legal plan, the best first."""
-        assert shape.extent is not None
-        problem = self._problem(state, shape, key, shape.extent)
-        if problem is None:
-            raise LaunchConfigError("no plan")
-        compiled = {each: self._resources(state, key, problem, each) for each in problem.mappings()}
-        return tuple(replace(each, device=key.place.name) for each in every_plan(problem, compiled))
+        if is_planned(state, key.place, shape, is_debug=self.options.debug):
+            assert shape.extent is not None
+            problem = None if 0 in shape.extent else self._problem(state, shape, key, shape.extent)
+            if problem is not None:
+                compiled = {
+                    each: self._resources(state, key, problem, each) for each in problem.mappings()
+                }
+                return tuple(
+                    replace(each, device=key.place.name) for each in every_plan(problem, compiled)
+                )
+        return (self.plan(state, shape, key),)
 
     def _notes(
         self, state: KernelState, key: LaunchKey, mapping: ElementMapping
@@ -214,14 +264,15 @@ class Loader:
         stores = find_wide_stores(state.unit, kinds_of(key.codes))
         return notes_on(stores, self._artifact(state, key, mapping) if stores else None)
 
-    def _nothing(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
-        """The plan of a launch over nothing."""
-        return LaunchPlan(
-            kernel=state.unit.qualname,
-            device=key.place.name,
-            arch=key.place.device.arch,
-            extent=shape.extent,
-            grid_dim=(0, 0, 0),
-            block_dim=shape.block_dim or (1, 1, 1),
-            reasons=("The extent is empty: nothing is launched.",),
-        )
+
+def _bare(state: KernelState, shape: LaunchShape, key: LaunchKey, grid_dim: Dim3) -> LaunchPlan:
+    """A plan of which the device alone is known."""
+    return LaunchPlan(
+        kernel=state.unit.qualname,
+        device=key.place.name,
+        arch=key.place.device.arch,
+        extent=shape.extent,
+        grid_dim=grid_dim,
+        block_dim=shape.block_dim or (1, 1, 1),
+        shared_bytes=shape.shared_bytes,
+    )

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kerneldsl.abi import LaunchMode
-from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import body_work
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
@@ -164,7 +163,6 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
 
 def make_problem(
     unit: FunctionUnit,
-    traits: KernelTraits,
     kinds: tuple[Kind, ...],
     device: Device,
     extent: tuple[int, ...],
@@ -172,12 +170,13 @@ def make_problem(
     *,
     block_dim: Dim3 | None,
     shared_bytes: int,
+    can_map: bool,
 ) -> Problem | None:
     """Say what is to be planned.
 
     Parameters
     ----------
-    unit, traits : FunctionUnit, KernelTraits
+    unit : FunctionUnit
         The kernel.
     kinds : tuple of Kind
         Of its arguments.
@@ -191,6 +190,8 @@ def make_problem(
         The block, where it is given.
     shared_bytes : int
         Dynamic shared memory of a block.
+    can_map : bool
+        Whether indices may be dealt out otherwise than one to a thread.
 
     Returns
     -------
@@ -202,9 +203,10 @@ def make_problem(
     except ArgumentValueError:  # older than the model of occupancy
         return None
     work = element_work(
-        body_work(unit), kinds, uses_double=_uses_double(kinds, find_wide_stores(unit, kinds))
+        body_work(unit, x_is_last=can_map),
+        kinds,
+        uses_double=_uses_double(kinds, find_wide_stores(unit, kinds)),
     )
-    can_map = traits.uses_grid_only
     return Problem(
         kernel=unit.qualname,
         extent=extent,
