@@ -400,6 +400,9 @@ def synchronize(device: DeviceLike | None = None) -> None:
                 isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
             ):
                 failure = error
+    order = imported("kerneldsl.runtime.order")
+    if order is not None:  # without it nothing was ever copied
+        order.let_go()
     if failure is not None:
         raise failure
 

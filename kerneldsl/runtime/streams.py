@@ -294,6 +294,7 @@ class Stream:
         stream = self._open()
         refuse_recording(stream, "wait for a stream")
         stream.synchronize()
+        order.let_go()
 
     def query(self) -> bool:
         """Whether everything in the stream has finished, without waiting."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kerneldsl.errors import DriverError
@@ -215,4 +216,30 @@ def device_of_pointer(driver: Driver, pointer: int) -> int:
     """
     attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     doing = f"find the device of address {pointer:#x}"
-    return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+    with _some_context(driver):
+        return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+
+
+def _some_context(driver: Driver) -> AbstractContextManager[None]:
+    """A ``with`` block in which the driver answers for any device's memory.
+
+    It does where some context is current, whosever that is; a thread that is new, or has used
+    other devices than the first, has none.
+    """
+    if int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")):
+        return nullcontext()
+    return driver.current(_device_in_use(driver))
+
+
+def _device_in_use(driver: Driver) -> int:
+    """A device that has a context already, because a new one takes memory; else the first."""
+    for index in tuple(driver.contexts):
+        return index
+    api = driver.api
+    for device in driver.devices():
+        handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
+        doing = f"see whether {device} is in use"
+        _, is_active = driver.call(api.cuDevicePrimaryCtxGetState, handle, doing=doing)
+        if int(is_active):
+            return device.index
+    return 0

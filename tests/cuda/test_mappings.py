@@ -117,8 +117,15 @@ _EVERY_1D = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "complex64", "bool"])
-@pytest.mark.parametrize("mapping", _EVERY_1D, ids=str)
+_WIDEST = [
+    pytest.param(ElementMapping((items, 1, 1), items), dtype, id=dtype)
+    for dtype, items in (("int8", 16), ("bool", 16), ("int16", 8), ("float64", 2), ("complex64", 2))
+]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "dtype"), [*((each, "float32") for each in _EVERY_1D), *_WIDEST], ids=str
+)
 def test_every_tail_of_every_mapping(mapping: ElementMapping, dtype: str) -> None:
     kernel = _copy if dtype == "bool" else axpy
     (tile, _, _) = mapping.tile((64, 1, 1))

@@ -7,6 +7,7 @@ import gc
 import itertools
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -332,6 +333,20 @@ def test_page_locked_memory_of_another_device_is_kept_alive() -> None:
             assert any(each is host for each in needed)
         order.let_go()
         assert not order._kept
+
+
+@pytest.mark.parametrize("wait", [kd.Stream.synchronize, lambda stream: kd.synchronize()])
+def test_waiting_lets_go_of_what_copies_have_read(wait: Callable[[kd.Stream], None]) -> None:
+    stream, ours = kd.Stream("null"), kd.zeros(10, device="null")
+    source = np.arange(10.0)
+    alive = weakref.ref(source)
+    with stream._stream.held():
+        ours.copy_from_host(source, stream, blocking=False)
+        del source
+        gc.collect()
+        assert alive() is not None
+    wait(stream)
+    assert alive() is None
 
 
 def test_what_waits_on_a_lost_device_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -524,6 +524,63 @@ def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatc
     np.testing.assert_array_equal(there[1].copy_to_host(), out)  # not run on the CPU either
 
 
+def test_what_is_under_way_is_waited_for_before_the_cpu_reads_host_memory(device, rng):
+    """A launch with host arrays has waited for the device when it returns; so has the CPU's."""
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    kd.to_device(x)
+    device.fail_next("load", null.fault("device"))
+    device.fail_next("synchronize", null.fault("CUDA_ERROR_ILLEGAL_ADDRESS"))
+    with pytest.raises(kd.LaunchError) as raised:
+        kernel.forall(out.size)(x, out)
+    assert isinstance(raised.value.__cause__, kd.DeviceError)
+    np.testing.assert_array_equal(out, before)
+    assert kd.stats().fallbacks == 0
+
+
+def test_a_device_that_nothing_was_put_on_is_not_started_for_that(rng):
+    with installed(FakeTarget()) as fake, kd.use("fake"), kd.fallback("silent"):
+
+        def refuse(*args):
+            raise AssertionError("waited for a device that was never used")
+
+        fake.synchronize = refuse
+        fake.load = refuse_to_load
+        kernel = make_kernel()
+        x, out, expected = arguments(rng)
+        kernel.forall(out.size)(x, out)
+        np.testing.assert_array_equal(out, expected)
+
+
+def refuse_to_load(artifact, device):
+    raise null.fault("kernel")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_debug_launch_on_a_lost_device_is_not_called_half_written(is_first):
+    with installed(FakeTarget()) as fake, kd.use("fake"):
+
+        @kd.kernel(debug=True)
+        def set_to(out, value):
+            i = kd.grid(1)
+            if i < out.size:
+                out[i] = value
+
+        def fail(config, values):
+            if is_first:
+                raise null.fault("CUDA_ERROR_ILLEGAL_ADDRESS")
+            raise kd.DeviceLostError("fake:0 is lost", code=700, name="ILLEGAL")
+
+        there = kd.zeros(4)
+        fake.body = fail
+        with pytest.raises(kd.DriverError) as raised:
+            set_to.forall(4)(there, 2.0)
+        assert "half-written" not in str(raised.value)
+        assert ("had been started" in str(raised.value)) is not is_first
+        assert kd.stats().fallbacks == 0
+
+
 def test_no_room_on_the_host_for_copies(device, rng, monkeypatch):
     from kerneldsl.runtime import recovery
 

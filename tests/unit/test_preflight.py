@@ -10,6 +10,7 @@ import stat
 import sys
 import tomllib
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -568,7 +569,8 @@ def test_a_device_that_fails(monkeypatch, error, remedy):
 
 def test_no_fallback_helps_a_device_through():
     """The CPU would give the right result, and the GPU would look well."""
-    with null_target.described_as(null_target.H100) as null:  # on which nothing was loaded yet
+    device = replace(null_target.H100, name="a card on which nothing was loaded yet")
+    with null_target.described_as(device) as null:
         null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
         check = by_name(trial.check_devices(null))[f"kernel.{null.devices()[0]}"]
     assert check.status == "problem"
