@@ -95,6 +95,7 @@ class MemoryPool:
         self._counts = Counts()
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
+        memory.forget_pools()
         memory.pools.add(self)
 
     @property
@@ -216,7 +217,7 @@ class MemoryPool:
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # Buffers hold their pool, so none are left. A pool that failed to be made has no backend.
         if not _is_finalizing() and hasattr(self, "_backend"):
-            self._memory.gone.append(self._counts)
+            self._memory.going.append(self._counts)
             if not self._is_closed:
                 self._backend.close()
 
@@ -355,7 +356,8 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     free, total = memory_info(place) or (None, None)
     shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
-        counts = [*memory.gone, *(pool._counts for pool in memory.pools)]
+        memory.forget_pools()
+        counts = [memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
             device=place.name,
             total_bytes=total,
