@@ -12,6 +12,7 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ClosedResourceError,
+    KernelError,
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
@@ -298,9 +299,26 @@ class DeviceArray:
         self.note_use(stream)
 
     def fill(self, value: Any, stream: Any = None) -> None:
-        """Set every element to a value, converted to the dtype, in the stream's order."""
+        """Set every element to a value, converted to the dtype, in the stream's order.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
+        """
         self.check_writable()
-        element = np.asarray(value).astype(self.dtype)
+        element = np.empty((), self.dtype)
+        try:
+            element[...] = value
+        except KernelError:  # of a device array that is not converted by itself
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"an array of dtype {self.dtype} cannot be filled with {value!r}",
+                value=value,
+                limit=f"NumPy says: {error}",
+                remedy="Pass one number that the dtype holds",
+            ) from error
         stream = stream_of(self.place, stream)
         fill_array(self.place, self.pointer, self.strides, self.shape, element, stream, owner=self)
         self.note_use(stream)
