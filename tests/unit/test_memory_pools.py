@@ -657,6 +657,17 @@ def test_device_statistics_are_the_sum_over_pools_also_of_those_that_are_gone(
     assert rest.size == 24
 
 
+def test_pools_that_are_gone_leave_nothing_but_their_sums() -> None:
+    before = kd.memory_stats("null")
+    memory = kd.MemoryPool.default("null")._memory
+    for size in range(1, 101):
+        kd.MemoryPool("null").allocate(size)
+    after = kd.memory_stats("null")
+    assert after.allocation_count - before.allocation_count == 100
+    assert after.free_count - before.free_count == 100
+    assert not memory.going
+
+
 def test_statistics_as_values() -> None:
     pool = kd.MemoryPool("null", limit=4096)
     assert pool.stats().hit_ratio == 1.0
