@@ -21,10 +21,11 @@ from tests.support.fake_target import FakeTarget, installed
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    from kerneldsl.runtime import fallback
+    from kerneldsl.runtime import fallback, placement
 
-    monkeypatch.setattr(fallback._choices, "_plain", [])
-    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    for choices in (fallback._choices, placement._choices):
+        monkeypatch.setattr(choices, "_plain", [])
+        monkeypatch.setattr(choices, "process_wide", None)
     monkeypatch.setattr(fallback, "_announced", set())
     monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)

@@ -42,6 +42,7 @@ CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 @pytest.fixture
 def small_card() -> Iterator[Any]:
     with null.described_as(SMALL_OLD_CARD) as target:
+        kd.MemoryPool.default("null").trim()  # what an earlier test left of the same card
         yield target
         gc.collect()
 
