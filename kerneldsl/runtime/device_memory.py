@@ -41,6 +41,13 @@ class Counts:
         self.in_use = self.peak = self.largest = 0
         self.allocations = self.frees = self.hits = 0
 
+    def add(self, other: Counts) -> None:
+        """Take over what a pool that is gone has counted; nothing of it is in use."""
+        self.largest = max(self.largest, other.largest)
+        self.allocations += other.allocations
+        self.frees += other.frees
+        self.hits += other.hits
+
 
 class DeviceMemory:
     """What the pools of one device share: the lock, the sums, and what waits to be freed.
@@ -55,8 +62,10 @@ class DeviceMemory:
         Bytes that arrays have, and the most they ever had, over all pools.
     pools : WeakSet of MemoryPool
         The pools that are there.
-    gone : deque of Counts
-        What was counted by pools that are gone.
+    gone : Counts
+        What was counted by pools that are gone, after `forget_pools`.
+    going : deque of Counts
+        What was counted by pools whose finalizers ran since then.
     freed : deque
         What finalizers have given up: pool, address, size, home stream, other uses.
     shared : dict
@@ -70,7 +79,8 @@ class DeviceMemory:
         self.lock = threading.RLock()
         self.in_use = self.peak = 0
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
-        self.gone: deque[Counts] = deque()
+        self.gone = Counts()
+        self.going: deque[Counts] = deque()
         self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
@@ -159,6 +169,12 @@ class DeviceMemory:
             pool._backend.release(pointer, nbytes, stream, used_on)
         except DriverError as error:  # a finalizer has nobody to tell; the next call says it again
             error_log.record(error, was_swallowed=True)
+
+    def forget_pools(self) -> None:
+        """Add up what was counted by pools that are gone."""
+        with self.lock:
+            while self.going:
+                self.gone.add(self.going.popleft())
 
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
         """Give back what the pool keeps unused."""

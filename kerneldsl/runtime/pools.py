@@ -29,14 +29,16 @@ from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 __all__ = [
+    "ABSURD_BYTES",
     "MemoryPool",
     "PooledBuffer",
     "allocate",
     "memory_stats",
+    "size_error",
 ]
 
 #: More bytes than an address can name.
-_ABSURD_BYTES = 1 << 63
+ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
 
 
@@ -95,6 +97,7 @@ class MemoryPool:
         self._counts = Counts()
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
+        memory.forget_pools()
         memory.pools.add(self)
 
     @property
@@ -216,7 +219,7 @@ class MemoryPool:
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # Buffers hold their pool, so none are left. A pool that failed to be made has no backend.
         if not _is_finalizing() and hasattr(self, "_backend"):
-            self._memory.gone.append(self._counts)
+            self._memory.going.append(self._counts)
             if not self._is_closed:
                 self._backend.close()
 
@@ -267,7 +270,7 @@ class MemoryPool:
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
         """Take memory from this pool; see :func:`allocate`."""
-        if not 0 < nbytes < _ABSURD_BYTES:
+        if not 0 < nbytes < ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
         home = stream_of(memory.place, stream)
@@ -293,14 +296,20 @@ class MemoryPool:
     def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
         """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
         if nbytes != 0:
-            raise ArgumentValueError(
-                f"{nbytes} bytes were asked for on {self._place.name}",
-                value=nbytes,
-                limit="An allocation has at least 0 and fewer than 2**63 bytes",
-            )
+            raise size_error(self._place, nbytes)
         self._check_open()
         pointer = _address_of_nothing() if self._place.is_host else 0
         return PooledBuffer(self, pointer, 0, None)
+
+
+def size_error(place: Place, nbytes: int) -> ArgumentValueError:
+    """The error for more bytes than an address can name, or fewer than none."""
+    return ArgumentValueError(
+        f"{nbytes} bytes were asked for on {place.name}",
+        value=nbytes,
+        limit="An allocation has at least 0 and fewer than 2**63 bytes",
+        remedy="Check the shape, and how it was computed",
+    )
 
 
 _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
@@ -355,7 +364,8 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     free, total = memory_info(place) or (None, None)
     shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
-        counts = [*memory.gone, *(pool._counts for pool in memory.pools)]
+        memory.forget_pools()
+        counts = [memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
             device=place.name,
             total_bytes=total,

@@ -187,6 +187,11 @@ class Executable(ABC):
     artifact: Artifact
     device: Device
 
+    @property
+    def resources(self) -> Resources:
+        """What the kernel takes where it is loaded; by default what the artifact says."""
+        return self.artifact.resources()
+
     @abstractmethod
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         """Start the kernel.

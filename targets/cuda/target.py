@@ -50,6 +50,7 @@ class CudaTarget(Target):
     """
 
     name = "cuda"
+    maps_elements = True
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()

@@ -53,6 +53,7 @@ class NullTarget(Target):
     """
 
     name = "null"
+    maps_elements = True
 
     def __init__(self, *devices: Device) -> None:
         self._lock = threading.Lock()

@@ -447,6 +447,16 @@ def test_flags_of_page_locked_memory(driver: Driver, api: Bindings) -> None:
         assert buffer.host_pointer
 
 
+def test_memory_that_cannot_be_mapped_is_given_back(driver: Driver, api: Bindings) -> None:
+    api.answers["cuMemHostGetDevicePointer"] = (801, 0)
+    with pytest.raises(DriverError, match="page-locked memory for cuda:0"):
+        host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=False)
+    assert [c[0] for c in api.since("cuMemHostAlloc", "cuMemFreeHost")] == [
+        "cuMemHostAlloc",
+        "cuMemFreeHost",
+    ]
+
+
 def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
     driver: Driver, api: Bindings
 ) -> None:

@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import warnings
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.target import Specialization
 from targets import null
+from targets.cpu.target import CpuTarget
+from targets.cuda import compiler
 from tests.support.fake_target import FakeTarget, installed
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    from kerneldsl.runtime import fallback
+    from kerneldsl.runtime import fallback, placement
 
-    monkeypatch.setattr(fallback._choices, "_plain", [])
-    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    for choices in (fallback._choices, placement._choices):
+        monkeypatch.setattr(choices, "_plain", [])
+        monkeypatch.setattr(choices, "process_wide", None)
     monkeypatch.setattr(fallback, "_announced", set())
     monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
     kd.reset_stats()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once():
+    """Compile kernels of one text once for all tests here; each test loads them anew.
+
+    Nearly all of the time would go into that: there is a kernel for each way to fail.
+    """
+    made = {}
+
+    def once(compile_, key_of):
+        def compile_once(*args, **options):
+            key = key_of(*args, **options)
+            if key not in made:
+                made[key] = compile_(*args, **options)
+            return made[key]
+
+        return compile_once
+
+    others = {f.name for f in fields(Specialization)} - {"unit", "traits"}
+
+    def text_of(specialization):
+        unit = specialization.unit
+        rest = (getattr(specialization, name) for name in others)
+        return ast.dump(unit.tree), tuple((c.path, repr(c.value)) for c in unit.captured), *rest
+
+    with pytest.MonkeyPatch.context() as patch:
+        compile_kernel, compile_on_host = compiler.compile_kernel, CpuTarget.compile
+        patch.setattr(
+            compiler, "compile_kernel", once(compile_kernel, lambda s, *, arch: (arch, text_of(s)))
+        )
+        patch.setattr(CpuTarget, "compile", once(compile_on_host, lambda _, s: ("cpu", text_of(s))))
+        yield
 
 
 @pytest.fixture

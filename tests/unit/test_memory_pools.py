@@ -42,6 +42,7 @@ CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 @pytest.fixture
 def small_card() -> Iterator[Any]:
     with null.described_as(SMALL_OLD_CARD) as target:
+        kd.MemoryPool.default("null").trim()  # what an earlier test left of the same card
         yield target
         gc.collect()
 
@@ -654,6 +655,17 @@ def test_device_statistics_are_the_sum_over_pools_also_of_those_that_are_gone(
     assert after.free_count - before.free_count == 1
     assert after.peak_bytes >= 1024
     assert rest.size == 24
+
+
+def test_pools_that_are_gone_leave_nothing_but_their_sums() -> None:
+    before = kd.memory_stats("null")
+    memory = kd.MemoryPool.default("null")._memory
+    for size in range(1, 101):
+        kd.MemoryPool("null").allocate(size)
+    after = kd.memory_stats("null")
+    assert after.allocation_count - before.allocation_count == 100
+    assert after.free_count - before.free_count == 100
+    assert not memory.going
 
 
 def test_statistics_as_values() -> None:
