@@ -237,8 +237,9 @@ class _Forms:
             return _Form.LINEAR
         if isinstance(node.op, ast.Mult):
             factor = node.left if right is _Form.LINEAR else node.right
-            is_small = isinstance(factor, ast.Constant) and isinstance(factor.value, int)
-            return _Form.LINEAR if is_small and 0 <= factor.value <= _MAX_FACTOR else None
+            value = factor.value if isinstance(factor, ast.Constant) else None
+            is_small = isinstance(value, int) and 0 <= value <= _MAX_FACTOR
+            return _Form.LINEAR if is_small else None
         return None
 
     def is_convex(self, test: ast.expr) -> bool:
