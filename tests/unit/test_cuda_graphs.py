@@ -17,9 +17,11 @@ from kerneldsl.errors import (
     StreamError,
     ToolMissingError,
 )
+from kerneldsl.runtime.recordings import record_launch
 from kerneldsl.target import Recording
 from targets.cuda import captures, core, device_streams, events
 from targets.cuda.driver import Driver
+from targets.cuda.graphs import CudaGraph
 from targets.cuda.streams import stream_handle
 from tests.unit.test_cuda_driver import FakeBindings, _Status
 
@@ -261,6 +263,36 @@ def test_a_graph_in_a_recording_becomes_a_step_of_it(
     with pytest.raises(GraphError, match="has joined the recording"):
         graph.launch(other)
     stream.abort_capture()
+
+
+def _record(stream: device_streams.CudaStream, *steps: str | CudaGraph) -> CudaGraph:
+    """A graph of launches of kernels, and of other graphs."""
+    stream.begin_capture()
+    stream.recording = Recording(stream)
+    for step in steps:
+        if isinstance(step, str):
+            record_launch(stream, step, lambda: None)
+        else:
+            step.launch(stream)
+    made = stream.end_capture()
+    stream.recording = None
+    assert isinstance(made, CudaGraph)
+    return made
+
+
+def test_the_kernels_of_a_graph_are_suspects(
+    stream: device_streams.CudaStream, driver: Driver
+) -> None:
+    inner = _record(stream, "wild")
+    graph = _record(stream, "tame", inner, "tame")
+    graph.launch(stream)
+    graph.update(_record(stream, "newest"))
+    graph.launch(stream)
+    first, second = driver.watch.suspects(0)
+    assert first == f"a graph of tame, wild in stream {_OWN:#x} on cuda:0"
+    assert second.startswith("a graph of newest in stream")
+    driver.failure(_Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS"), "wait", index=0)
+    assert driver.watch.loss(0).kernels == {"tame", "wild", "newest"}
 
 
 def test_an_update_that_the_driver_refuses(
