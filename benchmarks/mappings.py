@@ -187,13 +187,8 @@ class Mapped:
         target, device = binding.place.target, binding.place.device
         promises = NO_PROMISES
         if promised:
-            promises = promises_of(
-                base.kinds,
-                binding.values,
-                case.extent,
-                written=base.traits.written,
-                compared=base.traits.compared,
-            )
+            written = base.traits.written
+            promises = promises_of(base.kinds, binding.values, case.extent, written=written)
         specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
         self._executable = target.load(target.compile(specialization), device)
         self._mapping = mapping
