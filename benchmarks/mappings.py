@@ -150,13 +150,11 @@ def mappings(case: Case) -> list[ElementMapping]:
     if len(case.extent) == 2:
         return [
             ONE_EACH,
-            ElementMapping(grid_stride=""),
-            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8)),
-            ElementMapping((2, 4, 1), 2, "contiguous", grid_stride=""),
-            *(
-                ElementMapping((width, n, 1), width, "contiguous", grid_stride="")
-                for n in (1, 2, 4)
-            ),
+            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8, 16)),
+            ElementMapping((1, 4, 1), 1, "strided", grid_stride=""),
+            *(ElementMapping((2, n, 1), 2, "contiguous", grid_stride="") for n in (1, 4, 8)),
+            *(ElementMapping((width, n, 1), width, grid_stride="") for n in (1, 2, 4)),
+            *(ElementMapping((width, n, 1), width, "contiguous", grid_stride="") for n in (2, 4)),
         ]
     vectors = [v for v in (1, 2, 4, 8, 16) if v <= width]
     return [
