@@ -238,6 +238,39 @@ def test_division_by_a_narrow_length_is_32_bits_wide() -> None:
     assert re.search(r"\bdiv\.[su]64", body_of(_compile(turn, signature, promises=_promise(2))))
 
 
+@pytest.mark.parametrize("option", ["debug", "lineinfo", "fastmath"])
+@pytest.mark.parametrize("kernel", [axpy, smooth])
+def test_options_go_with_mappings(kernel: Any, option: str) -> None:
+    signature = _AXPY if kernel is axpy else "float32[::1], float32[::1]"
+    promises = _promise(3 if kernel is axpy else 2)
+    artifact = compile_ptx(
+        kernel,
+        signature,
+        "sm_90",
+        mode=LaunchMode(1),
+        mapping=_FOUR,
+        promises=promises,
+        **{option: True},
+    )
+    assert kernel.__name__ in assemble(artifact.ptx, "sm_90").resources
+    assert option == "debug" or _accesses(artifact)["st.global.v4.b32"] == 1
+
+
+def test_the_same_mapping_gives_the_same_text() -> None:
+    texts = {
+        compile_ptx.__wrapped__(  # type: ignore[attr-defined]
+            smooth,
+            "float32[::1], float32[::1]",
+            "sm_90",
+            mode=LaunchMode(1),
+            mapping=_FOUR,
+            promises=_promise(2),
+        ).ptx
+        for _ in range(2)
+    }
+    assert len(texts) == 1
+
+
 def test_kernels_that_read_their_thread_are_not_mapped() -> None:
     def place(out):
         out[kd.blockIdx.x * kd.blockDim.x + kd.threadIdx.x] = 1
