@@ -17,16 +17,11 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +29,12 @@ import numpy as np
 import psutil
 import torch
 from cuda.bindings import driver as cuda
+from machine import command_output, describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.pools import allocate
 
-_ROOT = Path(__file__).resolve().parents[1]
-_PACKAGES = ("kerneldsl", "numpy", "torch", "cuda-bindings", "cuda-core")
 #: Bytes a second that one lane of PCIe carries, by generation, after the line's own code.
 _LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 #: What a copy must reach of torch's bandwidth.
@@ -292,6 +286,7 @@ def measure_leak(report: Report, name: str, run: Callable[[int], Any], count: in
     def look() -> tuple[int, int, int]:
         gc.collect()
         kd.synchronize("cuda:0")
+        kd.MemoryPool.default("cuda:0").trim()  # so that nothing hides in what it keeps
         free, _ = torch.cuda.mem_get_info(0)
         return free, process.memory_info().rss, sys.getallocatedblocks()
 
@@ -341,7 +336,7 @@ def measure_leaks(report: Report, pairs: int, launches: int) -> None:
 
 def pcie_gbps() -> float | None:
     """Bandwidth of the link of the first device, from its generation and width."""
-    answer = _command_output(
+    answer = command_output(
         "nvidia-smi",
         "--query-gpu=pcie.link.gen.max,pcie.link.width.max",
         "--format=csv,noheader,nounits",
@@ -352,44 +347,6 @@ def pcie_gbps() -> float | None:
     except ValueError:
         return None
     return _LANE_BYTES_PER_S[generation] * width / 1e9 if generation in _LANE_BYTES_PER_S else None
-
-
-def describe_machine(commit: str | None) -> dict[str, Any]:
-    """Device, driver, versions, commit and date."""
-    driver = _command_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    return {
-        "device": torch.cuda.get_device_name(0),
-        "driver": driver.split("\n", maxsplit=1)[0],
-        "host": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
-        "commit": commit or _git_commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return getattr(sys.modules.get(name), "__version__", "not installed")
-
-
-def _command_output(*command: str) -> str:
-    try:
-        run = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, cwd=_ROOT, check=False
-        )
-    except OSError:
-        return ""
-    return run.stdout.strip() if run.returncode == 0 else ""
-
-
-def _git_commit() -> str:
-    commit = _command_output("git", "rev-parse", "--short=12", "HEAD")
-    changed = _command_output("git", "status", "--porcelain", "--untracked-files=no")
-    return (commit + (" with changes" if changed else "")) if commit else "unknown"
 
 
 def judge(report: Report) -> dict[str, bool]:
@@ -425,7 +382,7 @@ def main() -> int:
     options = parser.parse_args()
 
     kd.use("cuda:0")
-    report = Report(describe_machine(options.commit))
+    report = Report(describe_gpu_machine(options.commit))
     print(json.dumps(report.machine, indent=1))
     report.pcie_gbps = pcie_gbps()
     measure_copies(report, 7 if options.quick else 15)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -20,27 +19,34 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.planner.choose import extent_class
+from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
 from kerneldsl.runtime.launch import check_limits
+from kerneldsl.runtime.loading import Loader
 from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.runtime.planning import (
+    LaunchKey,
+    assumed_promises,
+    described_place,
+    launch_key,
+)
 from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
-from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
+from kerneldsl.target import Artifact, CompileOptions, DeviceLike, Dim3, LaunchConfig, Target
 
 __all__ = ["Dispatcher", "LaunchShape"]
 
 _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 #: States of a kernel whose captured constants go back and forth that are remembered.
 _MAX_STATES = 16
-#: Checked configurations of one executable that are remembered.
-_MAX_CONFIGS = 1024
 #: Of a launch that failed before it was started.
 _NOTHING_YET = Progress()
 
@@ -55,6 +61,8 @@ class LaunchShape:
         "key",
         "mode",
         "place",
+        "plan",
+        "planned_for",
         "shared_bytes",
         "stream",
     )
@@ -66,6 +74,7 @@ class LaunchShape:
         extent: tuple[int, ...] | None,
         stream: Any,
         shared_bytes: int,
+        plan: LaunchPlan | None = None,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -75,7 +84,14 @@ class LaunchShape:
         self.place = stream._place if isinstance(stream, streams.Stream) else None
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
-        self.key = (grid_dim, block_dim, extent, shared_bytes)
+        self.plan = plan
+        #: What is planned for: a class of extents, or the block and mapping of a given plan.
+        self.planned_for: Any = None
+        if plan is not None:
+            self.planned_for = (plan.block_dim, plan.mapping)
+        elif extent is not None:
+            self.planned_for = extent_class(extent)
+        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for)
 
 
 class Dispatcher:
@@ -101,6 +117,7 @@ class Dispatcher:
         self.options = options
         self.signature = signature
         self._signature_codes = tuple(map(code_of, signature)) if signature is not None else None
+        self._loader = Loader(options)
         self._state: KernelState | None = None
         self._states: list[KernelState] = []
         self._lock = ForkSafeLock()
@@ -182,7 +199,7 @@ class Dispatcher:
             self._launch_in_place_of(place, shape, args)
             return
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
-        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
             stream = streams.launch_stream(place, stream, binding.streams)
@@ -193,8 +210,8 @@ class Dispatcher:
             if loaded is None or config is None:
                 if not self._check(state, place, shape):
                     return  # an empty extent
-                loaded = self._load(state, place, shape, key)
-                config = self._configure(place, loaded, shape)
+                loaded = self._loader.load(state, place, shape, key)
+                config = self._loader.configure(state, place, loaded, shape, key)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent
@@ -287,35 +304,6 @@ class Dispatcher:
         )
         return shape.extent is None or 0 not in shape.extent
 
-    def _load(
-        self, state: KernelState, place: Place, shape: LaunchShape, key: tuple[Any, ...]
-    ) -> Loaded:
-        artifact_key = state.key(
-            place.target,
-            kinds_of(key[0]),
-            self.options,
-            shape.mode,
-            shape.block_dim,
-            place.device.arch,
-            key[-1],
-        )
-        loaded = state.loaded[key] = state.load(place, artifact_key)
-        return loaded
-
-    def _configure(self, place: Place, loaded: Loaded, shape: LaunchShape) -> LaunchConfig:
-        if shape.extent is not None:
-            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
-            config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
-        else:
-            assert shape.grid_dim is not None
-            assert shape.block_dim is not None
-            config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-        if len(loaded.configs) >= _MAX_CONFIGS:
-            loaded.configs.clear()
-        loaded.configs[shape.key] = config
-        return config
-
     def _record(
         self,
         state: KernelState,
@@ -403,6 +391,61 @@ class Dispatcher:
             limit=f"Its parameters are ({', '.join(wanted)})",
         )
 
+    # ------------------------------------------------------------------ planning
+
+    def plan(
+        self,
+        shape: LaunchShape,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+    ) -> LaunchPlan:
+        """Say how a launch would run; see :meth:`~kerneldsl.kernels.Launch.plan`."""
+        state = self.state()
+        place = None if device is None else place_of(device).actual
+        if arch is not None:
+            place = described_place(arch)
+        key = self._key_of(state, shape, args, place)
+        self._check(state, key.place, shape)
+        return self._loader.plan(state, shape, key)
+
+    def plans(self, shape: LaunchShape, args: tuple[Any, ...]) -> tuple[LaunchPlan, ...]:
+        """Every legal plan; see :meth:`~kerneldsl.kernels.Launch.plans`."""
+        state = self.state()
+        key = self._key_of(state, shape, args, None)
+        self._check(state, key.place, shape)
+        return self._loader.plans(state, shape, key)
+
+    def _key_of(
+        self, state: KernelState, shape: LaunchShape, args: tuple[Any, ...], place: Place | None
+    ) -> LaunchKey:
+        """The key of a launch with these arguments, or with those of a signature."""
+        if len(args) == 1 and isinstance(args[0], str):
+            kinds = self._declared(state, args[0])
+            place = place or resolve(shape.place).actual
+            promises = state.promises.number(assumed_promises(kinds, shape.extent))
+            codes = tuple(map(code_of, kinds))
+            asked = shape.planned_for if place.target.maps_elements else None
+            return LaunchKey(codes, shape.mode, place, shape.block_dim, False, promises, asked)
+        if len(args) != state.parameter_count:
+            self._refuse_count(state.unit, args)
+        binding = bind(state.unit.parameters, args)
+        if self.signature is not None and self._signature_codes is not None:
+            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+        place = place or resolve(binding.place or shape.place).actual
+        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        return launch_key(state, shape, place, binding, is_overlapping)
+
+    def _declared(self, state: KernelState, text: str) -> tuple[Kind, ...]:
+        """The kinds of a signature, as many as the kernel has parameters."""
+        try:
+            kinds = parse_signature(text)
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=text) from error
+        if len(kinds) != state.parameter_count:
+            self._refuse_count(state.unit, kinds)
+        return kinds
+
     # ------------------------------------------------------------------ inspection
 
     def artifact(
@@ -418,10 +461,7 @@ class Dispatcher:
         state = self.state()
         is_overlapping = False
         if len(args) == 1 and isinstance(args[0], str):
-            try:
-                kinds = parse_signature(args[0])
-            except ValueError as error:
-                raise ArgumentValueError(str(error), value=args[0]) from error
+            kinds = self._declared(state, args[0])
         elif not args and self.signature is not None:
             kinds = self.signature
         else:

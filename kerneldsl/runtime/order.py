@@ -13,6 +13,7 @@ from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import DriverError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import DeviceEvent, DeviceStream
 
@@ -47,18 +48,24 @@ def stream_of(place: Place, stream: Any) -> Any:
     streams = _streams
     if stream is None:
         return None if streams is None else streams.ambient_stream(place)
+    if streams is not None and isinstance(stream, streams.Stream):
+        return streams.resolve_stream(place, stream)
     if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
         return None
     is_ours = isinstance(stream, DeviceStream)
-    if streams is not None and (is_ours or isinstance(stream, streams.Stream)):
+    if streams is not None and is_ours:
         return streams.resolve_stream(place, stream)
-    # Another library's stream means nothing where work is done at once.
-    return None if place.is_host and not is_ours else stream
+    if is_ours or isinstance(stream, int):
+        return None if place.is_host and not is_ours else stream
+    # Another library's stream means nothing where work is done at once. Elsewhere its handle tells
+    # it from others; the address of the object may be another one's later.
+    return None if place.is_host else place.target.wrap_stream(place.device, stream)
 
 
 def is_foreign(stream: Any) -> bool:
     """Whether a stream is another library's, so that its handle may die at any time."""
-    return stream is not None and (not isinstance(stream, DeviceStream) or stream.is_foreign)
+    # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "is_foreign", True)
 
 
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
@@ -103,6 +110,8 @@ def note_recorded(objects: Iterable[Any]) -> None:
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.
 _kept: dict[tuple[Place, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+#: Held while that is changed: who looks whether the oldest is done must be who takes it out.
+_kept_lock = ForkSafeLock()
 
 
 def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
@@ -123,19 +132,24 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
         return
     event = place.target.create_event(place.device, is_timed=False)
     event.record(stream)
-    _kept.setdefault((place, stream.handle), deque()).append((event, needed))
-    _let_go()
+    with _kept_lock:
+        _kept.setdefault((place, stream.handle), deque()).append((event, needed))
+    let_go()
 
 
-def _let_go() -> None:
-    for key, waiting in tuple(_kept.items()):
-        try:
-            while waiting and waiting[0][0].is_done():
-                waiting.popleft()[0].close()
-        except IndexError:  # another thread was faster
-            pass
-        except DriverError as error:  # the device has failed, and nothing on it goes on
-            logger.debug("%s", error)
-            waiting.clear()
-        if not waiting and _kept.get(key) is waiting:
-            _kept.pop(key, None)
+def let_go() -> None:
+    """Let go of what the streams have done with."""
+    done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
+    with _kept_lock:
+        for key, waiting in tuple(_kept.items()):
+            try:
+                while waiting and waiting[0][0].is_done():
+                    done.append(waiting.popleft())
+            except DriverError as error:  # the device has failed, and nothing on it goes on
+                logger.debug("%s", error)
+                done += waiting
+                waiting.clear()
+            if not waiting:
+                del _kept[key]
+    for event, _ in done:  # what goes with them may run anything, so not under the lock
+        event.close()

@@ -51,17 +51,29 @@ class Place:
         alone hold such a place; everybody else sees its `actual` one.
     missing : TargetUnavailableError or None
         Why that cannot be used.
+    is_described : bool
+        Whether the device is not there, so that plans can be made for it, and nothing else.
     actual : Place
         The place itself, or the one that the stand-in leads to.
     """
 
-    __slots__ = ("actual", "asked", "device", "is_host", "missing", "name", "target")
+    __slots__ = (
+        "actual",
+        "asked",
+        "device",
+        "is_described",
+        "is_host",
+        "missing",
+        "name",
+        "target",
+    )
 
-    def __init__(self, target: Target, device: Device) -> None:
+    def __init__(self, target: Target, device: Device, *, is_described: bool = False) -> None:
         self.target = target
         self.device = device
         self.is_host = target.is_host
-        self.name = str(device)
+        self.is_described = is_described
+        self.name = f"{device.arch}: {device.name}" if is_described else str(device)
         self.asked: str | None = None
         self.missing: TargetUnavailableError | None = None
         self.actual = self
@@ -388,6 +400,9 @@ def synchronize(device: DeviceLike | None = None) -> None:
                 isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
             ):
                 failure = error
+    order = imported("kerneldsl.runtime.order")
+    if order is not None:  # without it nothing was ever copied
+        order.let_go()
     if failure is not None:
         raise failure
 

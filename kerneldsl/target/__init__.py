@@ -14,12 +14,17 @@ from kerneldsl.target.code import (
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
+from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
+    "NO_PROMISES",
+    "ONE_EACH",
+    "ArrayPromises",
     "Artifact",
     "Buffer",
     "Check",
@@ -34,10 +39,12 @@ __all__ = [
     "DeviceLimits",
     "DeviceStream",
     "Dim3",
+    "ElementMapping",
     "Executable",
     "LaunchConfig",
     "LaunchTimer",
     "PoolBackend",
+    "Promises",
     "Recording",
     "Resources",
     "SharedBuffer",

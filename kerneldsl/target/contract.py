@@ -39,6 +39,9 @@ class Target(ABC):
     name: str
     #: Whether kernels read and write NumPy arrays where they are.
     is_host: bool = False
+    #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
+    #: then the core plans block and mapping, else :meth:`forall_config` decides.
+    maps_elements: bool = False
 
     @abstractmethod
     def unavailable_reason(self) -> str | None:

@@ -12,7 +12,7 @@ import struct
 import time
 import weakref
 
-from kerneldsl.target import Device, Executable, LaunchConfig
+from kerneldsl.target import Device, Executable, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
@@ -72,7 +72,7 @@ class CudaExecutable(Executable):
         )
         weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
-        self.resources = self._function.resources
+        self._resources = self._function.resources
         self._is_debug = options.debug
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
@@ -87,6 +87,10 @@ class CudaExecutable(Executable):
             1e3 * self.load_seconds,
             self.resources,
         )
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         if config is not self._last_config:

@@ -132,7 +132,11 @@ class PinnedBuffer(_Buffer):
             self.pointer = 0
             if is_mapped:
                 get_pointer = api.cuMemHostGetDevicePointer
-                self.pointer = int(driver.call(get_pointer, address, 0, doing=doing))
+                try:
+                    self.pointer = int(driver.call(get_pointer, address, 0, doing=doing))
+                except DriverError:
+                    api.cuMemFreeHost(address)
+                    raise
 
     def _free(self) -> None:
         driver, doing = self._driver, f"free {self.nbytes} bytes of page-locked memory"

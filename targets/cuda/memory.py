@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kerneldsl.errors import DriverError
@@ -32,6 +33,7 @@ __all__ = [
 
 #: The longest pattern that a memset of the driver repeats.
 MAX_PATTERN_BYTES = 4
+_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
 
 
 class CudaBuffer(Buffer):
@@ -191,11 +193,13 @@ def fill(
 
     For longer patterns see :mod:`~targets.cuda.fill`.
     """
-    api, value = driver.api, int.from_bytes(pattern, sys.byteorder)
-    memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
-    doing = f"fill {count} times {len(pattern)} bytes on cuda:{index}"
+    size, value = len(pattern), int.from_bytes(pattern, sys.byteorder)
     with driver.current(index):
-        driver.call(memset[len(pattern)], destination, value, count, stream, doing=doing)
+        memset = getattr(driver.api, _MEMSETS[size])
+        status = memset(destination, value, count, stream)[0]
+        if int(status):
+            doing = f"fill {count} times {size} bytes on cuda:{index}"
+            raise driver.failure(status, doing, index=index)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:
@@ -215,4 +219,30 @@ def device_of_pointer(driver: Driver, pointer: int) -> int:
     """
     attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     doing = f"find the device of address {pointer:#x}"
-    return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+    with _some_context(driver):
+        return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+
+
+def _some_context(driver: Driver) -> AbstractContextManager[None]:
+    """A ``with`` block in which the driver answers for any device's memory.
+
+    It does where some context is current, whosever that is; a thread that is new, or has used
+    other devices than the first, has none.
+    """
+    if int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")):
+        return nullcontext()
+    return driver.current(_device_in_use(driver))
+
+
+def _device_in_use(driver: Driver) -> int:
+    """A device that has a context already, because a new one takes memory; else the first."""
+    for index in tuple(driver.contexts):
+        return index
+    api = driver.api
+    for device in driver.devices():
+        handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
+        doing = f"see whether {device} is in use"
+        _, is_active = driver.call(api.cuDevicePrimaryCtxGetState, handle, doing=doing)
+        if int(is_active):
+            return device.index
+    return 0

@@ -241,21 +241,21 @@ class StreamOrderedPool(PoolBackend):
 
     def close(self) -> None:
         self._is_closed = True
-        if not self._outstanding:
-            try:
-                self._retire()
-            except DriverError as error:
-                self._driver.swallow(error, self.device.index)
+        try:
+            self._retire()
+        except DriverError as error:
+            self._driver.swallow(error, self.device.index)
 
     def _retire(self) -> None:
-        """Leave the driver's pool to the next one of ours, without memory of its own."""
+        """Give back what is not in use; once nothing is, the driver's pool is the next one's."""
         index = self.device.index
         if fork_guard.has_forked or self._driver.watch.is_lost(index):
             return
         # What work still uses goes back when somebody next waits for the device.
         self._keep(0)
         self.trim(0)
-        _idle[index].append(self.handle)
+        if not self._outstanding:
+            _idle[index].append(self.handle)
 
 
 class PlainPool(PoolBackend):

@@ -50,6 +50,7 @@ class CudaTarget(Target):
     """
 
     name = "cuda"
+    maps_elements = True
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -159,8 +160,15 @@ class CudaTarget(Target):
         limit = executable.device.limits.max_threads_per_block
         if isinstance(executable, CudaExecutable):
             limit = executable.resources.max_block_threads
-        traits = executable.artifact.specialization.traits
-        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=limit,
+            mapping=specialization.mapping,
+        )
 
     # ---------------------------------------------------------------- memory
 

@@ -101,7 +101,7 @@ class NullExecutable(Executable):
         self._space = space
         self._record = record
         check_ptx(artifact.ptx, artifact.entry_name, self.device)
-        self.resources = self._find_resources(artifact)
+        self._resources = self._find_resources(artifact)
 
     def _find_resources(self, artifact: CudaArtifact) -> Resources:
         estimated = estimate_resources(artifact, self.device)
@@ -112,6 +112,10 @@ class NullExecutable(Executable):
             return estimated
         threads = min(found.max_block_threads, estimated.max_block_threads)
         return replace(found, max_block_threads=threads)
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         name, layout = self.artifact.entry_name, self.artifact.specialization.layout

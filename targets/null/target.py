@@ -54,6 +54,7 @@ class NullTarget(Target):
     """
 
     name = "null"
+    maps_elements = True
 
     def __init__(self, *devices: Device) -> None:
         self._lock = threading.Lock()
@@ -199,8 +200,15 @@ class NullTarget(Target):
         limit = executable.device.limits.max_threads_per_block
         if isinstance(executable, NullExecutable):
             limit = executable.resources.max_block_threads
-        traits = executable.artifact.specialization.traits
-        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=limit,
+            mapping=specialization.mapping,
+        )
 
     def record_launch(self, record: LaunchRecord) -> None:
         """Write down a launch, unless it is to fail."""

@@ -25,7 +25,7 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.kept import find_key
-from kerneldsl.target import CompileOptions, Specialization
+from kerneldsl.target import CompileOptions, ElementMapping, Promises, Specialization
 
 _numbers = itertools.count()
 HEAD = """
@@ -189,6 +189,8 @@ CHANGES = {
     "block_dim": (32, 1, 1),
     "arch": "sm_80",
     "ptx_version": "8.0",
+    "mapping": ElementMapping(items=(4, 1, 1)),
+    "promises": Promises(is_disjoint=True),
 }
 
 

@@ -109,6 +109,7 @@ def add(x, y, out):
         out[i] = x[i] + y[i]
 
 
+@pytest.mark.alone
 def test_a_full_device_falls_back(vector: np.ndarray) -> None:
     kd.reset_stats()
     driver, target = get_driver(), get_target("cuda")

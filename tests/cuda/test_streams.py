@@ -51,6 +51,7 @@ def _busy(stream: kd.Stream, milliseconds: float = 20.0) -> kd.DeviceArray:
 # --------------------------------------------------------------------------- streams
 
 
+@pytest.mark.measures
 def test_a_launch_waits_in_its_stream_and_others_go_on() -> None:
     slow, fast = kd.Stream(blocking=False), kd.Stream(blocking=False)
     increment.forall(32)(kd.zeros(32))  # loading code waits for the device
@@ -81,6 +82,7 @@ def test_waiting_for_a_stream_orders_work() -> None:
     del slow
 
 
+@pytest.mark.measures
 def test_events_order_streams_and_take_the_time() -> None:
     first, second = kd.Stream(blocking=False), kd.Stream(blocking=False)
     before = first.record()
@@ -159,6 +161,7 @@ def test_a_closed_stream_and_streams_of_nobody() -> None:
         kd.Stream.from_foreign(object())
 
 
+@pytest.mark.alone
 def test_many_streams_leave_nothing_behind() -> None:
     from targets.cuda.driver import get_driver
 
@@ -185,6 +188,7 @@ def test_many_streams_leave_nothing_behind() -> None:
 # --------------------------------------------------------------------------- overlap
 
 
+@pytest.mark.measures
 def test_a_copy_and_a_kernel_overlap(capsys: pytest.CaptureFixture[str]) -> None:
     nbytes = 256 << 20
     host = kd.pinned_empty(nbytes, np.uint8)
@@ -432,6 +436,7 @@ def test_graphs_within_graphs_and_drawings(tmp_path: Any) -> None:
     assert "digraph" in path.read_text()
 
 
+@pytest.mark.measures
 def test_a_graph_costs_less_than_its_launches(capsys: pytest.CaptureFixture[str]) -> None:
     stream = kd.Stream(blocking=False)
     x = kd.zeros(64, stream=stream)
@@ -483,6 +488,45 @@ def test_torch_takes_our_stream_and_we_take_theirs(torch: Any) -> None:
     assert (array.copy_to_host() == 1).all()
     adopted.close()
     side.synchronize()  # closing ours has left theirs open
+
+
+def test_the_default_stream_of_another_library_is_ours(torch: Any) -> None:
+    theirs = torch.cuda.default_stream()
+    assert kd.Stream.from_foreign(theirs) is kd.default_stream("cuda")
+    tensor = torch.zeros(1000, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(theirs)
+    with torch.cuda.stream(side), kd.default_stream("cuda"):
+        increment.forall(1000)(tensor)  # the block comes before torch's current stream
+    theirs.synchronize()
+    assert (tensor == 1).all()
+
+
+def test_threads_launch_update_and_close_one_graph() -> None:
+    stream = kd.Stream()
+    first, second = kd.zeros(256), kd.zeros(256)
+    graphs = []
+    for array in (first, second):
+        with stream.capture() as graph:
+            increment.forall(256)(array)
+        graphs.append(graph)
+    with stream.capture() as one:
+        increment.forall(256)(first)
+
+    def use() -> None:
+        own = kd.Stream()
+        for i in range(50):
+            one.launch(own)
+            one.update(graphs[i % 2])
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one.close()
+    kd.synchronize()
+    assert first.copy_to_host()[0] + second.copy_to_host()[0] == 400
 
 
 def test_events_of_torch_and_streams_of_torch_are_waited_for(torch: Any) -> None:

@@ -17,6 +17,7 @@ from kerneldsl.errors import DeviceMismatchError, KernelError
 from kerneldsl.registry import get_target
 from tests.support.arrays import assert_same_bits, poisoned, random_array
 from tests.support.programs import run_program
+from tests.support.targets import REQUIRE_GPU, required_gpus
 
 DEVICES = ("cuda:0", "cuda:1")
 PAIRS = (DEVICES, DEVICES[::-1])
@@ -49,6 +50,8 @@ def turn(x, rounds):
 @pytest.fixture(autouse=True)
 def _two_devices() -> None:
     count = len(kd.devices("cuda"))
+    if count < 2 <= required_gpus():
+        pytest.fail(f"{REQUIRE_GPU}={required_gpus()}, but {count} CUDA device is visible")
     if count < 2:
         pytest.skip(f"two CUDA devices are needed, {count} is visible")
 
@@ -181,6 +184,7 @@ def test_peer_access_is_reported_and_can_be_had() -> None:
                 kd.enable_peer_access(first, second)
 
 
+@pytest.mark.measures
 def test_the_rate_of_a_peer_copy() -> None:
     """Printed for the log, beside the rate of a copy within one device."""
     nbytes = 1 << 28
@@ -203,6 +207,7 @@ def test_the_rate_of_a_peer_copy() -> None:
 # ------------------------------------------------------------------------------------ both at work
 
 
+@pytest.mark.measures
 def test_both_devices_work_at_once() -> None:
     """One thread launches on both; together they take about as long as one of them."""
     arrays = {device: kd.zeros(1024, np.float32, device=device) for device in DEVICES}

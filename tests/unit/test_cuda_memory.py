@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerneldsl.errors import DeviceMemoryError, DriverError, OutOfMemoryError
+from kerneldsl.errors import DeviceLostError, DeviceMemoryError, DriverError, OutOfMemoryError
 from kerneldsl.target import Device, DeviceLimits
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import captures, fill, host_memory, memory, peers, pools
@@ -32,7 +32,9 @@ class _Status(int):
         return {
             0: "CUDA_SUCCESS",
             2: "CUDA_ERROR_OUT_OF_MEMORY",
+            214: "CUDA_ERROR_ECC_UNCORRECTABLE",
             600: "CUDA_ERROR_NOT_READY",
+            700: "CUDA_ERROR_ILLEGAL_ADDRESS",
             801: "CUDA_ERROR_NOT_SUPPORTED",
         }.get(int(self), "CUDA_ERROR_UNKNOWN")
 
@@ -335,10 +337,18 @@ def test_a_closed_pool_keeps_no_blocks(driver: Driver, api: Bindings) -> None:
     pool = pools.create_pool(driver, device())
     before, after = pool.acquire(100, None)[0], pool.acquire(100, None)[0]
     pool.release(before, 100, None, ())
-    pool.close()
     api.calls.clear()
+    pool.close()
+    calls = api.since("cuMemFreeAsync", "cuMemPoolSetAttribute", "cuMemPoolTrimTo")
+    assert [c[:2] for c in calls] == [
+        ("cuMemPoolSetAttribute", pool.handle),  # to keep nothing that comes back later
+        ("cuMemFreeAsync", before),
+        ("cuMemPoolTrimTo", pool.handle),
+    ]
+    assert not pools._idle[0]
     pool.release(after, 100, None, ())
-    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", p, 0) for p in (after, before)]
+    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", after, 0)]
+    assert pools._idle[0] == [pool.handle]
 
 
 @pytest.mark.parametrize("why", ["forked", "lost"])
@@ -391,6 +401,34 @@ def test_nothing_is_freed_after_a_fork_or_on_a_lost_device(
     assert api.calls == []
 
 
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_loss_that_a_release_meets_is_told_by_the_next_call(
+    driver: Driver, api: Bindings, is_plain: bool
+) -> None:
+    pool = pools.PlainPool(driver, device()) if is_plain else pools.create_pool(driver, device())
+    pointer, _ = pool.acquire(100, None)
+    call = "cuMemFree" if is_plain else "cuStreamWaitEvent"
+    api.answers[call] = (_Status(700),)
+    with pytest.raises(DriverError):  # which whoever releases memory swallows
+        pool.release(pointer, 100, None, (stream(8),))
+    with pytest.raises(DeviceLostError) as caught:
+        pool.acquire(100, None)
+    assert caught.value.is_news
+
+
+def test_memory_of_a_lost_device_is_in_nobodys_way(driver: Driver, api: Bindings) -> None:
+    """Page-locked memory that waits for its last use is freed by whoever asks for some next."""
+    first = host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=False)
+    api.answers["cuEventQuery"] = (600,)
+    first.close()
+    del api.answers["cuEventQuery"]
+    lost = driver.failure(_Status(214), "wait", index=0)
+    assert lost.is_fatal
+    api.calls.clear()
+    host_memory.PinnedBuffer(driver, device(1), 50, is_mapped=False, is_write_combined=False)
+    assert api.since("cuMemFreeHost") == []
+
+
 # --------------------------------------------------------------------------- host memory
 
 
@@ -407,6 +445,16 @@ def test_flags_of_page_locked_memory(driver: Driver, api: Bindings) -> None:
         assert api.since("cuMemHostAlloc") == [("cuMemHostAlloc", 100, flags)]
         assert bool(buffer.pointer) is is_mapped
         assert buffer.host_pointer
+
+
+def test_memory_that_cannot_be_mapped_is_given_back(driver: Driver, api: Bindings) -> None:
+    api.answers["cuMemHostGetDevicePointer"] = (801, 0)
+    with pytest.raises(DriverError, match="page-locked memory for cuda:0"):
+        host_memory.PinnedBuffer(driver, device(), 100, is_mapped=True, is_write_combined=False)
+    assert [c[0] for c in api.since("cuMemHostAlloc", "cuMemFreeHost")] == [
+        "cuMemHostAlloc",
+        "cuMemFreeHost",
+    ]
 
 
 def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(

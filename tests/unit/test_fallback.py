@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import warnings
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.target import Specialization
 from targets import null
+from targets.cpu.target import CpuTarget
+from targets.cuda import compiler
 from tests.support.fake_target import FakeTarget, installed
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    from kerneldsl.runtime import fallback
+    from kerneldsl.runtime import fallback, placement
 
-    monkeypatch.setattr(fallback._choices, "_plain", [])
-    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    for choices in (fallback._choices, placement._choices):
+        monkeypatch.setattr(choices, "_plain", [])
+        monkeypatch.setattr(choices, "process_wide", None)
     monkeypatch.setattr(fallback, "_announced", set())
     monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
     kd.reset_stats()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once():
+    """Compile kernels of one text once for all tests here; each test loads them anew.
+
+    Nearly all of the time would go into that: there is a kernel for each way to fail.
+    """
+    made = {}
+
+    def once(compile_, key_of):
+        def compile_once(*args, **options):
+            key = key_of(*args, **options)
+            if key not in made:
+                made[key] = compile_(*args, **options)
+            return made[key]
+
+        return compile_once
+
+    others = {f.name for f in fields(Specialization)} - {"unit", "traits"}
+
+    def text_of(specialization):
+        unit = specialization.unit
+        rest = (getattr(specialization, name) for name in others)
+        return ast.dump(unit.tree), tuple((c.path, repr(c.value)) for c in unit.captured), *rest
+
+    with pytest.MonkeyPatch.context() as patch:
+        compile_kernel, compile_on_host = compiler.compile_kernel, CpuTarget.compile
+        patch.setattr(
+            compiler, "compile_kernel", once(compile_kernel, lambda s, *, arch: (arch, text_of(s)))
+        )
+        patch.setattr(CpuTarget, "compile", once(compile_on_host, lambda _, s: ("cpu", text_of(s))))
+        yield
 
 
 @pytest.fixture
@@ -522,6 +561,63 @@ def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatc
     stats = kd.stats()
     assert (stats.launches, stats.fallbacks) == (1, 0)
     np.testing.assert_array_equal(there[1].copy_to_host(), out)  # not run on the CPU either
+
+
+def test_what_is_under_way_is_waited_for_before_the_cpu_reads_host_memory(device, rng):
+    """A launch with host arrays has waited for the device when it returns; so has the CPU's."""
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    kd.to_device(x)
+    device.fail_next("load", null.fault("device"))
+    device.fail_next("synchronize", null.fault("CUDA_ERROR_ILLEGAL_ADDRESS"))
+    with pytest.raises(kd.LaunchError) as raised:
+        kernel.forall(out.size)(x, out)
+    assert isinstance(raised.value.__cause__, kd.DeviceError)
+    np.testing.assert_array_equal(out, before)
+    assert kd.stats().fallbacks == 0
+
+
+def test_a_device_that_nothing_was_put_on_is_not_started_for_that(rng):
+    with installed(FakeTarget()) as fake, kd.use("fake"), kd.fallback("silent"):
+
+        def refuse(*args):
+            raise AssertionError("waited for a device that was never used")
+
+        fake.synchronize = refuse
+        fake.load = refuse_to_load
+        kernel = make_kernel()
+        x, out, expected = arguments(rng)
+        kernel.forall(out.size)(x, out)
+        np.testing.assert_array_equal(out, expected)
+
+
+def refuse_to_load(artifact, device):
+    raise null.fault("kernel")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_debug_launch_on_a_lost_device_is_not_called_half_written(is_first):
+    with installed(FakeTarget()) as fake, kd.use("fake"):
+
+        @kd.kernel(debug=True)
+        def set_to(out, value):
+            i = kd.grid(1)
+            if i < out.size:
+                out[i] = value
+
+        def fail(config, values):
+            if is_first:
+                raise null.fault("CUDA_ERROR_ILLEGAL_ADDRESS")
+            raise kd.DeviceLostError("fake:0 is lost", code=700, name="ILLEGAL")
+
+        there = kd.zeros(4)
+        fake.body = fail
+        with pytest.raises(kd.DriverError) as raised:
+            set_to.forall(4)(there, 2.0)
+        assert "half-written" not in str(raised.value)
+        assert ("had been started" in str(raised.value)) is not is_first
+        assert kd.stats().fallbacks == 0
 
 
 def test_no_room_on_the_host_for_copies(device, rng, monkeypatch):

@@ -10,6 +10,7 @@ import stat
 import sys
 import tomllib
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -307,6 +308,14 @@ def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
     assert f"environment.{name}" not in by_name(host.check_environment())
 
 
+def test_a_fake_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("KERNELDSL_FAKE_GPU", "directx")
+    check = by_name(host.check_environment())["environment.KERNELDSL_FAKE_GPU"]
+    assert check.status == "problem"
+    assert "directx" in check.found
+    assert "webgpu" in check.found
+
+
 def test_the_policies_that_are_known_are_those_of_fallback():
     assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
 
@@ -568,7 +577,8 @@ def test_a_device_that_fails(monkeypatch, error, remedy):
 
 def test_no_fallback_helps_a_device_through():
     """The CPU would give the right result, and the GPU would look well."""
-    with null_target.described_as(null_target.H100) as null:  # on which nothing was loaded yet
+    device = replace(null_target.H100, name="a card on which nothing was loaded yet")
+    with null_target.described_as(device) as null:
         null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
         check = by_name(trial.check_devices(null))[f"kernel.{null.devices()[0]}"]
     assert check.status == "problem"
@@ -851,6 +861,12 @@ def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
     nvidia.attributes["COMPUTE_MODE"] = 2
     check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
     assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
+
+
+@pytest.mark.parametrize(("value", "is_said"), [("1", True), ("0", False), ("", False)])
+def test_default_streams_of_threads(nvidia, monkeypatch, value, is_said):
+    monkeypatch.setenv("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", value)
+    assert ("cuda.default_stream" in faults(cuda_checks.check_cuda())) == is_said
 
 
 def test_a_gpu_that_drives_a_display(nvidia):
