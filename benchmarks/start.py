@@ -178,7 +178,7 @@ class Programs:
         caches = self.folder / f"caches-{name}-{state}"
         if is_cold:
             shutil.rmtree(caches, ignore_errors=True)
-        script = self.folder / f"{name}.py"
+        script = self.folder / f"start_{name}.py"  # no module's name
         script.write_text(self.texts[name] + _DONE + _REPORT)
         started = time.perf_counter()
         with subprocess.Popen(
@@ -200,7 +200,7 @@ class Programs:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
         return {
             **kept,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
             "KERNELDSL_CACHE_DIR": str(caches / "kerneldsl"),
             "NUMBA_CACHE_DIR": str(caches / "numba"),
             "CUPY_CACHE_DIR": str(caches / "cupy"),
