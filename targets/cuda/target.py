@@ -98,6 +98,9 @@ class CudaTarget(Target):
 
         return check_cuda()
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        get_driver().swallow(error, device.index)
+
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
