@@ -20,10 +20,18 @@ from kerneldsl.runtime.streams import refuse_waiting
 from kerneldsl.target import CompileOptions, Dim3
 from kerneldsl.timing import Timing, measure
 
-__all__ = ["DeviceFunction", "Kernel", "KernelOptions", "Launch"]
+__all__ = ["BoundLaunch", "DeviceFunction", "Kernel", "KernelOptions", "Launch"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: After so many launches of one shape by way of Python the native launcher is made, which costs
+#: some hundredths of a second; once it is there, a launch is prepared when it is repeated.
+_LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
+#: Kinds of arguments and places of one shape that the native launcher knows at the same time.
+_MAX_TABLES = 4
+#: Shapes of one kernel that are remembered.
+_MAX_SHAPES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,17 @@ class Launch:
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
     """
 
-    __slots__ = ("_dispatcher", "_shape", "kernel")
+    __slots__ = ("_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
 
     def __init__(self, kernel: Kernel[..., Any], shape: LaunchShape) -> None:
         self.kernel = kernel
         self._dispatcher = kernel._dispatcher
         self._shape = shape
+        #: What the native launcher knows of this launch.
+        self._tables: tuple[Any, ...] = ()
+        #: Launches by way of Python, and after how many the native launcher is tried (again).
+        self._slow_count = 0
+        self._due = _first_due()
 
     def __call__(self, *args: Any, **named: Any) -> None:
         """Launch the kernel.
@@ -80,6 +93,55 @@ class Launch:
         if named:
             args = self._dispatcher.in_order(args, named)
         self._dispatcher.launch(self._shape, args)
+        self._slow_count = count = self._slow_count + 1
+        for table in self._tables:
+            table.tally.refill()
+        if count >= self._due:
+            self._prepare(args)
+
+    def _prepare(self, args: tuple[Any, ...]) -> None:
+        """Let native code repeat the launch that was just made, if it can."""
+        from kerneldsl.launcher.machine import generation
+        from kerneldsl.launcher.prepare import prepare
+
+        made = None
+        if _install():
+            made = prepare(self._dispatcher, self._shape, args, generation())
+        if made is None:
+            self._due = 2 * self._slow_count
+            return
+        made.tally.refill()
+        others = tuple(table for table in self._tables if table.key != made.key)
+        self._tables = (made, *others)[:_MAX_TABLES]
+        is_full = len(others) >= _MAX_TABLES
+        self._due = 2 * self._slow_count if is_full else self._slow_count + 1
+
+    def bind(self, *args: Any, **named: Any) -> BoundLaunch:
+        """Prepare a launch with these arguments, to be made many times.
+
+        The kernel is compiled and loaded now. Arrays are passed by reference, as in any launch:
+        each launch sees what is in them then.
+
+        Parameters
+        ----------
+        *args, **named
+            As for the launch. They are kept alive.
+
+        Returns
+        -------
+        BoundLaunch
+            Launches when it is called.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
+            As the launch raises them.
+        """
+        if named:
+            args = self._dispatcher.in_order(args, named)
+        self._dispatcher.make_ready(self._shape, args)
+        self._prepare(args)
+        return BoundLaunch(self, args)
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
@@ -116,7 +178,38 @@ class Launch:
         return f"<launch of {name} with grid {shape.grid_dim}, block {shape.block_dim}>"
 
 
-class Kernel(InspectionMixin, Generic[P, R]):
+class BoundLaunch:
+    """A launch with its arguments: call it without any. Made by :meth:`Launch.bind`.
+
+    Attributes
+    ----------
+    launch : Launch
+        The kernel and its shape.
+    args : tuple
+        The arguments, kept alive.
+    """
+
+    __slots__ = ("args", "launch")
+
+    def __init__(self, launch: Launch, args: tuple[Any, ...]) -> None:
+        self.launch = launch
+        self.args = args
+
+    def __call__(self) -> None:
+        """Launch the kernel; raises what the launch raises."""
+        self.launch(*self.args)
+
+    def __repr__(self) -> str:
+        return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]
+
+
+class _Shapes:
+    """The launches that a kernel remembers, by extent, and by grid and block."""
+
+    __slots__ = ("_extents", "_grids")
+
+
+class Kernel(_Shapes, InspectionMixin, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
@@ -136,6 +229,8 @@ class Kernel(InspectionMixin, Generic[P, R]):
         self.function = function
         self.options = options
         self._block = options.block
+        self._extents: dict[Any, Launch] = {}
+        self._grids: dict[Any, Launch] = {}
         self._dispatcher = Dispatcher(function, options.compile, options.signature)
         self.__qualname__: str
 
@@ -167,7 +262,10 @@ class Kernel(InspectionMixin, Generic[P, R]):
         grid, block = config[:2]
         stream = config[2] if len(config) > 2 else None
         shared_bytes = config[3] if len(config) > 3 else 0
-        return Launch(
+        is_plain = stream is None and _are_plain(grid, block, shared_bytes)
+        if is_plain and (found := self._grids.get(config)) is not None:
+            return found
+        launch = Launch(
             self,
             LaunchShape(
                 read_dim3(grid, "grid_dim"),
@@ -177,6 +275,9 @@ class Kernel(InspectionMixin, Generic[P, R]):
                 read_shared_bytes(shared_bytes),
             ),
         )
+        if is_plain:
+            _remember(self._grids, config, launch)
+        return launch
 
     def forall(
         self,
@@ -206,7 +307,14 @@ class Kernel(InspectionMixin, Generic[P, R]):
         LaunchConfigError
             If the extent or the block is not that.
         """
-        return Launch(
+        key: Any = None
+        if stream is None and _are_plain(extent, block or 1, shared_bytes):
+            # One extent alone is what the native code looks up.
+            is_alone = len(extent) == 1 and block is None and shared_bytes == 0
+            key = extent[0] if is_alone else (extent, block, shared_bytes)
+            if (found := self._extents.get(key)) is not None:
+                return found
+        launch = Launch(
             self,
             LaunchShape(
                 None,
@@ -216,6 +324,9 @@ class Kernel(InspectionMixin, Generic[P, R]):
                 read_shared_bytes(shared_bytes),
             ),
         )
+        if key is not None:
+            _remember(self._extents, key, launch)
+        return launch
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel has to be told how many threads run it."""
@@ -272,6 +383,53 @@ class Kernel(InspectionMixin, Generic[P, R]):
         from kerneldsl.pickling import reduce_function
 
         return reduce_function(self, self.function, self.options)
+
+
+def _are_plain(*values: Any) -> bool:
+    """Whether all are ints or tuples of ints, so that equal ones mean the same; True is no int."""
+    for value in values:
+        if type(value) is not int and not (
+            type(value) is tuple and all(type(item) is int for item in value)
+        ):
+            return False
+    return True
+
+
+def _remember(shapes: dict[Any, Launch], key: Any, launch: Launch) -> None:
+    if len(shapes) >= _MAX_SHAPES:
+        shapes.clear()
+    shapes[key] = launch
+
+
+_is_native = False
+
+
+def _first_due() -> int:
+    return _LAUNCHES_BEFORE_TABLE if _is_native else _LAUNCHES_BEFORE_NATIVE
+
+
+def _install() -> bool:
+    """Put the native forms of the methods in their places, where that can be done."""
+    global _is_native  # noqa: PLW0603 -- one for the process
+    if not _is_native:
+        from kerneldsl.launcher.machine import Method, install
+
+        _is_native = install(
+            (
+                Method(Launch, "__call__", "launch"),
+                Method(BoundLaunch, "__call__", "bound"),
+                Method(Kernel, "forall", "forall"),
+                Method(Kernel, "__getitem__", "getitem", takes_one=True),
+            ),
+            {
+                "launch_tables": (Launch, "_tables", Launch.__new__(Launch)),
+                "bound_launch": (BoundLaunch, "launch", BoundLaunch.__new__(BoundLaunch)),
+                "bound_args": (BoundLaunch, "args", BoundLaunch.__new__(BoundLaunch)),
+                "kernel_extents": (_Shapes, "_extents", Kernel.__new__(Kernel)),
+                "kernel_grids": (_Shapes, "_grids", Kernel.__new__(Kernel)),
+            },
+        )
+    return _is_native
 
 
 class DeviceFunction(Generic[P, R]):

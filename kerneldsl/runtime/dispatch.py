@@ -254,6 +254,34 @@ class Dispatcher:
         )
         self.launch(on_host, args, place_of("cpu"))
 
+    def make_ready(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
+        """Check a launch, and compile and load what it needs; nothing is launched.
+
+        Raises what the launch would raise that is the user's own mistake. What fails on the side of
+        a device is left to the launch, which may turn to the CPU.
+        """
+        state = self.state()
+        if len(args) != state.parameter_count:
+            self._refuse_count(state.unit, args)
+        binding = bind(state.unit.parameters, args)
+        traits = state.traits
+        if binding.read_only and traits.written:
+            check_writable(binding, state.unit.parameters, args, traits.written)
+        if self.signature is not None and self._signature_codes is not None:
+            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+        place = resolve(binding.place or shape.place)
+        if place.asked is not None or not self._check(state, place, shape):
+            return
+        is_overlapping = state.overlap_matters and overlap(args, traits.written)
+        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        try:
+            loaded = state.loaded.get(key) or self._load(state, place, shape, key)
+            if shape.key not in loaded.configs:
+                self._configure(place, loaded, shape)
+        except RECOVERABLE:
+            if place.is_host:
+                raise
+
     def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
         """Where a launch with these arguments, or in a stream of a place, would run now."""
         return resolve(bind(self.state().unit.parameters, args).place or otherwise).actual

@@ -216,7 +216,8 @@ def read_device_array(value: DeviceArray, binding: Binding) -> int:
     if code < 0:
         value.check_open()
         _check_dtype(value.dtype)
-        code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
+        value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
+        code = value.code
     if value.is_read_only:
         binding.read_only += (len(binding.values),)
     binding.values += value.packed

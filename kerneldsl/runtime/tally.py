@@ -1,13 +1,15 @@
 """How often each kernel was launched, exactly, and how long it took, from samples.
 
 This is on the path of every launch: counting is one call of a C function that is atomic under the
-interpreter's lock, so no thread waits for another and no count is lost. Time is taken of the first
-launches and then of every 64th: on a CPU by the host's clock around the launch, on a device by two
-events around it, which are read later.
+interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
+launches. Time is taken of the first launches and then of every 64th, of native ones of every
+1024th: on a CPU by the host's clock around the launch, on a device by two events around it, which
+are read later.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import time
 
@@ -19,6 +21,8 @@ __all__ = ["Tally", "launch_and_time", "tallies", "tally_of"]
 
 #: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
 _EVERY = 64
+#: The same of launches by native code, which cost so little that timing them would show.
+_EVERY_NATIVE = 1024
 
 
 class Tally:
@@ -51,6 +55,7 @@ class Tally:
         "place",
         "samples",
         "total_ns",
+        "words",
     )
 
     def __init__(self, kernel: str, place: Place) -> None:
@@ -60,6 +65,9 @@ class Tally:
         self.due = 1
         self.is_due = True
         self.pending: LaunchTimer | None = None
+        #: Launches made by native code, which counts under the interpreter's lock, and how many of
+        #: them are left before one has to come by here to be timed.
+        self.words = (ctypes.c_int64 * 2)()
         self._lock = ForkSafeLock()
         #: What reading the count has advanced it by, and what it was when it was last reset.
         self._reads = 0
@@ -78,7 +86,7 @@ class Tally:
             return self._read() - self._base
 
     def _read(self) -> int:
-        found = next(self.count) - 1 - self._reads
+        found = next(self.count) - 1 - self._reads + self.words[0]
         self._reads += 1
         return found
 
@@ -118,6 +126,12 @@ class Tally:
             if elapsed >= 0:
                 self.add(elapsed)
             return True
+
+    def refill(self) -> None:
+        """Let native code launch again, if it may no more; the launch after those is timed."""
+        if self.words[1] <= 0:
+            self.is_due = True
+            self.words[1] = _EVERY_NATIVE
 
     def arm(self, count: int) -> None:
         """Have the next launch timed, now that the count has come to what was due."""

@@ -15,12 +15,14 @@ from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
+from kerneldsl.target.native import CallEntry, DriverEntry, HostEntry, NativeEntry
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
     "Artifact",
     "Buffer",
+    "CallEntry",
     "Check",
     "CheckStatus",
     "CompileOptions",
@@ -33,9 +35,12 @@ __all__ = [
     "DeviceLimits",
     "DeviceStream",
     "Dim3",
+    "DriverEntry",
     "Executable",
+    "HostEntry",
     "LaunchConfig",
     "LaunchTimer",
+    "NativeEntry",
     "PoolBackend",
     "Recording",
     "Resources",

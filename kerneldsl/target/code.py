@@ -12,6 +12,7 @@ from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.target.device import Device, Dim3
+from kerneldsl.target.native import NativeEntry
 
 __all__ = [
     "Artifact",
@@ -192,3 +193,12 @@ class Executable(ABC):
         **May** return before the kernel has finished. In debug mode **must** wait, and raise the
         `KernelFault` that the kernel recorded.
         """
+
+    def native_entry(self, config: LaunchConfig) -> NativeEntry | None:
+        """Describe how native code starts the kernel in this configuration.
+
+        Is asked for after :meth:`launch` has accepted the configuration, whose stream is the
+        device's default stream, and never in debug mode. **May** return ``None``: then every launch
+        goes through :meth:`launch`.
+        """
+        return None
