@@ -15,9 +15,10 @@ GPU_WORKERS ?= 8
 GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/stress/test_first_touch.py \
   tests/notebooks/test_examples.py
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
-BINDINGS_TESTS ?= tests/bindings tests/conformance/test_streams.py $(wildcard \
-  tests/unit/test_null*.py tests/unit/test_cuda*.py tests/unit/test_error*.py \
-  tests/unit/test_fallback*.py tests/unit/test_memory*.py tests/unit/test_preflight.py)
+BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
+  tests/unit/test_error*.py) tests/unit/test_fallback.py
+COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
+DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv $(VENV) dev

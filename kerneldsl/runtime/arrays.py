@@ -396,10 +396,11 @@ class DeviceArray:
         """Give the memory back now, in the order of the streams that used it.
 
         This array and every other array over the same memory cannot be used any more. Memory that
-        was taken over from another library, or lent to one, is only let go of. Twice is harmless.
+        was taken over from another library, lent to one, or recorded into a graph is only let go
+        of. Twice is harmless.
         """
         owner = self._owner
-        is_lent = getattr(owner, "is_shared", False)
+        is_lent = getattr(owner, "is_shared", False) or getattr(owner, "is_recorded", False)
         for array in (self, *(getattr(owner, "family", None) or ())):
             array.is_closed = True
             array.code = -1  # so that a launch looks

@@ -217,7 +217,16 @@ class PooledBuffer(Buffer):
         Size as asked for.
     """
 
-    __slots__ = ("_home", "_pool", "_uses", "family", "is_shared", "nbytes", "pointer")
+    __slots__ = (
+        "_home",
+        "_pool",
+        "_uses",
+        "family",
+        "is_recorded",
+        "is_shared",
+        "nbytes",
+        "pointer",
+    )
 
     def __init__(self, pool: MemoryPool, pointer: int, nbytes: int, home: Any) -> None:
         self.pointer = pointer
@@ -229,6 +238,8 @@ class PooledBuffer(Buffer):
         self._uses: dict[int, Any] | None = None
         #: Whether other libraries have the memory, which use it in streams that nobody knows.
         self.is_shared = False
+        #: Whether a graph works with it.
+        self.is_recorded = False
         #: The arrays over this memory, once there is more than one.
         self.family: weakref.WeakSet[DeviceArray] | None = None
 

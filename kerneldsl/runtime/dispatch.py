@@ -20,7 +20,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime import streams
+from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
@@ -202,7 +202,7 @@ class Dispatcher:
                 config = loaded.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
-            if stream is not None and streams.is_recorded(stream):
+            if stream is not None and recordings.is_recorded(stream):
                 self._record(state, place, loaded, config, binding, args)
             elif binding.host and not place.is_host:
                 progress = Progress()
@@ -215,7 +215,7 @@ class Dispatcher:
             if streams.are_in_use and not place.is_host:
                 streams.note_uses(args, stream)
         except RECOVERABLE as error:
-            if place.is_host or streams.is_recorded(stream):
+            if place.is_host or recordings.is_recorded(stream):
                 raise
             failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
@@ -355,20 +355,20 @@ class Dispatcher:
         """Let the stream record the launch instead of making it."""
         if not place.is_host:
             if binding.host:
-                streams.refuse_recording(
+                recordings.refuse_recording(
                     config.stream,
                     "launch with NumPy arguments, which would have to be copied,",
                     "Copy them before: array = kd.to_device(array)",
                 )
             if self.options.debug:
-                streams.refuse_recording(
+                recordings.refuse_recording(
                     config.stream,
                     "launch a kernel in debug mode, which waits for it,",
                     "Record it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
         name = state.unit.qualname
-        streams.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
+        recordings.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(
         self,

@@ -12,7 +12,8 @@ from kerneldsl.errors import (
     GraphError,
 )
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.streams import Stream, current_stream, refuse_recording, register
+from kerneldsl.runtime.recordings import refuse_recording
+from kerneldsl.runtime.streams import Stream, current_stream, register
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 
 __all__ = ["Event", "wait_for"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from types import TracebackType
 from typing import Any
@@ -18,12 +19,12 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.recordings import refuse_recording
 from kerneldsl.runtime.streams import (
     Stream,
     current_stream,
     forget_handle,
     note_uses,
-    refuse_recording,
     register,
 )
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
@@ -228,8 +229,10 @@ class Graph:
             _retired.append((runs, self._kept))
         _drop_retired()
 
-    def __del__(self) -> None:
-        if getattr(self, "_graph", None) is not None:
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # At the end of the interpreter the driver takes everything back with the process; a call
+        # of the class with wrong arguments has made nothing.
+        if not _is_finalizing() and getattr(self, "_graph", None) is not None:
             self.close()
 
     def _ready(self, doing: str) -> DeviceGraph:

@@ -46,6 +46,7 @@ class SharedMemory:
         "family",
         "is_closed",
         "is_managed",
+        "is_recorded",
         "is_shared",
         "place",
     )
@@ -56,6 +57,8 @@ class SharedMemory:
         self.is_closed = False
         #: Whether NumPy arrays over the memory may be about.
         self.is_shared = False
+        #: Whether a graph works with it.
+        self.is_recorded = False
         self.family: Any = None
         try:
             self.buffer = allocate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.tables import format_bytes
+from kerneldsl.tables import format_bytes, html_table
 
 __all__ = ["MemoryStatistics", "PoolStatistics"]
 
@@ -65,6 +65,26 @@ class PoolStatistics:
             f"{format_bytes(self.peak_bytes)}; {self.allocation_count} allocations, "
             f"{self.hit_ratio:.0%} without the device, {self.free_count} frees"
         )
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADERS, [_row(self)], f"memory pool on {self.device}")
+
+
+#: What tables show of a pool.
+_HEADERS = ("pool", "in use", "reserved", "peak", "limit", "allocations", "frees", "hits")
+
+
+def _row(pool: PoolStatistics) -> tuple[object, ...]:
+    return (
+        pool.name,
+        format_bytes(pool.in_use_bytes),
+        format_bytes(pool.reserved_bytes),
+        format_bytes(pool.peak_bytes),
+        None if pool.limit_bytes is None else format_bytes(pool.limit_bytes),
+        pool.allocation_count,
+        pool.free_count,
+        f"{pool.hit_ratio:.0%}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +149,7 @@ class MemoryStatistics:
                 f"; {format_bytes(self.free_bytes)} of {format_bytes(self.total_bytes)} free"
             )
         return "\n  ".join([*lines, *map(str, self.pools)])
+
+    def _repr_html_(self) -> str:
+        caption, *_ = str(self).splitlines()
+        return html_table(_HEADERS, map(_row, self.pools), caption)

@@ -7,7 +7,7 @@ imports; so streams are looked for here only once that module is there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kerneldsl.environment import logger
@@ -16,7 +16,7 @@ from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import DeviceEvent, DeviceStream
 
-__all__ = ["is_foreign", "keep_until_done", "put", "stream_of"]
+__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of"]
 
 
 def stream_of(place: Place, stream: Any) -> Any:
@@ -70,9 +70,27 @@ def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
     if isinstance(stream, DeviceStream):
         if stream.recording is not None:
             stream.recording.kept += needed
+            note_recorded(needed)
         stream.put(what, run)
     else:
         run()
+
+
+def note_recorded(objects: Iterable[Any]) -> None:
+    """Note that a graph works with arrays, so that closing one leaves the memory to the graph.
+
+    Parameters
+    ----------
+    objects : iterable
+        Device arrays, their memory, tuples of them, and anything else.
+    """
+    for each in objects:
+        if isinstance(each, tuple):
+            note_recorded(each)
+            continue
+        owner = getattr(each, "_owner", each)
+        if hasattr(owner, "is_recorded"):
+            owner.is_recorded = True
 
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.

@@ -21,10 +21,10 @@ from kerneldsl.errors import (
     ArgumentValueError,
     ClosedResourceError,
     DeviceMismatchError,
-    GraphError,
 )
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
+from kerneldsl.runtime.recordings import is_recorded, refuse_recording
 from kerneldsl.target import Device, DeviceLike, DeviceStream
 
 if TYPE_CHECKING:
@@ -38,11 +38,8 @@ __all__ = [
     "current_stream",
     "default_stream",
     "forget_handle",
-    "is_recorded",
     "launch_stream",
     "note_uses",
-    "record_launch",
-    "refuse_recording",
     "refuse_waiting",
     "register",
     "resolve_stream",
@@ -558,30 +555,6 @@ def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
     return stream
 
 
-def is_recorded(stream: Any) -> bool:
-    """Whether what is put into a stream is recorded instead of run."""
-    return isinstance(stream, DeviceStream) and stream.recording is not None
-
-
-def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:
-    """Let a stream record a launch.
-
-    Parameters
-    ----------
-    stream : DeviceStream
-        A stream that is being recorded.
-    name : str
-        The kernel's.
-    run : callable
-        Starts the kernel in the stream.
-    *needed
-        What the launch needs as long as it can be repeated: arguments, code.
-    """
-    assert stream.recording is not None
-    stream.recording.kept += needed
-    stream.put(f"launch {name}", run)
-
-
 def note_uses(objects: Iterable[Any], stream: Any) -> None:
     """Note that a stream uses the memory of the device arrays among some objects.
 
@@ -602,26 +575,6 @@ def note_uses(objects: Iterable[Any], stream: Any) -> None:
         note_use = getattr(owner, "note_use", None)
         if note_use is not None:
             note_use(stream)
-
-
-def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None:
-    """Raise `GraphError` if a stream is recorded.
-
-    Parameters
-    ----------
-    stream : DeviceStream or int or None
-        What is to be used.
-    doing : str
-        What cannot be done then; begins with a verb.
-    remedy : str, optional
-        What to do instead.
-    """
-    if is_recorded(stream):
-        raise GraphError(
-            f"a stream on {stream.device} is being recorded, so kerneldsl cannot {doing} in it",
-            limit="A recording runs nothing before it is launched",
-            remedy=remedy or "Do it before or after the `with stream.capture()`",
-        )
 
 
 def refuse_waiting() -> None:

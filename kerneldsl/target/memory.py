@@ -51,8 +51,9 @@ class SharedBuffer(Buffer):
 class PoolBackend(ABC):
     """Where the memory of one pool comes from.
 
-    The core calls one method at a time for each device, from any thread; a finalizer that allocates
-    may call `acquire` while the same thread is inside another method. A *stream* is ``None`` for
+    The core calls one method at a time for each device, from any thread, but for `mark` and
+    `close`, which may come at any time; and a finalizer that allocates may call `acquire` while the
+    same thread is inside another method. A *stream* is ``None`` for
     the device's default stream, else a `DeviceStream` that lives at least until the call returns.
     """
 

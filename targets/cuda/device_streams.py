@@ -20,6 +20,7 @@ from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream
 from targets.cuda import captures
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
+from targets.cuda.events import CudaEvent
 from targets.cuda.streams import stream_handle, synchronize_stream
 
 __all__ = ["CudaStream", "create_stream", "wrap_stream"]
@@ -87,6 +88,9 @@ class CudaStream(DeviceStream):
         self._wait(self.handle, event)
 
     def _wait(self, handle: int, event: DeviceEvent) -> None:
+        if not isinstance(event, CudaEvent):  # another target's: the driver cannot wait for it
+            event.synchronize()
+            return
         driver = self._driver
         with driver.current(self.device.index):
             driver.call(

@@ -14,6 +14,7 @@ from kerneldsl.target import Device, DeviceGraph, DeviceStream
 from targets.cuda.core import core_device
 from targets.cuda.device_streams import CudaStream
 from targets.cuda.driver import Driver
+from targets.cuda.fork import fork_guard
 
 __all__ = ["CudaGraph"]
 
@@ -80,6 +81,6 @@ class CudaGraph(DeviceGraph):
             self._builder.debug_dot_print(path)
 
     def close(self) -> None:
-        # The driver lets a launch that is under way go on.
-        self._graph.close()
+        if not fork_guard.has_forked:  # the parent's graph is nothing in this process
+            self._graph.close()  # the driver lets a launch that is under way go on
         self._builder = None

@@ -23,7 +23,7 @@ from kerneldsl.errors import DeviceMemoryError, DriverError
 from kerneldsl.target import Device, SharedBuffer
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
-from targets.cuda.marks import Mark
+from targets.cuda.marks import Mark, is_recording
 
 __all__ = ["ManagedBuffer", "PinnedBuffer"]
 
@@ -32,17 +32,16 @@ _log = logging.getLogger("kerneldsl.cuda.memory")
 #: Memory that waits for its last use, oldest first: the mark behind that, and what frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
 
+#: Memory that is to be marked: at once, or after a recording that the mark would spoil.
+_postponed: deque[tuple[Driver, int, Callable[[], None]]] = deque()
+
 
 def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
     """Free memory once everything that is on the device now has finished; never waits for it."""
     if driver.watch.is_lost(index):
         return
+    _postponed.append((driver, index, free))
     try:
-        mark = Mark(driver, index)
-        if mark.record_everything():
-            _waiting.append((mark, free))
-        else:
-            free()  # the driver waits by itself
         _free_what_is_done()
     except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
         error_log.record(error, was_swallowed=True)
@@ -50,15 +49,25 @@ def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
 
 
 def _free_what_is_done() -> None:
-    for _ in range(len(_waiting)):
-        try:
+    try:
+        for _ in range(len(_postponed)):
+            driver, index, free = _postponed.popleft()
+            if is_recording(index):
+                _postponed.append((driver, index, free))
+                continue
+            mark = Mark(driver, index)
+            if mark.record_everything():
+                _waiting.append((mark, free))
+            else:
+                free()  # the driver waits by itself
+        for _ in range(len(_waiting)):
             mark, free = _waiting.popleft()
-        except IndexError:  # another thread was faster
-            return
-        if mark.is_reached():
-            free()
-        else:
-            _waiting.append((mark, free))
+            if mark.is_reached():
+                free()
+            else:
+                _waiting.append((mark, free))
+    except IndexError:  # another thread was faster
+        return
 
 
 class _Buffer(SharedBuffer):

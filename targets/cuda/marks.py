@@ -10,12 +10,29 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kerneldsl.runtime.modules import imported
+from targets.cuda import captures
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 
-__all__ = ["Mark"]
+__all__ = ["Mark", "is_recording"]
 
 _NOT_READY = 600
+
+
+def is_recording(index: int) -> bool:
+    """Whether a graph is being recorded on a device, by us, or by torch in this thread.
+
+    Marking everything would spoil the recording.
+    """
+    if captures.is_under_way(index):
+        return True
+    torch = imported("torch")
+    return (
+        torch is not None
+        and torch.cuda.is_initialized()
+        and bool(torch.cuda.is_current_stream_capturing())
+    )
 
 
 class Mark:
@@ -52,7 +69,7 @@ class Mark:
     def record_everything(self) -> bool:
         """Mark all work of this process on the device; say whether the driver has done so.
 
-        Drivers before CUDA 12.5 cannot, and none can while a stream is recorded.
+        Drivers before CUDA 12.5 cannot. Must not be called while `is_recording`.
         """
         driver = self._driver
         record = getattr(driver.api, "cuCtxRecordEvent", None)

@@ -24,7 +24,7 @@ from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import memory, peers
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
-from targets.cuda.marks import Mark
+from targets.cuda.marks import Mark, is_recording
 from targets.cuda.streams import stream_handle
 
 __all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
@@ -68,11 +68,11 @@ class StreamOrderedPool(PoolBackend):
     def __init__(self, driver: Driver, device: Device) -> None:
         self.device = device
         self._driver = driver
+        #: Releases that would spoil a recording, until it has ended.
+        self._postponed: list[tuple[int, int, Any, Sequence[Any]]] = []
         #: Allocations that are not back yet.
         self._outstanding = 0
         self._is_closed = False
-        #: What the pool held when that was last looked at.
-        self._held = 0
         attributes = driver.api.CUmemPool_attribute
         self._reserved = attributes.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
         self._threshold = attributes.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
@@ -81,6 +81,8 @@ class StreamOrderedPool(PoolBackend):
         except IndexError:
             self.handle = self._create()
         self._keep(_EVERYTHING)
+        #: What the pool held when that was last looked at.
+        self._held = self.reserved_bytes()
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
             self.let_in(other)
@@ -107,6 +109,8 @@ class StreamOrderedPool(PoolBackend):
         )
 
     def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
+        if self._postponed:
+            self._release_postponed()
         driver = self._driver
         handle = 0 if stream is None else stream.own_handle
         with driver.current(self.device.index):
@@ -121,6 +125,9 @@ class StreamOrderedPool(PoolBackend):
         driver, index = self._driver, self.device.index
         if fork_guard.has_forked or driver.watch.is_lost(index):
             return  # there is nothing to give it back to
+        if WHOLE_DEVICE in used_on and is_recording(index):
+            self._postponed.append((pointer, nbytes, stream, used_on))
+            return
         self._outstanding -= 1
         handle = 0 if stream is None else stream.own_handle
         with driver.current(index):
@@ -134,6 +141,13 @@ class StreamOrderedPool(PoolBackend):
                     raise driver.failure(status, f"free {pointer:#x} on {self.device}")
         if self._is_closed and not self._outstanding:
             self._retire()
+
+    def _release_postponed(self) -> None:
+        """Release what came back while a graph was recorded, and may be in use anywhere."""
+        for _ in range(len(self._postponed)):
+            if is_recording(self.device.index):
+                return
+            self.release(*self._postponed.pop())
 
     def _order_after(self, handle: int, use: Any) -> bool:
         """Let what is put into a stream from now on wait for a use; say whether that could be."""
@@ -166,6 +180,8 @@ class StreamOrderedPool(PoolBackend):
 
     def trim(self, keep_bytes: int) -> None:
         fork_guard.check()
+        if self._postponed:
+            self._release_postponed()
         doing = f"trim a memory pool on {self.device}"
         self._driver.call(self._driver.api.cuMemPoolTrimTo, self.handle, keep_bytes, doing=doing)
         self._held = self.reserved_bytes()

@@ -282,6 +282,17 @@ def test_an_event_belongs_to_its_first_device(on: str) -> None:
         event.elapsed_ms(other.record())
 
 
+def test_streams_of_two_targets_wait_for_each_other(on: str) -> None:
+    ours, other = kd.Stream(), kd.Stream("null" if on == "cpu" else "cpu")
+    array = kd.zeros(64, stream=ours)
+    ours.wait(other)
+    increment.forall(64, stream=ours)(array)
+    other.wait(ours.record())
+    other.synchronize()
+    ours.synchronize()
+    assert ours.query()
+
+
 def test_record_and_wait_take_the_current_stream(on: str) -> None:
     with kd.Stream() as stream:
         event = kd.Event().record()

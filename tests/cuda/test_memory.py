@@ -217,6 +217,21 @@ def test_a_closed_array_that_was_lent_stays_theirs(torch: Any) -> None:
         add_one.forall(1000)(ours)
 
 
+def test_memory_that_comes_back_during_a_recording_does_not_spoil_it(torch: Any) -> None:
+    stream, out = kd.Stream(), kd.zeros(100, np.float32)
+    pinned = kd.pinned_empty(1000, np.uint8)
+    lent = kd.zeros(1000, np.float32)
+    theirs = torch.from_dlpack(lent)
+    with stream.capture() as graph:
+        add_one.forall(100)(out)
+        del pinned, lent, theirs
+        gc.collect()
+        kd.empty(1000, np.float32, stream=kd.default_stream())
+    graph.launch()
+    stream.synchronize()
+    assert out.copy_to_host().tolist() == [1.0] * 100
+
+
 # --------------------------------------------------------------------------- copies
 
 

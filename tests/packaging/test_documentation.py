@@ -91,6 +91,7 @@ def test_links_lead_somewhere(page):
         ROOT / "docs" / "getting-started.md",
         ROOT / "docs" / "devices.md",
         ROOT / "docs" / "memory.md",
+        ROOT / "docs" / "streams.md",
     ],
     ids=lambda p: p.name,
 )

@@ -293,6 +293,29 @@ def test_recordings_keep_copies_and_what_they_read(rng: np.random.Generator) -> 
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_closing_an_array_leaves_its_memory_to_the_graph(device: str) -> None:
+    pool, stream, back = kd.MemoryPool(device), kd.Stream(device), np.zeros(64)
+    with pool:
+        ours = kd.zeros(64, device=device)
+    with stream.capture() as graph:
+        ours.fill(7)
+        add_one.forall(64)(ours)
+        ours.copy_to_host(back, blocking=False)
+    ours.close()
+    with pytest.raises(kd.ClosedResourceError):
+        ours.fill(1)
+    graph.launch()
+    stream.synchronize()
+    assert back.tolist() == [7.0 if device == "null" else 8.0] * 64  # kernels of null do not run
+    assert pool.stats().in_use_bytes == 512
+    graph.close()
+    del graph, ours
+    gc.collect()
+    kd.synchronize(device)
+    assert pool.stats().in_use_bytes == 0
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_copies_that_wait_cannot_be_recorded(device: str) -> None:
     ours = kd.zeros((8, 600), np.float32, device=device)
     wide = kd.zeros((600, 2), np.float32, device=device)

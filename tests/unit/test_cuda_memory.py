@@ -10,7 +10,7 @@ import pytest
 from kerneldsl.errors import DeviceMemoryError, OutOfMemoryError
 from kerneldsl.target import Device, DeviceLimits
 from kerneldsl.target.memory import WHOLE_DEVICE
-from targets.cuda import host_memory, memory, peers, pools
+from targets.cuda import captures, host_memory, memory, peers, pools
 from targets.cuda.driver import Driver
 from targets.cuda.streams import stream_handle
 
@@ -119,6 +119,7 @@ def api() -> Bindings:
 def driver(api: Bindings, monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(peers, "_enabled", set())
     monkeypatch.setattr(host_memory, "_waiting", type(host_memory._waiting)())
+    monkeypatch.setattr(host_memory, "_postponed", type(host_memory._postponed)())
     pools._idle.clear()
     return Driver(api)
 
@@ -290,6 +291,36 @@ def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
     del api.answers["cuEventQuery"]
     host_memory.ManagedBuffer(driver, device(), 50)
     assert api.since("cuMemFreeHost") == [("cuMemFreeHost", first.host_pointer)]
+
+
+def test_nothing_is_marked_while_a_graph_is_recorded(driver: Driver, api: Bindings) -> None:
+    """Marking all work of a context invalidates what is being captured there."""
+    pool = pools.create_pool(driver, device())
+    pinned = host_memory.PinnedBuffer(
+        driver, device(), 100, is_mapped=True, is_write_combined=False
+    )
+    lent, _ = pool.acquire(100, None)
+    own, _ = pool.acquire(100, None)
+    api.calls.clear()
+    captures.begin(0)
+    try:
+        pinned.close()
+        pool.release(lent, 100, None, (WHOLE_DEVICE,))
+        pool.release(own, 100, None, ())
+        pool.trim(0)
+        assert api.since("cuCtxRecordEvent", "cuMemFreeHost", "cuMemFree", "cuMemFreeAsync") == [
+            ("cuMemFreeAsync", own, 0)
+        ]
+    finally:
+        captures.end(0)
+    pool.acquire(100, None)
+    host_memory.ManagedBuffer(driver, device(), 50)
+    assert [c[0] for c in api.since("cuCtxRecordEvent", "cuMemFreeHost", "cuMemFreeAsync")] == [
+        "cuCtxRecordEvent",
+        "cuMemFreeAsync",
+        "cuCtxRecordEvent",
+        "cuMemFreeHost",
+    ]
 
 
 def test_a_device_without_managed_memory(driver: Driver, api: Bindings) -> None:

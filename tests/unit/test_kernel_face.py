@@ -68,7 +68,8 @@ def test_every_intrinsic_is_on_the_face():
 
 def test_every_error_is_on_the_face():
     for name in errors.__all__:
-        assert getattr(kd, name) is getattr(errors, name)
+        if name != "fault_class":  # makes classes, for targets
+            assert getattr(kd, name) is getattr(errors, name)
 
 
 def test_unknown_names():
