@@ -94,9 +94,10 @@ class Launch:
             args = self._dispatcher.in_order(args, named)
         self._dispatcher.launch(self._shape, args)
         self._slow_count = count = self._slow_count + 1
+        has_come_to_be_timed = False
         for table in self._tables:
-            table.tally.refill()
-        if count >= self._due:
+            has_come_to_be_timed |= table.tally.refill()
+        if count >= self._due and not has_come_to_be_timed:
             self._prepare(args)
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
@@ -107,14 +108,16 @@ class Launch:
         made = None
         if _install():
             made = prepare(self._dispatcher, self._shape, args, generation())
+        # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
+        self._due = 2 * self._slow_count
         if made is None:
-            self._due = 2 * self._slow_count
             return
         made.tally.refill()
-        others = tuple(table for table in self._tables if table.key != made.key)
+        known = self._tables
+        others = tuple(table for table in known if table.key != made.key)
         self._tables = (made, *others)[:_MAX_TABLES]
-        is_full = len(others) >= _MAX_TABLES
-        self._due = 2 * self._slow_count if is_full else self._slow_count + 1
+        if len(known) == len(others) < _MAX_TABLES:
+            self._due = self._slow_count + 1
 
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
         """Prepare a launch with these arguments, to be made many times.
@@ -139,7 +142,7 @@ class Launch:
         """
         if named:
             args = self._dispatcher.in_order(args, named)
-        self._dispatcher.make_ready(self._shape, args)
+        self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
         return BoundLaunch(self, args)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -103,6 +104,28 @@ class Function:
         branch = self.b.cbranch(condition, go_on, otherwise)
         branch.set_weights([1000, 1])
         self.b.position_at_end(go_on)
+
+    @contextmanager
+    def loop(self, count: Any) -> Iterator[Any]:
+        """Write the body of a loop over 0, 1… `count` - 1; gives the index."""
+        head, body, done = self.block("loop"), self.block("loop_body"), self.block("loop_done")
+        before = self.b.block
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        index = self.b.phi(I64)
+        index.add_incoming(I64(0), before)
+        self.b.cbranch(self.b.icmp_signed("<", index, count), body, done)
+        self.b.position_at_end(body)
+        yield index
+        index.add_incoming(self.b.add(index, I64(1)), self.b.block)
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+    def copy_words(self, out: Any, source: Any, count: Any) -> None:
+        """Copy words of 64 bits."""
+        with self.loop(count) as i:
+            offset = self.b.mul(i, I64(8))
+            self.store(self.load(source, offset), self.at(out, offset))
 
     def is_null(self, address: Any) -> Any:
         """Whether an address is null."""

@@ -54,6 +54,8 @@ ARRAY_DESCR, ARRAY_FLAGS = 56, 64
 
 #: Versions of CPython whose headers were read.
 _KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
+#: Where native code was tried that calls back into the interpreter.
+_KNOWN_PLATFORMS = ("linux", "darwin")
 
 
 class UnknownLayout(Exception):
@@ -143,16 +145,29 @@ def check_layout() -> None:
     UnknownLayout
         Naming the first that is not as it should be.
     """
+    _check_interpreter()
+    _check_objects()
+    _check_arrays()
+    _check_scalars()
+
+
+def _check_interpreter() -> None:
+    """Refuse what was never tried, before anything is read from memory."""
     _expect(sys.implementation.name, "cpython", f"the interpreter is {sys.implementation.name}")
     if sys.version_info[:2] not in _KNOWN_VERSIONS:
         raise UnknownLayout(f"Python {sys.version_info[0]}.{sys.version_info[1]} is not known")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise UnknownLayout("the interpreter has no global lock")
+    if sys.platform not in _KNOWN_PLATFORMS:
+        raise UnknownLayout(f"{sys.platform} is not known")
     _expect(struct.calcsize("P"), 8, "addresses have not 64 bits")
     _expect(sys.byteorder, "little", "the byte order is not little-endian")
-    _check_objects()
-    _check_arrays()
-    _check_scalars()
+    states = []
+    for name in ("PyInterpreterState_Get", "PyInterpreterState_Main"):
+        state = getattr(ctypes.pythonapi, name)
+        state.restype = ctypes.c_void_p
+        states.append(state())
+    _expect(states[0], states[1], "this is a sub-interpreter")
 
 
 def _check_objects() -> None:

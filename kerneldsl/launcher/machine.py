@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from kerneldsl.environment import logger
+from kerneldsl.environment import launcher_is_off, logger
 from kerneldsl.errors import KernelWarning
 from kerneldsl.launcher.layout import UnknownLayout, check_layout, function_address, slot_offset
 from kerneldsl.locks import ForkSafeLock
@@ -103,6 +103,9 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
             return True
         if _refusal is not None:
             return False
+        if launcher_is_off():
+            _refusal = "KERNELDSL_LAUNCHER is off"
+            return False
         try:
             if not _descriptors:
                 check_layout()
@@ -111,8 +114,9 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
         except (UnknownLayout, OSError, RuntimeError, ImportError) as error:
             _refusal = str(error)
             warnings.warn(
-                "kernels are launched by way of Python, which costs some microseconds each: the "
-                f"native launcher does not know this interpreter ({error})",
+                "kernels are launched by way of Python, which costs some microseconds more: the "
+                f"native launcher does not know this interpreter ({error}). "
+                "KERNELDSL_LAUNCHER=off says that this is known",
                 KernelWarning,
                 stacklevel=2,
             )
@@ -137,27 +141,30 @@ def _make(
     methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
 ) -> tuple[Any, ...]:
     from kerneldsl.launcher.emit import Addresses, emit_module
+    from kerneldsl.launcher.emit_methods import MethodAddresses
 
     offsets = {
         name: slot_offset(owner, slot, trial, ()) for name, (owner, slot, trial) in slots.items()
     }
     trial = DeviceArray.__new__(DeviceArray)
-    nothing = streams._active.get()
-    if nothing != ():
-        nothing = ()
+    nothing = ()  # the default of the variable, and CPython's one empty tuple
     by_symbol = {method.symbol: id(method.python) for method in methods}
     addresses = Addresses(
         generation=ctypes.addressof(_generation),
         array_type=id(DeviceArray),
         array_block=slot_offset(DeviceArray, "_block", trial, b"trial"),
+        launch_tables=offsets.pop("launch_tables"),
         place_variable=id(context_place),
         streams_variable=id(streams._active),
         no_streams=id(nothing),
-        slow_launch=by_symbol["launch"],
-        slow_bound=by_symbol["bound"],
-        slow_forall=by_symbol["forall"],
-        slow_getitem=by_symbol["getitem"],
-        **offsets,
+        methods=MethodAddresses(
+            launch_type=id(slots["launch_tables"][0]),
+            slow_launch=by_symbol["launch"],
+            slow_bound=by_symbol["bound"],
+            slow_forall=by_symbol["forall"],
+            slow_getitem=by_symbol["getitem"],
+            **offsets,
+        ),
     )
     engine = _compile(str(emit_module(addresses)))
     new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(

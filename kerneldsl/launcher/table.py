@@ -3,9 +3,10 @@
 One native function serves every launch; what is particular to a kernel, the types of its arguments,
 a place and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
 
-* guards: what has to be at a place for the table to be current (:class:`Guard`);
-* steps: for each argument its type, what else is checked, and where it goes
-  (:class:`Step`);
+* guards: what has to be where it was for the table to be good (:class:`Guard`);
+* steps: for each argument its type, what else is checked, and where it goes (:class:`Step`);
+* conditions: what the packed arguments have to fulfil
+  (:mod:`~kerneldsl.launcher.conditions`);
 * the parameter buffer as it is before the arguments are written into it;
 * the entry: how the kernel is started (:mod:`kerneldsl.target.native`).
 """
@@ -13,14 +14,15 @@ a place and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
+from kerneldsl.launcher.conditions import PackedCondition
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally
-from kerneldsl.target.native import CallEntry, DriverEntry, HostEntry, NativeEntry
+from kerneldsl.target.native import DriverEntry, HostEntry, NativeEntry
 
 __all__ = [
     "GUARD_WORDS",
@@ -46,37 +48,40 @@ class Word(IntEnum):
     GUARDS = 4
     PLACE_GUARD_COUNT = 5
     PLACE_GUARDS = 6
-    PLACE = 7
-    TALLY = 8
-    BUFFER = 9
-    BUFFER_WORDS = 10
-    PARAMETERS = 11
-    PARAMETER_BYTES = 12
-    ENTRY = 13
+    CONDITION_COUNT = 7
+    CONDITIONS = 8
+    PLACE = 9
+    TALLY = 10
+    BUFFER = 11
+    BUFFER_WORDS = 12
+    PARAMETERS = 13
+    PARAMETER_BYTES = 14
+    #: Another library's function for its current stream, or 0, and the device it is asked for.
+    CURRENT_STREAM = 15
+    DEVICE = 16
+    ENTRY = 17
     # Of a host entry.
-    ADDRESS = 14
-    RANGE = 15
-    PARALLEL_FOR = 16
-    THREADS = 17
-    RUNNING = 18
+    ADDRESS = 18
+    RANGE = 19
+    PARALLEL_FOR = 20
+    THREADS = 21
+    RUNNING = 22
     # Of a driver entry.
-    LAUNCH = 14
-    FUNCTION = 15
-    GRID = 16
-    BLOCK = 19
-    SHARED_BYTES = 22
-    STREAM = 23
-    CONTEXT = 24
-    GET_CONTEXT = 25
-    SET_CONTEXT = 26
-    MAY_STAY = 27
-    NOTE = 28
-    NOTED = 29
-    # Of a call entry.
-    START = 14
+    LAUNCH = 18
+    FUNCTION = 19
+    GRID = 20
+    BLOCK = 23
+    SHARED_BYTES = 26
+    STREAM = 27
+    CONTEXT = 28
+    GET_CONTEXT = 29
+    SET_CONTEXT = 30
+    MAY_STAY = 31
+    NOTE = 32
+    NOTED = 33
 
 
-_TABLE_WORDS = 30
+_TABLE_WORDS = 34
 
 
 class EntryKind(IntEnum):
@@ -84,7 +89,6 @@ class EntryKind(IntEnum):
 
     HOST = 0
     DRIVER = 1
-    CALL = 2
 
 
 class GuardKind(IntEnum):
@@ -140,6 +144,8 @@ class StepKind(IntEnum):
     FLOAT_TO_FLOAT32 = 9
     DEVICE_ARRAY = 10
     NDARRAY = 11
+    EXCHANGED = 12
+    TUPLE = 13
 
 
 STEP_WORDS = 8
@@ -157,10 +163,15 @@ class Step:
         What it must be, exactly.
     offset : int
         Where its first parameter lies, in bytes from the start of the buffer.
-    a, b, c, d : int
+    a, b, c, d, e : int
         By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
         flags that must not be set, words to copy. NumPy arrays: address of the dtype, flags that
-        are looked at, what they must be, rank with 256 added where strides are passed.
+        are looked at, what they must be, rank with 256 added where strides are passed. Arrays of
+        other libraries: address of the function that describes them, device, rank and dtype,
+        layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`). Tuples:
+        none; they have `elements`.
+    elements : tuple of Step
+        Of a tuple.
     """
 
     kind: StepKind
@@ -170,10 +181,38 @@ class Step:
     b: int = 0
     c: int = 0
     d: int = 0
+    e: int = 0
+    elements: tuple[Step, ...] = ()
 
-    def words(self) -> tuple[int, ...]:
-        """The step as the native code reads it."""
-        return self.kind, id(self.type), self.offset, self.a, self.b, self.c, self.d, 0
+    def moved(self, nbytes: int) -> Step:
+        """The step with its parameters so many bytes further on."""
+        elements = tuple(element.moved(nbytes) for element in self.elements)
+        return replace(self, offset=self.offset + nbytes, elements=elements)
+
+
+class _Memory:
+    """Arrays of words, kept for the table that names their addresses."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def put(self, words: Iterable[int]) -> int:
+        """Write words down, and return where."""
+        found = tuple(words)
+        block = (ctypes.c_int64 * max(len(found), 1))(*found)
+        self.kept.append(block)
+        return ctypes.addressof(block)
+
+    def put_steps(self, steps: Sequence[Step]) -> int:
+        """Write steps down, those of tuples first."""
+        words: list[int] = []
+        for s in steps:
+            numbers = (s.a, s.b, s.c, s.d, s.e)
+            if s.kind is StepKind.TUPLE:
+                numbers = (self.put_steps(s.elements), len(s.elements), 0, 0, 0)
+            words += (s.kind, id(s.type), s.offset, *numbers)
+        self.kept.append(tuple(steps))
+        return self.put(words)
 
 
 class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a class made at run time
@@ -202,7 +241,9 @@ def make_table(
     guards: Sequence[Guard],
     place_guards: Sequence[Guard],
     steps: Sequence[Step],
+    conditions: Sequence[PackedCondition],
     parameters: bytes,
+    current_stream: int,
     entry: NativeEntry,
     tally: Tally,
     keep: tuple[Any, ...],
@@ -223,8 +264,13 @@ def make_table(
         Are looked at where no choice of a place is active.
     steps : sequence of Step
         One for each argument; offsets are in `parameters`.
+    conditions : sequence of PackedCondition
+        Are looked at when the arguments have been packed; offsets are in `parameters`.
     parameters : bytes
         The parameter buffer, with what does not come from the arguments.
+    current_stream : int
+        Address of another library's function for its current stream, which must be the default
+        stream; 0 where no argument is another library's.
     entry : NativeEntry
         How the kernel is started.
     tally : Tally
@@ -237,42 +283,38 @@ def make_table(
     LaunchTable
     """
     table = LaunchTable()
+    memory = _Memory()
     head = entry.header if isinstance(entry, HostEntry) else b""
-    steps = [
-        Step(s.kind, s.type, s.offset + len(head), s.a, s.b, s.c, s.d) for s in steps
-    ]
     image = head + parameters
     padded = image.ljust(-(-max(len(image), 1) // 8) * 8, b"\0")
     buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
-    step_words = _array(word for step in steps for word in step.words())
-    guard_words = _array(word for guard in guards for word in guard.words())
-    place_words = _array(word for guard in place_guards for word in guard.words())
+    held = [Guard(h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
+    guards = [*guards, *held]
     table[Word.GENERATION] = generation
     table[Word.ARGUMENT_COUNT] = len(steps)
-    table[Word.STEPS] = ctypes.addressof(step_words)
+    table[Word.STEPS] = memory.put_steps([step.moved(len(head)) for step in steps])
     table[Word.GUARD_COUNT] = len(guards)
-    table[Word.GUARDS] = ctypes.addressof(guard_words)
+    table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
     table[Word.PLACE_GUARD_COUNT] = len(place_guards)
-    table[Word.PLACE_GUARDS] = ctypes.addressof(place_words)
+    table[Word.PLACE_GUARDS] = memory.put(w for guard in place_guards for w in guard.words())
+    table[Word.CONDITION_COUNT] = len(conditions)
+    table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
     table[Word.PLACE] = id(place)
     table[Word.TALLY] = ctypes.addressof(tally.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
     table[Word.PARAMETER_BYTES] = len(parameters)
+    table[Word.CURRENT_STREAM] = current_stream
+    table[Word.DEVICE] = place.device.index
     _write_entry(table, entry)
     table.key = key
     table.tally = tally
     table.keep = (
-        *(place, tuple(guards), tuple(place_guards), tuple(steps), entry, tally, keep),
-        *(buffer, step_words, guard_words, place_words),
+        *(place, tuple(guards), tuple(place_guards), entry, tally, keep),
+        *(buffer, tuple(memory.kept)),
     )
     return table
-
-
-def _array(words: Any) -> ctypes.Array[ctypes.c_int64]:
-    found = tuple(words)
-    return (ctypes.c_int64 * max(len(found), 1))(*found)
 
 
 def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
@@ -283,21 +325,24 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
         table[Word.PARALLEL_FOR] = entry.parallel_for
         table[Word.THREADS] = entry.thread_count
         table[Word.RUNNING] = entry.running
-    elif isinstance(entry, DriverEntry):
-        table[Word.ENTRY] = EntryKind.DRIVER
-        table[Word.LAUNCH] = entry.launch
-        table[Word.FUNCTION] = entry.function
-        table[Word.GRID : Word.GRID + 3] = entry.grid_dim
-        table[Word.BLOCK : Word.BLOCK + 3] = entry.block_dim
-        table[Word.SHARED_BYTES] = entry.shared_bytes
-        table[Word.STREAM] = entry.stream
-        table[Word.CONTEXT] = entry.context
-        table[Word.GET_CONTEXT] = entry.get_context
-        table[Word.SET_CONTEXT] = entry.set_context
-        table[Word.MAY_STAY] = entry.may_stay
-        table[Word.NOTE] = id(entry.note)
-        table[Word.NOTED] = id(entry.noted)
-    else:
-        assert isinstance(entry, CallEntry)
-        table[Word.ENTRY] = EntryKind.CALL
-        table[Word.START] = id(entry.start)
+        return
+    table[Word.ENTRY] = EntryKind.DRIVER
+    table[Word.LAUNCH] = _signed(entry.launch)
+    table[Word.FUNCTION] = _signed(entry.function)
+    table[Word.GRID : Word.GRID + 3] = entry.grid_dim
+    table[Word.BLOCK : Word.BLOCK + 3] = entry.block_dim
+    table[Word.SHARED_BYTES] = entry.shared_bytes
+    table[Word.STREAM] = _signed(entry.stream)
+    table[Word.CONTEXT] = _signed(entry.context)
+    table[Word.GET_CONTEXT] = _signed(entry.get_context)
+    table[Word.SET_CONTEXT] = _signed(entry.set_context)
+    table[Word.MAY_STAY] = entry.may_stay
+    table[Word.NOTE] = id(entry.note)
+    table[Word.NOTED] = id(entry.noted)
+
+
+def _signed(handle: int) -> int:
+    """A driver's handle as a word; it may be any 64 bits."""
+    return ctypes.c_int64(handle).value
+
+

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -34,7 +34,7 @@ from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
 
-__all__ = ["Dispatcher", "LaunchShape"]
+__all__ = ["Dispatcher", "LaunchShape", "Launchable"]
 
 _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 #: States of a kernel whose captured constants go back and forth that are remembered.
@@ -76,6 +76,37 @@ class LaunchShape:
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.key = (grid_dim, block_dim, extent, shared_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Launchable:
+    """All that a launch is made of, found and ready.
+
+    Parameters
+    ----------
+    state : KernelState
+        The kernel, for the captured constants as they are.
+    binding : Binding
+        The arguments, as the kernel takes them.
+    given : tuple of int
+        Codes of the arguments' kinds, before a signature converted them.
+    place : Place
+        Where it runs.
+    is_overlapping : bool
+        Whether arguments overlap in memory, where that matters.
+    loaded : Loaded
+        The code.
+    config : LaunchConfig
+        In which configuration it is launched, in the default stream.
+    """
+
+    state: KernelState
+    binding: Binding
+    given: tuple[int, ...]
+    place: Place
+    is_overlapping: bool
+    loaded: Loaded
+    config: LaunchConfig
 
 
 class Dispatcher:
@@ -169,14 +200,10 @@ class Dispatcher:
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
         state = self.state()
-        if len(args) != state.parameter_count:
-            self._refuse_count(state.unit, args)
-        binding = bind(state.unit.parameters, args)
+        binding = self._read(state, args)
+        if self.signature is not None:
+            self._conform(state, binding)
         traits = state.traits
-        if binding.read_only and traits.written:
-            check_writable(binding, state.unit.parameters, args, traits.written)
-        if self.signature is not None and self._signature_codes is not None:
-            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
         place = resolve(binding.place or shape.place) if instead is None else instead
         if place.asked is not None:
             self._launch_in_place_of(place, shape, args)
@@ -254,33 +281,67 @@ class Dispatcher:
         )
         self.launch(on_host, args, place_of("cpu"))
 
-    def make_ready(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
-        """Check a launch, and compile and load what it needs; nothing is launched.
-
-        Raises what the launch would raise that is the user's own mistake. What fails on the side of
-        a device is left to the launch, which may turn to the CPU.
-        """
-        state = self.state()
+    def _read(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
+        """Read the arguments, and check what does not depend on where the kernel runs."""
         if len(args) != state.parameter_count:
             self._refuse_count(state.unit, args)
         binding = bind(state.unit.parameters, args)
-        traits = state.traits
-        if binding.read_only and traits.written:
-            check_writable(binding, state.unit.parameters, args, traits.written)
+        if binding.read_only and state.traits.written:
+            check_writable(binding, state.unit.parameters, args, state.traits.written)
+        return binding
+
+    def _conform(self, state: KernelState, binding: Binding) -> None:
+        """Convert the arguments to the declared signature."""
         if self.signature is not None and self._signature_codes is not None:
             conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+
+    def find(
+        self, shape: LaunchShape, args: tuple[Any, ...], *, make: bool = False
+    ) -> Launchable | None:
+        """What a launch in the default stream would start now; nothing is launched.
+
+        Parameters
+        ----------
+        shape : LaunchShape
+            In which shape.
+        args : tuple
+            The arguments, one for each parameter.
+        make : bool, optional
+            Whether to compile and load what is not there yet. What fails then on the side of a
+            device is left to the launch, which may turn to the CPU.
+
+        Returns
+        -------
+        Launchable or None
+            ``None`` where something is not there, the extent is empty, or the CPU stands in for a
+            device that cannot be used.
+
+        Raises
+        ------
+        KernelError
+            What is the user's own mistake, as the launch would raise it.
+        """
+        state = self.state()
+        binding = self._read(state, args)
+        given = binding.codes
+        self._conform(state, binding)
         place = resolve(binding.place or shape.place)
-        if place.asked is not None or not self._check(state, place, shape):
-            return
-        is_overlapping = state.overlap_matters and overlap(args, traits.written)
+        if place.asked is not None or (make and not self._check(state, place, shape)):
+            return None
+        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
         key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
-        try:
-            loaded = state.loaded.get(key) or self._load(state, place, shape, key)
-            if shape.key not in loaded.configs:
-                self._configure(place, loaded, shape)
-        except RECOVERABLE:
-            if place.is_host:
-                raise
+        loaded = state.loaded.get(key)
+        config = loaded.configs.get(shape.key) if loaded is not None else None
+        if make and (loaded is None or config is None):
+            try:
+                loaded = self._load(state, place, shape, key)
+                config = self._configure(place, loaded, shape)
+            except RECOVERABLE:
+                if place.is_host:
+                    raise
+        if loaded is None or config is None:
+            return None
+        return Launchable(state, binding, given, place, is_overlapping, loaded, config)
 
     def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
         """Where a launch with these arguments, or in a stream of a place, would run now."""

@@ -127,11 +127,16 @@ class Tally:
                 self.add(elapsed)
             return True
 
-    def refill(self) -> None:
-        """Let native code launch again, if it may no more; the launch after those is timed."""
-        if self.words[1] <= 0:
-            self.is_due = True
-            self.words[1] = _EVERY_NATIVE
+    def refill(self) -> bool:
+        """Let native code launch again, if it may no more, and say whether that was so.
+
+        The launch after those is timed.
+        """
+        if self.words[1] > 0:
+            return False
+        self.is_due = True
+        self.words[1] = _EVERY_NATIVE
+        return True
 
     def arm(self, count: int) -> None:
         """Have the next launch timed, now that the count has come to what was due."""

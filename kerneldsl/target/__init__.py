@@ -15,14 +15,13 @@ from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
-from kerneldsl.target.native import CallEntry, DriverEntry, HostEntry, NativeEntry
+from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
     "Artifact",
     "Buffer",
-    "CallEntry",
     "Check",
     "CheckStatus",
     "CompileOptions",
@@ -37,6 +36,7 @@ __all__ = [
     "Dim3",
     "DriverEntry",
     "Executable",
+    "Holds",
     "HostEntry",
     "LaunchConfig",
     "LaunchTimer",

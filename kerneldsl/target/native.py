@@ -2,7 +2,8 @@
 
 An :class:`Executable` may describe one of its launches as an entry: addresses and constants, from
 which :mod:`kerneldsl.launcher` starts the kernel without Python. An entry is good for one launch
-configuration on the device's default stream, and as long as its executable lives.
+configuration on the device's default stream, as long as its executable lives and what it names
+holds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,29 @@ from typing import Any, TypeAlias
 
 from kerneldsl.target.device import Dim3
 
-__all__ = ["CallEntry", "DriverEntry", "HostEntry", "NativeEntry"]
+__all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holds:
+    """What a dictionary must hold for an entry to be good; objects are compared by identity.
+
+    Parameters
+    ----------
+    mapping : dict
+        Where to look at each launch.
+    key : object
+        Under which key.
+    value : object
+        What must be there.
+    is_missing : bool
+        Instead of `value`: nothing must be there.
+    """
+
+    mapping: dict[Any, Any]
+    key: Any
+    value: Any = None
+    is_missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +60,8 @@ class HostEntry:
     running : int
         Address of an int64 that counts the parallel launches that are running; changed only under
         the interpreter's lock.
+    holds : tuple of Holds
+        What must hold.
     keep : tuple
         What the addresses belong to.
     """
@@ -47,6 +72,7 @@ class HostEntry:
     parallel_for: int = 0
     thread_count: int = 1
     running: int = 0
+    holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
 
 
@@ -57,7 +83,8 @@ class DriverEntry:
     Parameters
     ----------
     launch : int
-        Address of ``cuLaunchKernel``.
+        Address of ``cuLaunchKernel``. Where it answers another status than 0, nothing was started,
+        and the launch is made again by way of Python, which raises what is wrong.
     get_context, set_context : int
         Addresses of ``cuCtxGetCurrent`` and ``cuCtxSetCurrent``.
     context : int
@@ -73,9 +100,11 @@ class DriverEntry:
     stream : int
         The default stream's handle.
     note : callable
-        Is called with `noted` after each launch.
+        Is called with `noted` after each launch; what it raises is dropped.
     noted : object
         What it is called with.
+    holds : tuple of Holds
+        What must hold, such as that the device is not lost.
     keep : tuple
         What the addresses belong to.
 
@@ -96,20 +125,8 @@ class DriverEntry:
     stream: int
     note: Callable[[Any], Any]
     noted: Any
+    holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True)
-class CallEntry:
-    """A kernel that a Python function starts; what it raises is what the launch raises.
-
-    Parameters
-    ----------
-    start : callable
-        Takes the packed parameters as ``bytes``.
-    """
-
-    start: Callable[[bytes], Any]
-
-
-NativeEntry: TypeAlias = HostEntry | DriverEntry | CallEntry
+NativeEntry: TypeAlias = HostEntry | DriverEntry

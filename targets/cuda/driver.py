@@ -38,6 +38,10 @@ _log = logging.getLogger("kerneldsl.cuda.driver")
 #: What the driver's library is called here.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
+#: Of which version of CUDA functions are looked up whose forms have not changed since, and with
+#: which default stream (CUDA Driver API, "Driver Entry Point Access").
+_PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
+
 
 class _CurrentContext:
     """Makes a device's primary context current, and puts back what was current before."""
@@ -83,6 +87,7 @@ class Driver:
         #: Which devices are lost, and the launches that may have done it.
         self.watch = DeviceWatch("cuda")
         self._index_of_context: dict[int, int] = {}
+        self._addresses: dict[str, int] = {}
         # Reentrant: an error met while a context is retained may take the device out of use.
         self._lock = threading.RLock()
         self._devices: tuple[Device, ...] | None = None
@@ -229,6 +234,26 @@ class Driver:
                 known = self.contexts[index] = (context, int(context))
                 self._index_of_context[int(context)] = index
         return known
+
+    def address(self, name: str) -> int:
+        """Where native code finds a function, such as ``"cuLaunchKernel"``; 0 for an unknown one.
+
+        Raises
+        ------
+        DriverError
+            The driver could not look for it.
+        """
+        found = self._addresses.get(name)
+        if found is None:
+            pointer, _ = self.call(
+                self.api.cuGetProcAddress,
+                name.encode(),
+                _PROC_ADDRESS_VERSION,
+                _LEGACY_STREAM,
+                doing=f"find {name}",
+            )
+            found = self._addresses[name] = int(pointer)
+        return found
 
     def current(self, index: int) -> _CurrentContext:
         """A ``with`` block in which a device's context is current in this thread."""

@@ -39,7 +39,8 @@ class DeviceWatch:
         self._target = target
         self._lock = ForkSafeLock()
         self._launches: dict[int, deque[LaunchNote]] = {}
-        self._lost: dict[int, tuple[DriverError, tuple[str, ...]]] = {}
+        #: Lost devices, by index: the first fatal error, and what had been launched before it.
+        self.lost: dict[int, tuple[DriverError, tuple[str, ...]]] = {}
 
     def launches(self, index: int) -> deque[LaunchNote]:
         """The recent launches on a device; whoever launches appends to it, which is atomic."""
@@ -83,11 +84,11 @@ class DeviceWatch:
         suspects = self.suspects(index)
         with self._lock:
             # The error's traceback would keep everything alive that its frames refer to.
-            self._lost.setdefault(index, (copy.copy(error), suspects))
+            self.lost.setdefault(index, (copy.copy(error), suspects))
 
     def is_lost(self, index: int) -> bool:
         """Whether nothing can use the device any more in this process."""
-        return index in self._lost
+        return index in self.lost
 
     def check(self, index: int, doing: str = "") -> None:
         """Raise `DeviceLostError` where the device is lost.
@@ -99,13 +100,13 @@ class DeviceWatch:
         doing : str
             What was to be done, beginning with a verb.
         """
-        if index in self._lost:
+        if index in self.lost:
             error = self.loss(index, doing)
             raise error from error.__cause__
 
     def loss(self, index: int, doing: str = "") -> DeviceLostError:
         """The error for a call on a lost device; its cause is what lost it."""
-        first, suspects = self._lost[index]
+        first, suspects = self.lost[index]
         device = f"{self._target}:{index}"
         error = DeviceLostError(
             f"{device} is lost to this process: {first.what[:1].lower()}{first.what[1:]}",

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launcher.builder import I32, I64, POINTER, Function
+from kerneldsl.launcher.exchange import KDL_CUDA
 from kerneldsl.launcher.table import EntryKind, Word
 
 __all__ = ["emit_start"]
@@ -16,15 +17,15 @@ _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
 
 
 def emit_start(module: ir.Module) -> Any:
-    """``i32 start(ptr table, ptr buffer)``: 0 nothing was started, 1 it was, 2 Python raised."""
+    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0."""
     f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
     table, buffer = f.args
     bad = f.block("bad")
+    _require_default_stream(f, table, bad)
     switch = f.b.switch(f.load(table, 8 * Word.ENTRY), bad)
     for kind, write in (
         (EntryKind.HOST, _start_on_host),
         (EntryKind.DRIVER, _start_by_driver),
-        (EntryKind.CALL, _start_in_python),
     ):
         block = f.block(kind.name.lower())
         switch.add_case(I64(kind), block)
@@ -33,6 +34,24 @@ def emit_start(module: ir.Module) -> Any:
     f.b.position_at_end(bad)
     f.b.ret(I32(0))
     return f.function
+
+
+def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
+    """Go on where another library, if one has a say, works in the default stream now."""
+    current_stream = _word(f, table, Word.CURRENT_STREAM)
+    ask, go_on, failed = f.block("ask_for_stream"), f.block("stream_known"), f.block("no_stream")
+    f.b.cbranch(f.equal(current_stream, I64(0)), go_on, ask)
+    f.b.position_at_end(ask)
+    stream = f.b.alloca(I64)
+    f.store(I64(-1), stream)
+    device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
+    status = f.call(current_stream, I32, I32(KDL_CUDA), device, stream)
+    f.require(f.equal(status, I32(0)), failed)
+    f.b.cbranch(f.equal(f.load(stream), I64(0)), go_on, bad)
+    f.b.position_at_end(failed)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(bad)
+    f.b.position_at_end(go_on)
 
 
 def _word(f: Function, table: Any, which: int) -> Any:
@@ -143,19 +162,3 @@ def _drop(f: Function, result: Any) -> None:
     f.python("Py_DecRef", ir.VoidType(), result)
     f.b.branch(done)
     f.b.position_at_end(done)
-
-
-def _start_in_python(f: Function, table: Any, buffer: Any, bad: Any) -> None:
-    raised = f.block("raised")
-    start = f.load(table, 8 * Word.START, POINTER)
-    data = f.at(buffer, _word(f, table, Word.PARAMETERS))
-    size = _word(f, table, Word.PARAMETER_BYTES)
-    packed = f.python("PyBytes_FromStringAndSize", POINTER, data, size)
-    f.require(f.b.not_(f.is_null(packed)), raised)
-    result = f.python("PyObject_CallOneArg", POINTER, start, packed)
-    f.python("Py_DecRef", ir.VoidType(), packed)
-    f.require(f.b.not_(f.is_null(result)), raised)
-    f.python("Py_DecRef", ir.VoidType(), result)
-    f.b.ret(I32(1))
-    f.b.position_at_end(raised)
-    f.b.ret(I32(2))
