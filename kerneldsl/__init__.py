@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         UnknownTargetError,
         UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction, Kernel, Launch
+    from kerneldsl.kernels import DeviceFunction, Kernel
     from kerneldsl.language.intrinsics import (
         atomic,
         grid,
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         threadfence_system,
         uniform,
     )
+    from kerneldsl.launches import BoundLaunch, Launch
     from kerneldsl.ranking import (
         Measurement,
         RankedDevice,
@@ -191,7 +192,8 @@ _MODULES = {
         "SourceUnavailableError StreamError TargetUnavailableError ToolMissingError "
         "UnknownTargetError UnsupportedConstructError"
     ),
-    "kerneldsl.kernels": "DeviceFunction Kernel Launch",
+    "kerneldsl.kernels": "DeviceFunction Kernel",
+    "kerneldsl.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
         "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
@@ -232,6 +234,7 @@ __all__ = [
     "Backend",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
+    "BoundLaunch",
     "Check",
     "ClosedResourceError",
     "CompileError",

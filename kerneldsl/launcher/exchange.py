@@ -84,15 +84,26 @@ class Exchange:
     keep: tuple[Any, ...] = field(repr=False)
 
 
-_CHECKS = (
-    (CheckKind.ATTRIBUTE, "requires_grad"),
-    (CheckKind.METHOD, "is_neg"),
-    (CheckKind.METHOD, "is_conj"),
-)
+def _checks(kind: ArrayKind) -> list[tuple[CheckKind, str]]:
+    """What a description leaves out; integers are never negated when they are read."""
+    found = [(CheckKind.ATTRIBUTE, "requires_grad")]
+    if np.dtype(kind.dtype).kind in "fc":
+        found.append((CheckKind.METHOD, "is_neg"))
+    if np.dtype(kind.dtype).kind == "c":
+        found.append((CheckKind.METHOD, "is_conj"))
+    return found
 
 
-def exchange_of(kind: type) -> Exchange | None:
-    """How native code reads objects of exactly this class; ``None`` for other than torch's."""
+def exchange_of(kind: type, array: ArrayKind) -> Exchange | None:
+    """How native code reads objects of exactly this class; ``None`` for other than torch's.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    array : ArrayKind
+        What kind of array the object is.
+    """
     torch = sys.modules.get("torch")
     if torch is None or kind is not getattr(torch, "Tensor", None):
         return None
@@ -107,16 +118,16 @@ def exchange_of(kind: type) -> Exchange | None:
         return None
     if table[0] & 0xFFFFFFFF != _MAJOR or not table[_DESCRIBE] or not table[_CURRENT_STREAM]:
         return None
-    names = [name for _, name in _CHECKS]
-    words = [len(_CHECKS)]
-    for (check, _), name in zip(_CHECKS, names, strict=True):
+    asked = _checks(array)
+    words = [len(asked)]
+    for check, name in asked:
         words += [check, id(name)]
     checks = (ctypes.c_int64 * len(words))(*words)
     return Exchange(
         _signed(table[_DESCRIBE]),
         _signed(table[_CURRENT_STREAM]),
         ctypes.addressof(checks),
-        (kind, capsule, checks, names),
+        (kind, capsule, checks, asked),
     )
 
 

@@ -137,9 +137,7 @@ def uninstall() -> None:
             _is_installed = False
 
 
-def _make(
-    methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
-) -> tuple[Any, ...]:
+def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) -> tuple[Any, ...]:
     from kerneldsl.launcher.emit import Addresses, emit_module
     from kerneldsl.launcher.emit_methods import MethodAddresses
 

@@ -81,8 +81,8 @@ class StepMaker:
             Positions of those that the kernel may write.
         """
         steps = []
-        for position, (value, *pair) in enumerate(zip(args, found, wanted, strict=True)):
-            step = self._step(value, *pair, position in written)
+        for position, value in enumerate(args):
+            step = self._step(value, found[position], wanted[position], position in written)
             if step is None:
                 return None
             steps.append(step)
@@ -115,7 +115,7 @@ class StepMaker:
     def _exchanged_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
     ) -> Step | None:
-        exchange = exchange_of(type(value))
+        exchange = exchange_of(type(value), found)
         device = device_word(self._place)
         if exchange is None or device is None or found.layout != wanted.layout:
             return None
@@ -133,9 +133,7 @@ class StepMaker:
         )
 
 
-def _device_array_step(
-    found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
-) -> Step:
+def _device_array_step(found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool) -> Step:
     words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
     flags = OTHER_HOME | (READ_ONLY if is_written else 0)
     return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code_of(found), flags, words)

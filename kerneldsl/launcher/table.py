@@ -22,7 +22,7 @@ from typing import Any
 from kerneldsl.launcher.conditions import PackedCondition
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally
-from kerneldsl.target.native import DriverEntry, HostEntry, NativeEntry
+from kerneldsl.target.native import HostEntry, NativeEntry
 
 __all__ = [
     "GUARD_WORDS",
@@ -344,5 +344,3 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
 def _signed(handle: int) -> int:
     """A driver's handle as a word; it may be any 64 bits."""
     return ctypes.c_int64(handle).value
-
-

@@ -2,8 +2,8 @@
 
 This is on the path of every launch: counting is one call of a C function that is atomic under the
 interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
-launches. Time is taken of the first launches and then of every 64th, of native ones of every
-1024th: on a CPU by the host's clock around the launch, on a device by two events around it, which
+launches. Time is taken of the first launches, ever less often, and then of every 64th, of native
+ones of every 1024th: on a CPU by the host's clock around the launch, on a device by two events around it, which
 are read later.
 """
 
@@ -45,6 +45,7 @@ class Tally:
     __slots__ = (
         "_base",
         "_lock",
+        "_quota",
         "_reads",
         "_warm_up_ns",
         "count",
@@ -75,6 +76,9 @@ class Tally:
         self._forget()
 
     def _forget(self) -> None:
+        # Native code may launch no more before the next launch has been timed.
+        self.words[1] = 0
+        self._quota = 1
         self._warm_up_ns: int | None = None
         self.samples = 0
         self.total_ns = 0
@@ -95,6 +99,7 @@ class Tally:
         with self._lock:
             self._base = self._read()
             self._forget()
+            self.is_due = True
 
     def add(self, nanoseconds: int) -> None:
         """Take up a measured launch; the first may hold costs that no later one has."""
@@ -130,12 +135,13 @@ class Tally:
     def refill(self) -> bool:
         """Let native code launch again, if it may no more, and say whether that was so.
 
-        The launch after those is timed.
+        The next launch by way of Python is timed.
         """
         if self.words[1] > 0:
             return False
         self.is_due = True
-        self.words[1] = _EVERY_NATIVE
+        self.words[1] = self._quota
+        self._quota = min(2 * self._quota, _EVERY_NATIVE)
         return True
 
     def arm(self, count: int) -> None:

@@ -115,7 +115,7 @@ class NativeDriver:
         return _SUCCESS
 
     def _take_launch(self, function: int, *rest: int) -> int:
-        *shape, stream, arrays, extra = rest
+        gx, gy, gz, bx, by, bz, shared_bytes, stream, arrays, extra = rest
         kernel = self._kernels[function]
         executable, config = kernel.executable, kernel.config
         if self.context != self.context_of(executable.device.index):
@@ -128,10 +128,7 @@ class NativeDriver:
         if parameters is None:
             return _INVALID_VALUE
         config = replace(
-            config,
-            grid_dim=tuple(shape[:3]),
-            block_dim=tuple(shape[3:6]),
-            shared_bytes=shape[6],
+            config, grid_dim=(gx, gy, gz), block_dim=(bx, by, bz), shared_bytes=shared_bytes
         )
         try:
             self._record(executable.examine(config, parameters))
