@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from kerneldsl.launcher import layout
 from kerneldsl.launcher.layout import function_address
 
 __all__ = ["DOUBLE", "FLOAT", "I8", "I16", "I32", "I64", "POINTER", "Function"]
@@ -126,6 +127,21 @@ class Function:
         with self.loop(count) as i:
             offset = self.b.mul(i, I64(8))
             self.store(self.load(source, offset), self.at(out, offset))
+
+    def is_instance(self, value: Any, kind: type) -> Any:
+        """Whether an object is of exactly a class; a slot that is empty (null) holds none."""
+        nothing, some, known = self.block("nothing"), self.block("some"), self.block("known")
+        self.b.cbranch(self.is_null(value), nothing, some)
+        self.b.position_at_end(some)
+        is_kind = self.equal(self.load(value, layout.TYPE), I64(id(kind)))
+        self.b.branch(known)
+        self.b.position_at_end(nothing)
+        self.b.branch(known)
+        self.b.position_at_end(known)
+        result = self.b.phi(ir.IntType(1))
+        result.add_incoming(is_kind, some)
+        result.add_incoming(ir.Constant(ir.IntType(1), 0), nothing)
+        return result
 
     def is_null(self, address: Any) -> Any:
         """Whether an address is null."""

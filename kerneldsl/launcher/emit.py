@@ -34,8 +34,10 @@ class Addresses:
     ----------
     generation : int
         Of an int64; tables of another generation are passed over.
-    array_type, array_block : int
-        The class of device arrays, and the offset of their block.
+    array_block : int
+        The offset of a device array's block.
+    seal : int
+        The Python function that makes the block of an array that has none yet.
     launch_tables : int
         Offset of the tuple of tables in a launch.
     place_variable, streams_variable : int
@@ -47,8 +49,8 @@ class Addresses:
     """
 
     generation: int
-    array_type: int
     array_block: int
+    seal: int
     launch_tables: int
     place_variable: int
     streams_variable: int
@@ -63,7 +65,7 @@ def emit_module(addresses: Addresses) -> ir.Module:
         module,
         addresses,
         _emit_guards(module),
-        emit_arguments(module, addresses.array_type, addresses.array_block),
+        emit_arguments(module, addresses.array_block, addresses.seal),
         emit_conditions(module),
         emit_start(module),
     )
@@ -182,8 +184,7 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     result = f.b.alloca(I32)
     f.store(I32(0), result)
     tables = f.load(launch, addresses.launch_tables, POINTER)
-    f.require(f.b.not_(f.is_null(tables)), bad)
-    f.require(f.equal(f.load(tables, layout.TYPE), I64(id(tuple))), bad)
+    f.require(f.is_instance(tables, tuple), bad)
     f.python("Py_IncRef", ir.VoidType(), tables)
     with f.loop(f.load(tables, layout.TUPLE_SIZE)) as i:
         owner = f.load(f.at(tables, layout.TUPLE_ITEMS), f.b.mul(i, I64(8)), POINTER)

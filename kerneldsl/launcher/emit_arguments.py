@@ -28,7 +28,7 @@ _TENSOR_WORDS = 6
 _DATA, _DEVICE, _RANK_AND_DTYPE, _SHAPE, _STRIDES, _BYTE_OFFSET = (8 * i for i in range(6))
 
 
-def emit_arguments(module: ir.Module, array_type: int, array_block: int) -> Any:
+def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     """``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place)``.
 
     It returns 1 where all were read and written into the buffer, else 0, and leaves no error.
@@ -37,8 +37,10 @@ def emit_arguments(module: ir.Module, array_type: int, array_block: int) -> Any:
     ----------
     module : ir.Module
         Where the functions go.
-    array_type, array_block : int
-        The class of device arrays, and the offset of their block.
+    array_block : int
+        The offset of a device array's block.
+    seal : int
+        The Python function that makes the block of an array that has none yet.
     """
     describe = _emit_describe(module)
     f = Function(module, "arguments", I32, [POINTER, I64, POINTER, POINTER, I64], is_internal=True)
@@ -65,7 +67,7 @@ def emit_arguments(module: ir.Module, array_type: int, array_block: int) -> Any:
         switch.add_case(I64(kind), block)
         f.b.position_at_end(block)
         if kind is StepKind.DEVICE_ARRAY:
-            _read_device_array(f, value, words, out, place, array_block, bad)
+            _read_device_array(f, value, words, out, place, array_block, seal, bad)
         elif kind is StepKind.NDARRAY:
             _read_ndarray(f, value, words, out, bad)
         elif kind is StepKind.EXCHANGED:
@@ -134,12 +136,30 @@ def _store_int(f: Function, number: Any, nbytes: Any, out: Any, bad: Any) -> Non
 
 
 def _read_device_array(
-    f: Function, value: Any, words: Any, out: Any, place: Any, array_block: int, bad: Any
+    f: Function,
+    value: Any,
+    words: Any,
+    out: Any,
+    place: Any,
+    array_block: int,
+    seal: int,
+    bad: Any,
 ) -> None:
     """A device array's block is bytes: place, code of the kind, flags, then what is passed."""
+    fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
+    is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
+    f.b.cbranch(is_sealed, sealed, fresh)
+    f.b.position_at_end(fresh)
+    result = f.python("PyObject_CallOneArg", POINTER, f.pointer(seal), value)
+    f.b.cbranch(f.is_null(result), failed, made)
+    f.b.position_at_end(failed)  # a closed array, say, of which Python tells
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(bad)
+    f.b.position_at_end(made)
+    f.python("Py_DecRef", ir.VoidType(), result)
+    f.b.cbranch(f.is_instance(f.load(value, array_block, POINTER), bytes), sealed, bad)
+    f.b.position_at_end(sealed)
     block = f.load(value, array_block, POINTER)
-    f.require(f.b.not_(f.is_null(block)), bad)
-    f.require(f.equal(f.load(block, layout.TYPE), I64(id(bytes))), bad)
     data = f.at(block, layout.BYTES_DATA)
     f.require(f.equal(f.load(data), place), bad)
     f.require(f.equal(f.load(data, 8), f.load(words, _A)), bad)

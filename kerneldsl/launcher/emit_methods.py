@@ -25,7 +25,7 @@ class MethodAddresses:
 
     Parameters
     ----------
-    launch_type : int
+    launch_type : type
         The class of launches.
     bound_launch, bound_args : int
         Offsets of the launch and of the arguments in a prepared launch.
@@ -35,7 +35,7 @@ class MethodAddresses:
         The Python functions that take over.
     """
 
-    launch_type: int
+    launch_type: type
     bound_launch: int
     bound_args: int
     kernel_extents: int
@@ -116,11 +116,9 @@ def _emit_bound(
     held = [
         f.load(self, offset, POINTER) for offset in (addresses.bound_launch, addresses.bound_args)
     ]
-    for each in held:
-        f.require(f.b.not_(f.is_null(each)), slow)
     launch, values = held
-    f.require(f.equal(f.load(launch, layout.TYPE), I64(addresses.launch_type)), slow)
-    f.require(f.equal(f.load(values, layout.TYPE), I64(id(tuple))), slow)
+    f.require(f.is_instance(launch, addresses.launch_type), slow)
+    f.require(f.is_instance(values, tuple), slow)
     for each in held:
         f.python("Py_IncRef", ir.VoidType(), each)
     count = f.load(values, layout.TUPLE_SIZE)
@@ -135,8 +133,7 @@ def _emit_bound(
 
 def _find(f: Function, table: Any, key: Any, slow: Any) -> None:
     """Return what a dictionary holds, or branch away."""
-    f.require(f.b.not_(f.is_null(table)), slow)
-    f.require(f.equal(f.load(table, layout.TYPE), I64(id(dict))), slow)
+    f.require(f.is_instance(table, dict), slow)
     found = f.python("PyDict_GetItemWithError", POINTER, table, key)
     f.require(f.b.not_(f.is_null(found)), slow)
     f.python("Py_IncRef", ir.VoidType(), found)
@@ -151,7 +148,7 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     f.require(f.is_null(names), slow)
     f.require(f.equal(nargs, I64(1)), slow)
     extent = f.load(args, 0, POINTER)
-    f.require(f.equal(f.load(extent, layout.TYPE), I64(id(int))), slow)
+    f.require(f.is_instance(extent, int), slow)
     _find(f, f.load(self, addresses.kernel_extents, POINTER), extent, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
@@ -164,11 +161,11 @@ def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
     f = Function(module, "getitem", POINTER, [POINTER, POINTER])
     self, config = f.args
     slow = f.block("slow")
-    f.require(f.equal(f.load(config, layout.TYPE), I64(id(tuple))), slow)
+    f.require(f.is_instance(config, tuple), slow)
     f.require(f.equal(f.load(config, layout.TUPLE_SIZE), I64(2)), slow)
     for i in range(2):
         item = f.load(config, layout.TUPLE_ITEMS + 8 * i, POINTER)
-        f.require(f.equal(f.load(item, layout.TYPE), I64(id(int))), slow)
+        f.require(f.is_instance(item, int), slow)
     _find(f, f.load(self, addresses.kernel_grids, POINTER), config, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())

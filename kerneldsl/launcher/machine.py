@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kerneldsl.environment import launcher_is_off, logger
@@ -19,8 +20,9 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime import streams
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import context_place
+from kerneldsl.runtime.readers import seal
 
-__all__ = ["Method", "generation", "install", "is_installed", "uninstall"]
+__all__ = ["Method", "generation", "install", "is_installed", "suspended"]
 
 _METH_O = 0x8
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
@@ -121,20 +123,34 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
                 stacklevel=2,
             )
             return False
-        for method, descriptor in zip(_methods, _descriptors, strict=True):
-            setattr(method.owner, method.name, descriptor)
+        _put(_descriptors)
         _is_installed = True
         return True
 
 
-def uninstall() -> None:
-    """Put Python's methods back, for tests and comparisons; :func:`install` works again."""
+@contextmanager
+def suspended() -> Iterator[None]:
+    """A ``with`` block in which the whole process launches by way of Python.
+
+    For tests and comparisons; launches of other threads that are going on stay native.
+    """
     global _is_installed  # noqa: PLW0603 -- one for the process
     with _lock:
-        if _is_installed:
-            for method in _methods:
-                setattr(method.owner, method.name, method.python)
-            _is_installed = False
+        was_installed, _is_installed = _is_installed, False
+        if was_installed:
+            _put([method.python for method in _methods])
+    try:
+        yield
+    finally:
+        with _lock:
+            if was_installed:
+                _put(_descriptors)
+                _is_installed = True
+
+
+def _put(forms: Sequence[Any]) -> None:
+    for method, form in zip(_methods, forms, strict=True):
+        setattr(method.owner, method.name, form)
 
 
 def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) -> tuple[Any, ...]:
@@ -149,14 +165,14 @@ def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) 
     by_symbol = {method.symbol: id(method.python) for method in methods}
     addresses = Addresses(
         generation=ctypes.addressof(_generation),
-        array_type=id(DeviceArray),
         array_block=slot_offset(DeviceArray, "_block", trial, b"trial"),
+        seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         place_variable=id(context_place),
         streams_variable=id(streams._active),
         no_streams=id(nothing),
         methods=MethodAddresses(
-            launch_type=id(slots["launch_tables"][0]),
+            launch_type=slots["launch_tables"][0],
             slow_launch=by_symbol["launch"],
             slow_bound=by_symbol["bound"],
             slow_forall=by_symbol["forall"],
@@ -179,7 +195,7 @@ def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) 
         _keep_forever(definition)
         _keep_forever(method)
         made.append(new_descriptor(method.owner, ctypes.addressof(definition)))
-    for each in (engine, _generation, context_place, streams._active, nothing, DeviceArray):
+    for each in (engine, _generation, context_place, streams._active, nothing, DeviceArray, seal):
         _keep_forever(each)
     logger.debug("the native launcher is in place")
     return tuple(made)
