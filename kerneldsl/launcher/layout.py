@@ -198,19 +198,32 @@ def _check_arrays() -> None:
     base = np.zeros((4, 5, 6), np.int32)
     read_only = base[1:]
     read_only.flags.writeable = False
-    for array in (base, base[::2, 1:3, ::-1], base.T, base[0, 0, 0:0], base[1, 2], read_only):
+    for array in (
+        base,
+        base[::2, 1:3, ::-1],
+        base.T,
+        base[0, 0, 0:0],
+        base[1, 2, 3:4][0:1],
+        np.array(7, np.int32),
+        read_only,
+    ):
         start, rank = id(array), array.ndim
         where = array.__array_interface__["data"][0]
         _expect(_word(start + ARRAY_DATA), where, "data of an ndarray")
         _expect(ctypes.c_int.from_address(start + ARRAY_NDIM).value, rank, "rank of an ndarray")
+        _expect(_word(start + ARRAY_DESCR), id(array.dtype), "dtype of an ndarray")
+        flags = ctypes.c_int.from_address(start + ARRAY_FLAGS).value
+        _expect(flags & 0xFFF, array.flags.num & 0xFFF, "flags of an ndarray")
+        if rank == 0:
+            continue
+        # NumPy allocates both at once; so neither address is followed before it makes sense.
+        gap = _word(start + ARRAY_STRIDES) - _word(start + ARRAY_DIMENSIONS)
+        _expect(gap, 8 * rank, "place of an ndarray's strides")
         words = ctypes.c_ssize_t * rank
         shape = words.from_address(_word(start + ARRAY_DIMENSIONS))
         _expect(tuple(shape), array.shape, "extents of an ndarray")
         strides = words.from_address(_word(start + ARRAY_STRIDES))
         _expect(tuple(strides), array.strides, "strides of an ndarray")
-        _expect(_word(start + ARRAY_DESCR), id(array.dtype), "dtype of an ndarray")
-        flags = ctypes.c_int.from_address(start + ARRAY_FLAGS).value
-        _expect(flags & 0xFFF, array.flags.num & 0xFFF, "flags of an ndarray")
 
 
 def _check_scalars() -> None:

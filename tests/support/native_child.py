@@ -59,7 +59,7 @@ _last: _LaunchesAtTheEnd | None = None
 
 def launch_at_the_very_end() -> None:
     """A finalizer launches when modules are taken apart."""
-    global _last  # noqa: PLW0603 -- goes with the module
+    global _last
     _launch(16, 100)
     _last = _LaunchesAtTheEnd()
     print("reached the end")

@@ -11,13 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from kerneldsl.language.kinds import DTYPE_NAMES
 from kerneldsl.launcher import machine
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, require_native
-
-_DTYPES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
-).split()
 
 
 class Number(int):
@@ -63,7 +60,7 @@ def numpy_scalars():
             return st.floats(width=8 * kind.itemsize).map(kind.type)
         return st.complex_numbers(width=8 * kind.itemsize).map(kind.type)
 
-    return st.sampled_from(_DTYPES).flatmap(make)
+    return st.sampled_from(DTYPE_NAMES).flatmap(make)
 
 
 scalars = st.one_of(
@@ -74,13 +71,15 @@ scalars = st.one_of(
     st.booleans(),
     st.complex_numbers(),
     numpy_scalars(),
-    st.sampled_from([np.longlong(3), np.ulonglong(3), Number(5), Real(2.5), None, "text", np.str_()]),
+    st.sampled_from(
+        [np.longlong(3), np.ulonglong(3), Number(5), Real(2.5), None, "text", np.str_()]
+    ),
 )
 
 
 @st.composite
 def arrays(draw):
-    dtype = draw(st.sampled_from([*_DTYPES, "float32", "float64", "float64", "float16", ">f8"]))
+    dtype = draw(st.sampled_from([*DTYPE_NAMES, "float32", "float64", "float64", "float16", ">f8"]))
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     array = np.ones(shape, dtype)
     view = draw(st.sampled_from(["whole", "transposed", "every second", "reversed", "unaligned"]))
@@ -120,10 +119,12 @@ class Recipe(NamedTuple):
 
 @st.composite
 def device_arrays(draw):
-    dtype = draw(st.sampled_from([*_DTYPES, "float32", "float64", "float64"]))
+    dtype = draw(st.sampled_from([*DTYPE_NAMES, "float32", "float64", "float64"]))
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     view = draw(
-        st.sampled_from(["whole", "whole", "transposed", "reversed", "read-only", "closed", "other"])
+        st.sampled_from(
+            ["whole", "whole", "transposed", "reversed", "read-only", "closed", "other"]
+        )
     )
     return Recipe(dtype, shape, view)
 
