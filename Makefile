@@ -9,15 +9,9 @@ BIN := $(VENV)/bin
 PACKAGES := kerneldsl targets stdlib_kernels
 WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
-OUT ?= gpu-results
-GPU_PYTHON ?= python3
-GPU_WORKERS ?= 8
-GPU_TESTS ?= tests/cuda tests/conformance tests/library tests/stress/test_first_touch.py \
-  tests/notebooks/test_examples.py
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
   tests/unit/test_error*.py) tests/unit/test_fallback.py
-COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
@@ -92,6 +86,10 @@ occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy
 stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer
 	@$(BIN)/python -m pytest -q tests/stress
 
+.PHONY: faults
+faults: $(VENV)/.stamp ## the cache, damaged, killed and hindered: the long form, with a table of outcomes
+	@KERNELDSL_FAULTS=20 $(BIN)/python -m pytest -q --timeout=0 tests/cache
+
 .PHONY: notebooks
 notebooks: $(VENV)/.stamp ## execute the notebooks
 	@$(BIN)/python -m pytest -q tests/notebooks
@@ -100,27 +98,21 @@ notebooks: $(VENV)/.stamp ## execute the notebooks
 bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 
-# On a machine with a GPU, with the interpreter that is there: no environment is made. The tests
-# share the device; what measures and what sanitizes has it to itself.
+# On a machine with a GPU: .ci/gpu says what each part is. OUT, COMMIT, GPU_PYTHON, GPU_WORKERS and
+# GPU_TESTS are handed on.
+export OUT COMMIT GPU_PYTHON GPU_WORKERS GPU_TESTS
+
 .PHONY: gpu
 gpu: ## what needs a GPU, with the ambient python3: tests, benchmarks, sanitizer, into gpu-results/
-	@mkdir -p $(OUT)
-	@set -o pipefail; failed=0; export PYTHONPATH=.; \
-	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -n $(GPU_WORKERS) -m "not measures and not slow" \
-	  -p no:cacheprovider $(GPU_TESTS) 2>&1 | tee $(OUT)/tests.log || failed=1; \
-	KERNELDSL_REQUIRE_GPU=1 $(GPU_PYTHON) -m pytest -m measures -p no:cacheprovider tests/cuda 2>&1 \
-	  | tee $(OUT)/measures.log || [ $$? -eq 5 ] || failed=1; \
-	$(GPU_PYTHON) benchmarks/gpu.py --commit "$(COMMIT)" --json $(OUT)/gpu.json 2>&1 \
-	  | tee $(OUT)/gpu.log || failed=1; \
-	$(GPU_PYTHON) benchmarks/memory.py --json $(OUT)/memory.json 2>&1 \
-	  | tee $(OUT)/memory.log || failed=1; \
-	$(GPU_PYTHON) -m tests.sanitizer.run --out $(OUT)/sanitizer 2>&1 \
-	  | tee $(OUT)/sanitize.log || failed=1; \
-	exit $$failed
+	@.ci/gpu
+
+.PHONY: gpu-two
+gpu-two: ## what needs two GPUs, into gpu-results/two.log
+	@.ci/gpu two
 
 .PHONY: sanitize
 sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and over planted faults
-	@PYTHONPATH=. $(GPU_PYTHON) -m tests.sanitizer.run --out $(OUT)/sanitizer
+	@.ci/gpu sanitize
 
 .PHONY: docs
 docs: $(VENV)/.stamp ## write the generated tables of docs/ anew

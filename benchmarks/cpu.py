@@ -31,7 +31,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
 
 import cpu_kernels as work
+from machine import commit_name, package_versions
 
 import kerneldsl as kd
 from targets.cpu.threads import threading_layer
@@ -434,30 +434,13 @@ def describe_machine() -> dict[str, Any]:
                 break
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit_name(),
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _CORES,
         "system": platform.platform(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
+        **package_versions(_PACKAGES),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return kd.__version__ if name == "kerneldsl" else "not installed"
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> int:

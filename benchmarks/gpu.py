@@ -22,7 +22,6 @@ import gc
 import json
 import linecache
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -30,8 +29,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +44,13 @@ if not hasattr(np, "row_stack"):
 
 import numba
 import torch
+from machine import describe_gpu_machine
 from numba import cuda
 
 import kerneldsl as kd
 
 _ROOT = Path(__file__).resolve().parents[1]
 _SPIN_CYCLES = 4_000_000  # about 2 ms: longer than queueing the launches of a sample takes
-_PACKAGES = ("kerneldsl", "numba", "llvmlite", "numba-cuda", "numpy", "torch", "cuda-bindings")
 
 AXPY = """
 def {name}(a, x, y, out):
@@ -384,50 +381,6 @@ def _show_row(label: str, row: dict[str, Any], work: float, unit: str) -> None:
     )
 
 
-def describe_machine(commit: str | None) -> dict[str, Any]:
-    """Device, driver, versions, commit and date."""
-    from targets.cuda.driver import get_driver
-
-    device = kd.devices("cuda")[0]
-    return {
-        "device": device.name,
-        "arch": device.arch,
-        "multiprocessors": device.limits.multiprocessor_count,
-        "driver": _nvidia_driver(),
-        "driver_cuda": ".".join(map(str, get_driver().cuda_version)),
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in _PACKAGES},
-        "commit": commit or _git_commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return kd.__version__ if name == "kerneldsl" else "not installed"
-
-
-def _command_output(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
-
-
-def _nvidia_driver() -> str:
-    found = _command_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    return found.splitlines()[0] if found else "unknown"
-
-
-def _git_commit() -> str:
-    commit = _command_output("git", "rev-parse", "--short=12", "HEAD")
-    changed = _command_output("git", "status", "--porcelain", "--untracked-files=no")
-    return (commit + (" with changes" if changed else "")) if commit else "unknown"
-
-
 def judge(report: Report) -> dict[str, bool]:
     """What the project promises of these figures; 1 % is what medians vary from run to run."""
     kernels = [row for row in report.first_call if "time_ratio" in row]
@@ -452,7 +405,7 @@ def main() -> int:
 
     kd.use("cuda:0")
     pairs = 7 if options.quick else 21
-    report = Report(describe_machine(options.commit))
+    report = Report(describe_gpu_machine(options.commit))
     print(json.dumps(report.machine, indent=1))
     report.copy_gbps = measure_copy(pairs)
     print(f"torch copy, 1 GiB: {report.copy_gbps:.0f} GB/s, the bandwidth of the floors")

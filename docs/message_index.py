@@ -57,6 +57,8 @@ SECTIONS = {
     "LaunchError": "An illegal address",
     "StreamError": "Streams, events and graphs",
     "FallbackWarning": "Kernels run on the CPU instead",
+    "CacheError": "Nothing is kept between processes",
+    "CacheWarning": "Nothing is kept between processes",
 }
 
 _KINDS: dict[str, type[errors.KernelError]] = {
@@ -241,6 +243,8 @@ def messages() -> tuple[Message, ...]:
             kind, what, remedy = "KernelTypingError", call.args[0], call.args[1]
         elif name == "_warn" and call.args:
             kind, what, remedy = "FallbackWarning", call.args[0], None
+        elif name == "_warn_once" and call.args:
+            kind, what, remedy = "CacheWarning", call.args[0], None
         elif name in _KINDS and call.args:
             kind, what, remedy = name, call.args[0], _keyword(call, "remedy")
         elif name == "fail" and len(call.args) >= 2:  # the front end's Reporter

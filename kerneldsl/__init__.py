@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         uint64,
     )
 
+    from kerneldsl import cache
     from kerneldsl.decorators import func, kernel
     from kerneldsl.detection import Backend, backends
     from kerneldsl.doctor import Check, Report, preflight
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
         AttributeUnavailableError,
         BarrierDivergenceError,
         BarrierDivergenceWarning,
+        CacheError,
+        CacheWarning,
         ClosedResourceError,
         CompileError,
         DeviceError,
@@ -176,6 +179,7 @@ _MODULES = {
         "bool_ complex64 complex128 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 "
         "uint64"
     ),
+    "kerneldsl": "cache",
     "kerneldsl.decorators": "func kernel",
     "kerneldsl.detection": "Backend backends",
     "kerneldsl.doctor": "Check Report preflight",
@@ -183,14 +187,14 @@ _MODULES = {
     "kerneldsl.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
-        "BarrierDivergenceError BarrierDivergenceWarning ClosedResourceError CompileError "
-        "DeviceError DeviceLostError DeviceMemoryError DeviceMismatchError DriverCompileError "
-        "DriverError DriverInitializationError DriverSystemError FallbackWarning GraphError "
-        "KernelError KernelFault KernelImageError KernelTypingError KernelWarning "
-        "LaunchConfigError LaunchError LibdeviceMissingError OutOfMemoryError OutsideKernelError "
-        "ReadOnlyArrayError ResourceLimitError ShadowedPackageError SourceLocation "
-        "SourceUnavailableError StreamError TargetUnavailableError ToolMissingError "
-        "UnknownTargetError UnsupportedConstructError"
+        "BarrierDivergenceError BarrierDivergenceWarning CacheError CacheWarning "
+        "ClosedResourceError CompileError DeviceError DeviceLostError DeviceMemoryError "
+        "DeviceMismatchError DriverCompileError DriverError DriverInitializationError "
+        "DriverSystemError FallbackWarning GraphError KernelError KernelFault KernelImageError "
+        "KernelTypingError KernelWarning LaunchConfigError LaunchError LibdeviceMissingError "
+        "OutOfMemoryError OutsideKernelError ReadOnlyArrayError ResourceLimitError "
+        "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
+        "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
     ),
     "kerneldsl.kernels": "DeviceFunction Kernel",
     "kerneldsl.launches": "BoundLaunch Launch",
@@ -235,6 +239,8 @@ __all__ = [
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
     "BoundLaunch",
+    "CacheError",
+    "CacheWarning",
     "Check",
     "ClosedResourceError",
     "CompileError",
@@ -300,6 +306,7 @@ __all__ = [
     "blockDim",
     "blockIdx",
     "bool_",
+    "cache",
     "can_access_peer",
     "complex64",
     "complex128",
@@ -376,7 +383,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(module), name)
+    # A part of the face that is a module itself, or a name in one.
+    value = globals()[name] = (
+        import_module(f"{module}.{name}")
+        if module == __name__
+        else getattr(import_module(module), name)
+    )
     return value
 
 

@@ -8,10 +8,17 @@
 ``KERNELDSL_DEBUG``   ``1`` compiles kernels as with ``debug=True``; read when a kernel is decorated
 ``KERNELDSL_LOG``     ``debug``, ``info``, ``warning``…: print the log to standard error; read when
                       the first kernel is decorated
+``KERNELDSL_CACHE``   ``off`` keeps and looks up nothing between processes; read at each look
 ``KERNELDSL_CACHE_DIR``  folder for what is kept between processes; without it the user's cache
                       folder; read when it is needed
+``KERNELDSL_CACHE_SITE``  a second folder of kept code, which is looked into first and only read
+``KERNELDSL_CACHE_SIZE``  what the folder may hold, such as ``500M``; 1 GiB without it
+``KERNELDSL_CACHE_KEY_FILE``  file with a secret that kept code is signed with
+``KERNELDSL_CACHE_SHARED``  ``1`` takes folders of other users, and such as others may write to
 ``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
                       the CPU; empty for no GPU at all; kernels run where they would without it
+``KERNELDSL_THREADING_LAYER``  ``tbb``, ``omp``, ``workqueue`` or ``serial``: the thread pool of the
+                      CPU target; read at its first launch
 ``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
                       straight back, so that tools such as compute-sanitizer see each array's
                       bounds; read when a pool is made
@@ -51,7 +58,12 @@ VARIABLES = {
     "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
     "KERNELDSL_POOL": "whether device memory comes from pools",
     "KERNELDSL_LAUNCHER": "whether native code repeats launches",
+    "KERNELDSL_CACHE": "whether anything is kept between processes",
     "KERNELDSL_CACHE_DIR": "folder for what is kept between processes",
+    "KERNELDSL_CACHE_SITE": "second folder of kept code, only read",
+    "KERNELDSL_CACHE_SIZE": "what the folder may hold",
+    "KERNELDSL_CACHE_KEY_FILE": "file with the secret that kept code is signed with",
+    "KERNELDSL_CACHE_SHARED": "whether folders of others are taken",
     "KERNELDSL_FAKE_GPU": "what detection pretends to find",
 }
 

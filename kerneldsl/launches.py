@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.streams import refuse_waiting
-from kerneldsl.target import Dim3
+from kerneldsl.target import DeviceLike, Dim3
 from kerneldsl.timing import Timing, measure
 
 __all__ = ["BoundLaunch", "Launch", "LaunchMixin"]
@@ -129,6 +130,63 @@ class Launch:
         self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
         return BoundLaunch(self, args)
+
+    def plan(
+        self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
+    ) -> LaunchPlan:
+        """Say how this launch would run, and why; nothing is launched.
+
+        Parameters
+        ----------
+        *args, **named
+            As for the launch; or one signature such as ``"float32, float32[::1]"``, whose arrays
+            are taken to be aligned and apart from each other.
+        device : str, Device or DeviceInfo, optional
+            Plan for another device than the one that the launch would run on.
+        arch : str, optional
+            Plan for an architecture such as ``"sm_90"``, of which no device is there: its limits
+            are known, its size and speed are assumed.
+
+        Returns
+        -------
+        LaunchPlan
+            With ``explain()``.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError, LaunchConfigError, ResourceLimitError
+            As the launch raises them.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> plan = double.forall(1000).plan("float32[::1]", arch="sm_90")
+        >>> plan.extent, plan.device
+        ((1000,), 'sm_90')
+        """
+        if named:
+            args = self._dispatcher.in_order(args, named)
+        return self._dispatcher.plan(self._shape, args, device, arch)
+
+    def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
+        """Every legal plan of this launch, the best first; each mapping is compiled.
+
+        Parameters
+        ----------
+        *args, **named
+            As for :meth:`plan`.
+
+        Returns
+        -------
+        tuple of LaunchPlan
+            Each can be given to a launch: ``kernel.forall(n, plan=plan)``.
+        """
+        if named:
+            args = self._dispatcher.in_order(args, named)
+        return self._dispatcher.plans(self._shape, args)
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
@@ -257,6 +315,7 @@ class LaunchMixin:
         block: int | tuple[int, ...] | None = None,
         stream: Any = None,
         shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
     ) -> Launch:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
@@ -273,6 +332,9 @@ class LaunchMixin:
             As in ``kernel[grid, block, stream]``.
         shared_bytes : int, optional
             Dynamic shared memory of a block, in bytes.
+        plan : LaunchPlan, optional
+            Launch as this plan says: its block, items and vector are taken, whatever the extent.
+            By default the planner decides; see :meth:`Launch.plan`.
 
         Raises
         ------
@@ -280,7 +342,9 @@ class LaunchMixin:
             If the extent or the block is not that.
         """
         key: Any = None
-        if stream is None and _are_plain(extent, block or 1, shared_bytes):
+        if plan is not None:
+            block, shared_bytes = self._given(plan, block, shared_bytes)
+        elif stream is None and _are_plain(extent, block or 1, shared_bytes):
             # One extent alone is what the native code looks up.
             is_alone = len(extent) == 1 and block is None and shared_bytes == 0
             key = extent[0] if is_alone else (extent, block, shared_bytes)
@@ -294,11 +358,32 @@ class LaunchMixin:
                 read_extent(extent),
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
+                plan,
             ),
         )
         if key is not None:
             _remember(self._extents, key, launch)
         return launch
+
+    def _given(
+        self, plan: LaunchPlan, block: Any, shared_bytes: int
+    ) -> tuple[int | tuple[int, ...], int]:
+        """Block and shared memory of a plan that is given."""
+        if not isinstance(plan, LaunchPlan):
+            raise LaunchConfigError(
+                f"plan is a {type(plan).__name__}",
+                value=plan,
+                limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
+            )
+        if block is not None:
+            raise LaunchConfigError(
+                f"forall was given a plan and block={block!r}",
+                value=block,
+                limit="A plan says what the block is",
+                remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
+                "block_dim=…)",
+            )
+        return plan.block_dim, shared_bytes or plan.shared_bytes
 
 
 def _are_plain(*values: Any) -> bool:

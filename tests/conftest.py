@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 
+from tests.cache.trials import PROPERTY
 from tests.support.seeds import fresh_rng
 
 
@@ -12,3 +16,28 @@ from tests.support.seeds import fresh_rng
 def rng() -> np.random.Generator:
     """A generator with a fresh seed, which pytest shows when the test fails."""
     return fresh_rng()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of what came of trials of the cache, where there were any."""
+    rows = {
+        report.nodeid: row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, row in getattr(report, "user_properties", ())
+        if name == PROPERTY
+    }
+    table: dict[str, Counter[str]] = {}
+    for test, row in sorted(rows.items()):
+        name = test.partition("::")[2].partition("[")[0].removeprefix("test_").replace("_", " ")
+        for line in (name, "in all"):
+            table.setdefault(line, Counter()).update({"trials": sum(row.values()), **row})
+    if not table:
+        return
+    table["in all"] = table.pop("in all")  # the last line
+    terminalreporter.section("trials of the cache")
+    outcomes = tuple(table["in all"])
+    terminalreporter.line(f"{'':60}" + "".join(f"{outcome:>8}" for outcome in outcomes))
+    for name, counts in table.items():
+        line = "".join(f"{counts[outcome]:8}" for outcome in outcomes)
+        terminalreporter.line(f"{name[:60]:60}" + line)

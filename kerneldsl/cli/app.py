@@ -6,7 +6,11 @@ compiler.
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +19,7 @@ import typer
 
 from kerneldsl.cli import health, machine
 from kerneldsl.cli.output import print_json
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.registry import command_names, command_summary, get_command
 
 __all__ = ["make_app", "run"]
@@ -120,21 +124,39 @@ def _unloaded() -> None:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line; an error of ours is one message and exit code 2, no traceback."""
+    if sys.stdout is None:  # it was closed before the start, as by `>&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- for good
     # A terminal that lacks a character shows another in its place, instead of an error.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     given: list[str] = sys.argv[1:] if arguments is None else arguments
     wanted = next((a for a in given if not a.startswith("-")), "")
-    try:
-        make_app((wanted,))(given, prog_name="kerneldsl")
-    except KernelError as error:
-        _print_error(error)
-        raise SystemExit(_EXIT_REFUSED) from error
+    with warnings.catch_warnings():
+        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        try:
+            make_app((wanted,))(given, prog_name="kerneldsl")
+        except KernelError as error:
+            _print_message("error", "bold red", error)
+            raise SystemExit(_EXIT_REFUSED) from error
 
 
-def _print_error(error: Any) -> None:
+def _show_warning(
+    otherwise: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    *where: Any,
+    **fields: Any,
+) -> None:
+    """Show a fallback as a message: whoever typed a command has no line of code that did it."""
+    if issubclass(category, FallbackWarning):
+        _print_message("warning", "yellow", message)
+    else:
+        otherwise(message, category, *where, **fields)
+
+
+def _print_message(kind: str, style: str, said: object) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
+    Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}: ", style), str(said)))

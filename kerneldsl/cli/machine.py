@@ -56,9 +56,12 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that kernels can run on, or show everything of one."""
+    from kerneldsl.registry import get_target
     from kerneldsl.runtime.placement import device_info
     from kerneldsl.runtime.placement import devices as find_devices
 
+    if device is not None and target is not None:
+        raise typer.BadParameter("--device names one device, and --target those of a target")
     if device is not None:
         info = device_info(device)
         if as_json:
@@ -69,6 +72,10 @@ def devices(
     found = find_devices(target)
     if as_json:
         print_json({"devices": [info.to_dict(live=False) for info in found]})
+        return
+    if target is not None and not found:
+        reason = get_target(target).unavailable_reason() or "it has no device"
+        new_console().print(f"No devices of {target}: {reason}", markup=False, soft_wrap=True)
         return
     print_table(
         ("device", "name", "kind", "arch", "processors", "memory free / total", "bandwidth"),

@@ -15,7 +15,7 @@ from kerneldsl.doctor.report import Report
 from kerneldsl.errors import KernelError
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.target import Target
-from kerneldsl.target.checks import Check
+from kerneldsl.target.checks import Check, said_by
 
 __all__ = ["preflight"]
 
@@ -98,11 +98,10 @@ def _complete(part: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]
 
 
 def _failed(part: str, error: BaseException) -> Check:
-    what = " ".join(str(getattr(error, "what", None) or error).split())
     remedy = getattr(error, "remedy", None)
     return Check(
         f"{part}.check",
         "problem",
-        f"could not be looked at: {type(error).__name__}: {what}",
+        f"could not be looked at: {type(error).__name__}: {said_by(error)}",
         remedy or "Please report this, with the output of kerneldsl versions",
     )

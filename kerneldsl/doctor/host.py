@@ -9,9 +9,9 @@ Resource Controller" for version 1.
 from __future__ import annotations
 
 import difflib
+import logging
 import multiprocessing
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.tables import format_bytes
-from kerneldsl.target.checks import Check
+from kerneldsl.target.checks import Check, CheckStatus, said_by
 
 __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_processes"]
 
@@ -29,6 +29,22 @@ __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_pr
 _LITTLE_MEMORY_BYTES = 512 * 2**20
 #: Version 1 of control groups says "no limit" with a number near 2**63.
 _NO_LIMIT_BYTES = 2**60
+_SWITCH = ("1", "true", "yes", "on", "0", "false", "no", "off")
+#: What variables may be, in lower case, and what another value does.
+_WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
+    "KERNELDSL_FALLBACK": (
+        ("warn", "silent", "never"),
+        "problem",
+        "a launch that needs it ends with an error",
+    ),
+    "KERNELDSL_DEBUG": (_SWITCH, "warning", "is taken as 1"),
+    "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_LOG": (
+        tuple(name.lower() for name in logging.getLevelNamesMapping()),
+        "warning",
+        "is taken as debug",
+    ),
+}
 
 
 def check_memory() -> Iterator[Check]:
@@ -135,6 +151,7 @@ def check_processes() -> Iterator[Check]:
 def check_environment() -> Iterator[Check]:
     """Look at the environment variables of kerneldsl, misspelled ones too."""
     yield from _check_target_spec()
+    yield from _check_words()
     spec = environment.fake_gpu_spec()
     if spec is not None:
         yield Check(
@@ -162,6 +179,19 @@ def check_environment() -> Iterator[Check]:
         yield Check("environment", "ok", f"kerneldsl's variables: {shown}")
 
 
+def _check_words() -> Iterator[Check]:
+    """Look at the variables that are one of a few words."""
+    for name, (words, status, meaning) in _WORDS.items():
+        value = os.environ.get(name, "").strip().lower()
+        if value and value not in words:
+            yield Check(
+                f"environment.{name}",
+                status,
+                f"{name} is {value!r}, and {meaning}",
+                f"Unset it, or set it to one of {', '.join(words)}",
+            )
+
+
 def _is_known_variable(name: str) -> bool:
     return name in environment.VARIABLES
 
@@ -174,14 +204,12 @@ def _check_target_spec() -> Iterator[Check]:
     try:
         place = place_of(spec)
     except (KernelError, ImportError) as error:
-        what = " ".join(str(getattr(error, "what", error)).split())
-        remedy = getattr(error, "remedy", None) or getattr(error, "limit", None)
         yield Check(
             check,
             "problem",
-            f"KERNELDSL_TARGET is {spec!r}: {what}",
-            remedy
-            or f"Unset it, or set it to a device that is there, such as cpu ({sys.platform})",
+            f"KERNELDSL_TARGET is {spec!r}: {said_by(error)}",
+            getattr(error, "remedy", None)
+            or "Unset it, or set it to a device that is there, such as cpu",
         )
     else:
         yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {place.device.name}")

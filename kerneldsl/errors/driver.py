@@ -33,6 +33,8 @@ class DriverError(KernelError, RuntimeError):
     is_fatal : bool
         Whether the device's context is lost with it: nothing in this process can use the device
         any more.
+    loses_process : bool
+        Whether that goes for every device of the driver: the process has to be started anew.
     doing : str
         What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
     device : str or None
@@ -50,6 +52,7 @@ class DriverError(KernelError, RuntimeError):
         code: int,
         name: str,
         is_fatal: bool = False,
+        loses_process: bool = False,
         doing: str = "",
         device: str | None = None,
         **fields: Any,
@@ -57,6 +60,7 @@ class DriverError(KernelError, RuntimeError):
         self.code = code
         self.name = name
         self.is_fatal = is_fatal
+        self.loses_process = loses_process
         self.doing = doing
         self.device = device
         super().__init__(what, **fields)
@@ -75,18 +79,36 @@ class DeviceError(DriverError):
 
 
 class DeviceLostError(DeviceError):
-    """The device failed earlier in this process, and nothing can use it here any more.
+    """The device, or another one, failed earlier, and this process cannot use it any more.
 
     Parameters
     ----------
     suspects : tuple of str
-        The launches since the device was last known to be well, newest last: one of them has
+        The launches since the devices were last known to be well, newest last: one of them has
         probably done it.
+    kernels : frozenset of str or None
+        Names of the kernels among them; ``None`` where there were too many to remember.
+    is_news : bool
+        Whether nobody was told of the failure before: it was met by a finalizer, say.
     """
 
-    def __init__(self, what: str, *, suspects: tuple[str, ...] = (), **fields: Any) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        suspects: tuple[str, ...] = (),
+        kernels: frozenset[str] | None = frozenset(),
+        is_news: bool = False,
+        **fields: Any,
+    ) -> None:
         self.suspects = suspects
+        self.kernels = kernels
+        self.is_news = is_news
         super().__init__(what, is_fatal=True, **fields)
+
+    def may_be_due_to(self, kernel: str) -> bool:
+        """Whether a kernel of this name may have done it."""
+        return self.kernels is None or kernel in self.kernels
 
 
 class DeviceMemoryError(DriverError):

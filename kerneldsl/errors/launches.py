@@ -9,6 +9,8 @@ __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
     "AttributeUnavailableError",
+    "CacheError",
+    "CacheWarning",
     "ClosedResourceError",
     "DeviceMismatchError",
     "FallbackWarning",
@@ -52,6 +54,14 @@ class ResourceLimitError(LaunchConfigError):
 
 class UnknownTargetError(KernelError, ValueError):
     """No target of that name is known."""
+
+
+class CacheError(KernelError, RuntimeError):
+    """The cache cannot be used as it is set up: an unsafe folder, a secret that cannot be read."""
+
+
+class CacheWarning(KernelWarning):
+    """Nothing is kept between processes, or not everything that could be."""
 
 
 class TargetUnavailableError(KernelError, RuntimeError):

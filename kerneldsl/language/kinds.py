@@ -8,6 +8,7 @@ specialization, and they are written and read in Numba's signature notation.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,6 +19,7 @@ __all__ = [
     "Layout",
     "ScalarKind",
     "TupleKind",
+    "array_kinds",
     "format_signature",
     "parse_signature",
 ]
@@ -94,6 +96,22 @@ class TupleKind:
 
 
 Kind: TypeAlias = ScalarKind | ArrayKind | TupleKind
+
+
+def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
+    """The arrays among arguments, those in tuples included, in their order.
+
+    Examples
+    --------
+    >>> [str(kind) for kind in array_kinds(parse_signature("int8[::1], f4, (f8[:], i4)"))]
+    ['int8[::1]', 'float64[:]']
+    """
+    for kind in kinds:
+        if isinstance(kind, ArrayKind):
+            yield kind
+        elif isinstance(kind, TupleKind):
+            yield from array_kinds(kind.elements)
+
 
 _ALIASES = {
     "boolean": "bool",

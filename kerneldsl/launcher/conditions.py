@@ -3,7 +3,7 @@
 Code that was compiled under a promise (memory that does not overlap, pointers that are aligned,
 extents that are small) is launched natively only where its conditions hold; else the launch goes to
 Python, which chooses other code. Whoever chooses code by the values of arguments says what the
-choice depends on with these four conditions, and needs nothing else here. They speak of parameters
+choice depends on with these conditions, and needs nothing else here. They speak of parameters
 by their numbers in :attr:`~kerneldsl.abi.ParameterLayout.parameters`.
 """
 
@@ -23,6 +23,7 @@ __all__ = [
     "Condition",
     "ConditionKind",
     "Distinct",
+    "Few",
     "PackedCondition",
     "Same",
     "Within",
@@ -39,23 +40,27 @@ class ConditionKind(IntEnum):
     ALIGNED = 0
     SAME = 1
     WITHIN = 2
-    DISTINCT = 3
+    FEW = 3
+    DISTINCT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A pointer, extent or stride is a multiple of some bytes.
+    """A pointer, extent or stride is a multiple of a number, or so much more than one.
 
     Parameters
     ----------
     parameter : int
         A parameter of 64 bits.
-    nbytes : int
+    of : int
         A power of two.
+    rest : int
+        What remains.
     """
 
     parameter: int
-    nbytes: int
+    of: int
+    rest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,25 @@ class Within:
     parameter: int
     low: int = _INT64[0]
     high: int = _INT64[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """The extents of an array, and the number of its elements, are at most some number.
+
+    Parameters
+    ----------
+    parameter : int
+        Its first extent; the others follow.
+    ndim : int
+        How many there are.
+    high : int
+        The largest number that will do; below 2³².
+    """
+
+    parameter: int
+    ndim: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +152,7 @@ class Distinct:
     second: ArrayAt
 
 
-Condition: TypeAlias = Aligned | Same | Within | Distinct
+Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +166,9 @@ class PackedCondition:
     offsets : tuple of int
         Of one or two parameters, in bytes from the start of the parameters.
     numbers : tuple of int
-        By kind: the alignment less one; nothing; the parameter's bytes, with 256 added where it
-        has a sign, smallest and largest; for each array its rank, with 256 added where strides are
-        passed, and the bytes of an element.
+        By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
+        where it has a sign, smallest and largest; rank and largest; for each array its rank, with
+        256 added where strides are passed, and the bytes of an element.
     """
 
     kind: ConditionKind
@@ -167,7 +191,7 @@ def pack_conditions(
 def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondition:
     if isinstance(condition, Aligned):
         offsets: tuple[int, ...] = (parameters[condition.parameter].offset,)
-        return PackedCondition(ConditionKind.ALIGNED, offsets, (condition.nbytes - 1,))
+        return PackedCondition(ConditionKind.ALIGNED, offsets, (condition.of - 1, condition.rest))
     if isinstance(condition, Same):
         offsets = tuple(parameters[p].offset for p in (condition.first, condition.second))
         return PackedCondition(ConditionKind.SAME, offsets)
@@ -176,6 +200,10 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
         width = parameter.nbytes + (256 if parameter.dtype.startswith("int") else 0)
         numbers: tuple[int, ...] = (width, condition.low, condition.high)
         return PackedCondition(ConditionKind.WITHIN, (parameter.offset,), numbers)
+    if isinstance(condition, Few):
+        # Without extents there is no such parameter, and nothing is read.
+        offset = parameters[condition.parameter].offset if condition.ndim else 0
+        return PackedCondition(ConditionKind.FEW, (offset,), (condition.ndim, condition.high))
     arrays = (condition.first, condition.second)
     numbers = ()
     for array in arrays:

@@ -14,7 +14,7 @@ __all__ = ["emit_conditions"]
 
 def emit_conditions(module: ir.Module) -> Any:
     """``i32 conditions(ptr words, i64 count, ptr buffer)``: 1 where every condition holds."""
-    bounds = _emit_bounds(module)
+    bounds, few = _emit_bounds(module), _emit_few(module)
     f = Function(module, "conditions", I32, [POINTER, I64, POINTER], is_internal=True)
     words, count, buffer = f.args
     bad = f.block("bad")
@@ -29,10 +29,12 @@ def emit_conditions(module: ir.Module) -> Any:
             f.b.position_at_end(block)
             if kind is ConditionKind.ALIGNED:
                 rest = f.b.and_(_parameter(f, buffer, condition, 0), f.load(condition, 16))
-                holds = f.equal(rest, I64(0))
+                holds = f.equal(rest, f.load(condition, 24))
             elif kind is ConditionKind.SAME:
                 first, second = (_parameter(f, buffer, condition, which) for which in range(2))
                 holds = f.equal(first, second)
+            elif kind is ConditionKind.FEW:
+                holds = f.equal(f.b.call(few, [condition, buffer]), I32(1))
             elif kind is ConditionKind.WITHIN:
                 holds = _is_within(f, buffer, condition, bad)
             else:
@@ -82,6 +84,34 @@ def _are_distinct(f: Function, buffer: Any, condition: Any, bounds: Any, room: A
     behind = f.b.icmp_unsigned("<=", high_b, low_a)
     is_one_empty = f.b.or_(f.equal(low_a, high_a), f.equal(low_b, high_b))
     return f.b.or_(f.b.or_(before, behind), is_one_empty)
+
+
+def _emit_few(module: ir.Module) -> Any:
+    """``i32 few(ptr condition, ptr buffer)``: 1 where extents and their product are small."""
+    f = Function(module, "few", I32, [POINTER, POINTER], is_internal=True)
+    condition, buffer = f.args
+    bad = f.block("bad")
+    extents = f.at(buffer, f.load(condition, 8))
+    high = f.load(condition, 24)
+    product, has_none = f.b.alloca(I64), f.b.alloca(ir.IntType(1))
+    f.store(I64(1), product)
+    f.store(ir.Constant(ir.IntType(1), 0), has_none)
+    is_many = f.b.alloca(ir.IntType(1))
+    f.store(ir.Constant(ir.IntType(1), 0), is_many)
+    with f.loop(f.load(condition, 16)) as i:
+        extent = f.load(extents, f.b.mul(i, I64(8)))
+        f.require(f.b.icmp_signed("<=", extent, high), bad)
+        with f.b.if_then(f.equal(extent, I64(0))):
+            f.store(ir.Constant(ir.IntType(1), 1), has_none)
+        found = f.b.mul(f.load(product), extent)  # of two numbers below 2**32
+        is_more = f.b.icmp_unsigned(">", found, high)
+        f.store(f.b.or_(is_more, f.load(is_many, 0, ir.IntType(1))), is_many)
+        f.store(f.b.select(is_more, I64(1), found), product)
+    is_few = f.b.not_(f.load(is_many, 0, ir.IntType(1)))
+    f.b.ret(f.b.zext(f.b.or_(is_few, f.load(has_none, 0, ir.IntType(1))), I32))
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    return f.function
 
 
 def _emit_bounds(module: ir.Module) -> Any:

@@ -7,19 +7,18 @@ table cannot express gives none, and such launches stay with Python.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from itertools import combinations
 from typing import Any
-
-import numpy as np
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.errors import KernelError
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.launcher.conditions import ArrayAt, Condition, Distinct, pack_conditions
+from kerneldsl.language.kinds import Kind
+from kerneldsl.launcher.conditions import Condition, Distinct, pack_conditions
 from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
+from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
-from kerneldsl.runtime.binding import flat_count, kinds_of
+from kerneldsl.runtime.binding import kinds_of
 from kerneldsl.runtime.dispatch import Dispatcher, Launchable, LaunchShape
 
 __all__ = ["prepare"]
@@ -74,13 +73,14 @@ def _prepare(
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != len(maker.exchanges):
         return None
-    conditions = _conditions(launchable, wanted, written)
+    conditions = _conditions(launchable, wanted, shape.extent or ())
     entry = launchable.loaded.executable.native_entry(launchable.config)
     if conditions is None or entry is None:
         return None
+    types = tuple(step.type for step in steps)
     has_streams = bool(maker.exchanges) and not place.is_host
     return make_table(
-        key=(state, launchable.given, place, launchable.loaded, tuple(step.type for step in steps)),
+        key=(state, launchable.given, place, launchable.loaded, launchable.promises, types),
         generation=generation,
         place=place,
         guards=(*guards, *always),
@@ -96,39 +96,22 @@ def _prepare(
 
 
 def _conditions(
-    launchable: Launchable, kinds: tuple[Kind, ...], written: Collection[int]
+    launchable: Launchable, kinds: tuple[Kind, ...], extent: tuple[int, ...]
 ) -> list[Condition] | None:
     """What the choice of the code depended on; ``None`` where that cannot be said."""
-    if not launchable.state.overlap_matters:
-        return []
-    if launchable.is_overlapping:
-        return None
-    arrays = list(_arrays(kinds))
-    return [
-        Distinct(first, second)
-        for i, (position, second) in enumerate(arrays)
-        for other, first in arrays[:i]
-        if position in written or other in written
-    ]
-
-
-def _arrays(kinds: tuple[Kind, ...]) -> Iterator[tuple[int, ArrayAt]]:
-    """Every array with the position of its argument."""
-    parameter = 0
-    for position, kind in enumerate(kinds):
-        for leaf in _leaves(kind):
-            if isinstance(leaf, ArrayKind):
-                item_bytes = np.dtype(leaf.dtype).itemsize
-                yield position, ArrayAt(parameter, leaf.ndim, item_bytes, leaf.layout == "A")
-            parameter += flat_count(leaf)
-
-
-def _leaves(kind: Kind) -> Iterator[Kind]:
-    if isinstance(kind, TupleKind):
-        for element in kind.elements:
-            yield from _leaves(element)
-    else:
-        yield kind
+    state, found = launchable.state, launchable.promises
+    compiled = launchable.loaded.executable.artifact.specialization.promises
+    if launchable.is_overlapping or (found.arrays and not found.is_disjoint):
+        return None  # arguments that do not overlap would get better code
+    arrays, written = placed_arrays(kinds), state.traits.written
+    conditions = conditions_of(compiled, found, arrays, extent, written)
+    if state.overlap_matters:
+        conditions += [
+            Distinct(first.place, second.place)
+            for first, second in combinations(arrays, 2)
+            if first.position in written or second.position in written
+        ]
+    return conditions
 
 
 def _image(layout: ParameterLayout, extent: tuple[int, ...] | None) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Iterator
-from types import EllipsisType
-from typing import Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -14,9 +13,14 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ClosedResourceError,
+    KernelError,
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.array_interfaces import as_numpy, cuda_interface, host_interface
+from kerneldsl.runtime.direct_copies import copied_from_host, copied_to_host
+from kerneldsl.runtime.indexing import BasicIndex, byte_offset, checked_index, phantom
 from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
@@ -32,13 +36,12 @@ __all__ = [
     "layout_of",
 ]
 
-_BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
-#: What a device array can be indexed with.
-BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 #: Flags of an array's block.
 READ_ONLY, OTHER_HOME = 1, 2
 #: Stands for owners that do not know the arrays over their memory.
 _NO_FAMILY: Any = object()
+#: Held where an array gets a family, lest two threads make it one each.
+_family_lock = ForkSafeLock()
 
 
 class DeviceArray:
@@ -151,24 +154,7 @@ class DeviceArray:
     # ------------------------------------------------------------------ views
 
     def __getitem__(self, index: BasicIndex) -> Self:
-        items = index if isinstance(index, tuple) else (index,)
-        for item in items:
-            if isinstance(item, (bool, np.bool_)) or not (
-                item is None
-                or item is Ellipsis
-                or isinstance(item, slice)
-                or (hasattr(item, "__index__") and not hasattr(item, "shape"))
-                or isinstance(item, np.integer)
-            ):
-                raise ArgumentTypeError(
-                    f"a device array cannot be indexed with a {type(item).__name__}",
-                    value=index,
-                    limit="Views are taken with ints, slices, ... and None",
-                    remedy="Write a kernel that gathers, or index a copy: array.copy_to_host()",
-                )
-        if not any(item is Ellipsis for item in items):
-            items = (*items, Ellipsis)  # so that NumPy gives a view of rank 0, not an element
-        return self._view(self._phantom()[items])
+        return self._view(self._phantom()[checked_index(index)])
 
     def __setitem__(self, index: BasicIndex, value: Any) -> None:
         view = self[index]
@@ -206,20 +192,12 @@ class DeviceArray:
             raise ArgumentValueError(str(error), value=wanted) from error
 
     def _phantom(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of this shape over no memory of its own; its elements must not be touched.
+        return phantom(self.shape, self.strides, self.dtype)
 
-        NumPy's own indexing then says which view results: its address gives the offset.
-        """
-        return np.lib.stride_tricks.as_strided(
-            np.empty(1, self.dtype), self.shape, self.strides, writeable=False
-        )
-
-    def _view(self, phantom: np.ndarray[Any, Any]) -> Self:
-        base = phantom
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        offset = phantom.ctypes.data - base.ctypes.data
-        return self._over(self.pointer + offset, phantom.shape, phantom.strides, self.is_read_only)
+    def _view(self, view: np.ndarray[Any, Any]) -> Self:
+        """The view of this array that is like a view of its phantom."""
+        pointer = self.pointer + byte_offset(view)
+        return self._over(pointer, view.shape, view.strides, self.is_read_only)
 
     def _over(
         self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
@@ -230,7 +208,10 @@ class DeviceArray:
         view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
-            family = owner.family = weakref.WeakSet((self,))
+            with _family_lock:
+                if owner.family is None:
+                    owner.family = weakref.WeakSet((self,))
+                family = owner.family
         if family is not _NO_FAMILY:
             family.add(view)
         return view
@@ -289,6 +270,8 @@ class DeviceArray:
                 from kerneldsl.runtime.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
+        if copied_to_host(self, out, stream, blocking):
+            return out
         self._check_partner(out, "out")
         if not out.flags.writeable:
             raise ReadOnlyArrayError(
@@ -318,6 +301,8 @@ class DeviceArray:
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
+        if copied_from_host(self, array, stream, blocking):
+            return
         self._check_partner(array, "array")
         self.check_writable()
         stream = stream_of(self.place, stream)
@@ -327,9 +312,26 @@ class DeviceArray:
         self.note_use(stream)
 
     def fill(self, value: Any, stream: Any = None) -> None:
-        """Set every element to a value, converted to the dtype, in the stream's order."""
+        """Set every element to a value, converted to the dtype, in the stream's order.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
+        """
         self.check_writable()
-        element = np.asarray(value).astype(self.dtype)
+        element = np.empty((), self.dtype)
+        try:
+            element[...] = value
+        except KernelError:  # of a device array that is not converted by itself
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"an array of dtype {self.dtype} cannot be filled with {value!r}",
+                value=value,
+                limit=f"NumPy says: {error}",
+                remedy="Pass one number that the dtype holds",
+            ) from error
         stream = stream_of(self.place, stream)
         fill_array(self.place, self.pointer, self.strides, self.shape, element, stream, owner=self)
         self.note_use(stream)
@@ -469,51 +471,15 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
-        if self.place.target.name != "cuda":
-            raise AttributeError(f"an array on {self.place.name} has no __cuda_array_interface__")
-        self.lend()
-        current = stream_of(self.place, None)
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.pointer if self.size else 0, self.is_read_only),
-            "version": 3,
-            "strides": None if self.layout == "C" else self.strides,
-            # The stream that the consumer has to wait for; 1 is the legacy default stream.
-            "stream": 1 if current is None else current.handle,
-        }
+        return cuda_interface(self)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface; only where the memory is the host's."""
-        if not self.place.is_host:
-            raise AttributeError(f"an array on {self.place.name} has no __array_interface__")
-        self.lend()
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.pointer, self.is_read_only),
-            "version": 3,
-            "strides": self.strides,
-        }
+        return host_interface(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if not self.place.is_host:
-            self._refuse_conversion()
-        array = np.asarray(_HostView(self))
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError("a conversion to another dtype needs a copy")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def _refuse_conversion(self) -> NoReturn:
-        raise ArgumentTypeError(
-            f"an array on {self.place.name} is not converted to NumPy by itself",
-            value=self,
-            limit="The copy would be hidden",
-            remedy="Use array.copy_to_host()",
-        )
+        return as_numpy(self, dtype, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from kerneldsl.runtime import dlpack
@@ -549,11 +515,3 @@ class DeviceArray:
         }
         cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
         return f"<table><caption>DeviceArray</caption>{cells}</table>"
-
-
-class _HostView:
-    """Carries the array interface of a device array in host memory, and keeps that alive."""
-
-    def __init__(self, array: DeviceArray) -> None:
-        self._array = array
-        self.__array_interface__ = array.__array_interface__

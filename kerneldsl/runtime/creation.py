@@ -279,7 +279,7 @@ def from_dlpack(obj: Any) -> DeviceArray:
     """
     from kerneldsl.runtime import dlpack
 
-    return dlpack.import_array(obj)
+    return dlpack.import_array(obj, stream=None)
 
 
 def as_array(obj: Any) -> DeviceArray:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "DeviceMemory", "PooledBuffer", "device_memories", "device_memory"]
 
+#: The handle of each thread's own default stream (CUDA Driver API, ``CU_STREAM_PER_THREAD``).
+_THREADS_DEFAULT = 2
+
 
 class Counts:
     """What is counted for a pool."""
@@ -37,6 +40,13 @@ class Counts:
     def __init__(self) -> None:
         self.in_use = self.peak = self.largest = 0
         self.allocations = self.frees = self.hits = 0
+
+    def add(self, other: Counts) -> None:
+        """Take over what a pool that is gone has counted; nothing of it is in use."""
+        self.largest = max(self.largest, other.largest)
+        self.allocations += other.allocations
+        self.frees += other.frees
+        self.hits += other.hits
 
 
 class DeviceMemory:
@@ -52,8 +62,10 @@ class DeviceMemory:
         Bytes that arrays have, and the most they ever had, over all pools.
     pools : WeakSet of MemoryPool
         The pools that are there.
-    gone : deque of Counts
-        What was counted by pools that are gone.
+    gone : Counts
+        What was counted by pools that are gone, after `forget_pools`.
+    going : deque of Counts
+        What was counted by pools whose finalizers ran since then.
     freed : deque
         What finalizers have given up: pool, address, size, home stream, other uses.
     shared : dict
@@ -67,7 +79,8 @@ class DeviceMemory:
         self.lock = threading.RLock()
         self.in_use = self.peak = 0
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
-        self.gone: deque[Counts] = deque()
+        self.gone = Counts()
+        self.going: deque[Counts] = deque()
         self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
@@ -108,7 +121,7 @@ class DeviceMemory:
     ) -> None:
         """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
         lock = self.lock
-        if lock.acquire(blocking=False):
+        if lock.acquire(False):  # by keyword it costs twice as much
             if not self._is_busy:
                 self._is_busy = True
                 try:
@@ -156,6 +169,12 @@ class DeviceMemory:
             pool._backend.release(pointer, nbytes, stream, used_on)
         except DriverError as error:  # a finalizer has nobody to tell; the next call says it again
             error_log.record(error, was_swallowed=True)
+
+    def forget_pools(self) -> None:
+        """Add up what was counted by pools that are gone."""
+        with self.lock:
+            while self.going:
+                self.gone.add(self.going.popleft())
 
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
         """Give back what the pool keeps unused."""
@@ -235,7 +254,7 @@ class PooledBuffer(Buffer):
         #: The stream it was acquired in, kept alive; None for the default stream.
         self._home = home
         #: Handle of another stream to that stream, or to a mark in it.
-        self._uses: dict[int, Any] | None = None
+        self._uses: dict[Any, Any] | None = None
         #: Whether other libraries have the memory, which use it in streams that nobody knows.
         self.is_shared = False
         #: Whether a graph works with it.
@@ -273,7 +292,8 @@ class PooledBuffer(Buffer):
             uses[stream.own_handle] = stream
         else:
             handle = stream.handle if isinstance(stream, DeviceStream) else stream
-            key = handle if isinstance(handle, int) else id(handle)
+            # One number names the default streams of all threads.
+            key = threading.current_thread() if handle == _THREADS_DEFAULT else handle
             uses[key] = self._pool._backend.mark(handle, uses.get(key))
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -20,27 +20,42 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.planner.choose import extent_class
+from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
 from kerneldsl.runtime.launch import check_limits
+from kerneldsl.runtime.loading import Loader
 from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.runtime.planning import (
+    LaunchKey,
+    assumed_promises,
+    described_place,
+    launch_key,
+)
 from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
-from kerneldsl.target import Artifact, CompileOptions, Dim3, LaunchConfig, Target
+from kerneldsl.target import (
+    Artifact,
+    CompileOptions,
+    DeviceLike,
+    Dim3,
+    LaunchConfig,
+    Promises,
+    Target,
+)
 
 __all__ = ["Dispatcher", "LaunchShape", "Launchable"]
 
 _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 #: States of a kernel whose captured constants go back and forth that are remembered.
 _MAX_STATES = 16
-#: Checked configurations of one executable that are remembered.
-_MAX_CONFIGS = 1024
 #: Of a launch that failed before it was started.
 _NOTHING_YET = Progress()
 
@@ -55,6 +70,8 @@ class LaunchShape:
         "key",
         "mode",
         "place",
+        "plan",
+        "planned_for",
         "shared_bytes",
         "stream",
     )
@@ -66,6 +83,7 @@ class LaunchShape:
         extent: tuple[int, ...] | None,
         stream: Any,
         shared_bytes: int,
+        plan: LaunchPlan | None = None,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -75,7 +93,14 @@ class LaunchShape:
         self.place = stream._place if isinstance(stream, streams.Stream) else None
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
-        self.key = (grid_dim, block_dim, extent, shared_bytes)
+        self.plan = plan
+        #: What is planned for: a class of extents, or the block and mapping of a given plan.
+        self.planned_for: Any = None
+        if plan is not None:
+            self.planned_for = (plan.block_dim, plan.mapping)
+        elif extent is not None:
+            self.planned_for = extent_class(extent)
+        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +119,8 @@ class Launchable:
         Where it runs.
     is_overlapping : bool
         Whether arguments overlap in memory, where that matters.
+    promises : Promises
+        What holds of the arguments, as far as it was looked at.
     loaded : Loaded
         The code.
     config : LaunchConfig
@@ -105,6 +132,7 @@ class Launchable:
     given: tuple[int, ...]
     place: Place
     is_overlapping: bool
+    promises: Promises
     loaded: Loaded
     config: LaunchConfig
 
@@ -132,6 +160,7 @@ class Dispatcher:
         self.options = options
         self.signature = signature
         self._signature_codes = tuple(map(code_of, signature)) if signature is not None else None
+        self._loader = Loader(options)
         self._state: KernelState | None = None
         self._states: list[KernelState] = []
         self._lock = ForkSafeLock()
@@ -209,7 +238,7 @@ class Dispatcher:
             self._launch_in_place_of(place, shape, args)
             return
         is_overlapping = state.overlap_matters and overlap(args, traits.written)
-        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
             stream = streams.launch_stream(place, stream, binding.streams)
@@ -220,8 +249,8 @@ class Dispatcher:
             if loaded is None or config is None:
                 if not self._check(state, place, shape):
                     return  # an empty extent
-                loaded = self._load(state, place, shape, key)
-                config = self._configure(place, loaded, shape)
+                loaded = self._loader.load(state, place, shape, key)
+                config = self._loader.configure(state, place, loaded, shape, key)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent
@@ -239,8 +268,6 @@ class Dispatcher:
                 self._start(loaded, config, values, progress)
             else:
                 loaded.executable.launch(config, loaded.pack(*values))
-            if streams.are_in_use and not place.is_host:
-                streams.note_uses(args, stream)
         except RECOVERABLE as error:
             if place.is_host or recordings.is_recorded(stream):
                 raise
@@ -251,6 +278,9 @@ class Dispatcher:
         count = next(loaded.tally.count)
         if count >= loaded.tally.due:
             loaded.tally.arm(count)
+        # Not above: the kernel has been started, and whatever fails here must not run it again.
+        if streams.are_in_use and not place.is_host:
+            streams.note_uses(args, stream)
 
     def _start(
         self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
@@ -281,11 +311,15 @@ class Dispatcher:
         )
         self.launch(on_host, args, place_of("cpu"))
 
-    def _read(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
-        """Read the arguments, and check what does not depend on where the kernel runs."""
+    def _bind(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
+        """Read the arguments."""
         if len(args) != state.parameter_count:
             self._refuse_count(state.unit, args)
-        binding = bind(state.unit.parameters, args)
+        return bind(state.unit.parameters, args)
+
+    def _read(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
+        """Read the arguments of a launch, which may write them."""
+        binding = self._bind(state, args)
         if binding.read_only and state.traits.written:
             check_writable(binding, state.unit.parameters, args, state.traits.written)
         return binding
@@ -329,19 +363,20 @@ class Dispatcher:
         if place.asked is not None or (make and not self._check(state, place, shape)):
             return None
         is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
-        key = (binding.codes, shape.mode, place, shape.block_dim, is_overlapping)
+        key = launch_key(state, shape, place, binding, is_overlapping)
         loaded = state.loaded.get(key)
         config = loaded.configs.get(shape.key) if loaded is not None else None
         if make and (loaded is None or config is None):
             try:
-                loaded = self._load(state, place, shape, key)
-                config = self._configure(place, loaded, shape)
+                loaded = self._loader.load(state, place, shape, key)
+                config = self._loader.configure(state, place, loaded, shape, key)
             except RECOVERABLE:
                 if place.is_host:
                     raise
         if loaded is None or config is None:
             return None
-        return Launchable(state, binding, given, place, is_overlapping, loaded, config)
+        promises = state.promises[key.promises]
+        return Launchable(state, binding, given, place, is_overlapping, promises, loaded, config)
 
     def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
         """Where a launch with these arguments, or in a stream of a place, would run now."""
@@ -375,35 +410,6 @@ class Dispatcher:
         )
         return shape.extent is None or 0 not in shape.extent
 
-    def _load(
-        self, state: KernelState, place: Place, shape: LaunchShape, key: tuple[Any, ...]
-    ) -> Loaded:
-        artifact_key = state.key(
-            place.target,
-            kinds_of(key[0]),
-            self.options,
-            shape.mode,
-            shape.block_dim,
-            place.device.arch,
-            key[-1],
-        )
-        loaded = state.loaded[key] = state.load(place, artifact_key)
-        return loaded
-
-    def _configure(self, place: Place, loaded: Loaded, shape: LaunchShape) -> LaunchConfig:
-        if shape.extent is not None:
-            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
-            config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
-        else:
-            assert shape.grid_dim is not None
-            assert shape.block_dim is not None
-            config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-        if len(loaded.configs) >= _MAX_CONFIGS:
-            loaded.configs.clear()
-        loaded.configs[shape.key] = config
-        return config
-
     def _record(
         self,
         state: KernelState,
@@ -428,7 +434,7 @@ class Dispatcher:
                     "Record it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
-        name = state.unit.qualname
+        name = state.unit.name
         recordings.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(
@@ -491,6 +497,58 @@ class Dispatcher:
             limit=f"Its parameters are ({', '.join(wanted)})",
         )
 
+    # ------------------------------------------------------------------ planning
+
+    def plan(
+        self,
+        shape: LaunchShape,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+    ) -> LaunchPlan:
+        """Say how a launch would run; see :meth:`~kerneldsl.kernels.Launch.plan`."""
+        state = self.state()
+        place = None if device is None else place_of(device).actual
+        if arch is not None:
+            place = described_place(arch)
+        key = self._key_of(state, shape, args, place)
+        self._check(state, key.place, shape)
+        return self._loader.plan(state, shape, key)
+
+    def plans(self, shape: LaunchShape, args: tuple[Any, ...]) -> tuple[LaunchPlan, ...]:
+        """Every legal plan; see :meth:`~kerneldsl.kernels.Launch.plans`."""
+        state = self.state()
+        key = self._key_of(state, shape, args, None)
+        self._check(state, key.place, shape)
+        return self._loader.plans(state, shape, key)
+
+    def _key_of(
+        self, state: KernelState, shape: LaunchShape, args: tuple[Any, ...], place: Place | None
+    ) -> LaunchKey:
+        """The key of a launch with these arguments, or with those of a signature."""
+        if len(args) == 1 and isinstance(args[0], str):
+            kinds = self._declared(state, args[0])
+            place = place or resolve(shape.place).actual
+            promises = state.promises.number(assumed_promises(kinds, shape.extent))
+            codes = tuple(map(code_of, kinds))
+            asked = shape.planned_for if place.target.maps_elements else None
+            return LaunchKey(codes, shape.mode, place, shape.block_dim, False, promises, asked)
+        binding = self._bind(state, args)
+        self._conform(state, binding)
+        place = place or resolve(binding.place or shape.place).actual
+        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        return launch_key(state, shape, place, binding, is_overlapping)
+
+    def _declared(self, state: KernelState, text: str) -> tuple[Kind, ...]:
+        """The kinds of a signature, as many as the kernel has parameters."""
+        try:
+            kinds = parse_signature(text)
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=text) from error
+        if len(kinds) != state.parameter_count:
+            self._refuse_count(state.unit, kinds)
+        return kinds
+
     # ------------------------------------------------------------------ inspection
 
     def artifact(
@@ -506,18 +564,12 @@ class Dispatcher:
         state = self.state()
         is_overlapping = False
         if len(args) == 1 and isinstance(args[0], str):
-            try:
-                kinds = parse_signature(args[0])
-            except ValueError as error:
-                raise ArgumentValueError(str(error), value=args[0]) from error
+            kinds = self._declared(state, args[0])
         elif not args and self.signature is not None:
             kinds = self.signature
         else:
-            if len(args) != state.parameter_count:
-                self._refuse_count(state.unit, args)
-            binding = bind(state.unit.parameters, args)
-            if self.signature is not None and self._signature_codes is not None:
-                conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+            binding = self._bind(state, args)
+            self._conform(state, binding)
             kinds = kinds_of(binding.codes)
             is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
         if len(kinds) != state.parameter_count:

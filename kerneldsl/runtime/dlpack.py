@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place, place_of
+from kerneldsl.runtime.recordings import is_recorded
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.arrays import DeviceArray
@@ -26,6 +27,8 @@ __all__ = ["CPU", "CUDA", "CUDA_HOST", "CUDA_MANAGED", "device_of", "export", "i
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 _FLAG_READ_ONLY = 1
+#: The legacy default stream in the array API standard's numbers.
+_DEFAULT_STREAM = 1
 _VERSION = (1, 0)
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _NAME_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
@@ -179,7 +182,7 @@ def export(
     # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
     # work is in the current stream.
     if device[0] == CUDA and stream != -1:
-        consumer = None if stream == 1 else stream
+        consumer = None if stream == _DEFAULT_STREAM else stream
         current = stream_of(array.place, None)
         if consumer is not current:
             array.place.target.wait_stream(array.device, consumer, current)
@@ -227,7 +230,7 @@ class _Imported:
             self._deleter(self._address)
 
 
-def import_array(obj: Any, stream: int = 1) -> DeviceArray:
+def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> DeviceArray:
     """Take over an object with ``__dlpack__``, without a copy.
 
     Parameters
@@ -235,8 +238,8 @@ def import_array(obj: Any, stream: int = 1) -> DeviceArray:
     obj : object
         With ``__dlpack__`` and ``__dlpack_device__``.
     stream : int, optional
-        CUDA stream in which the memory will be used, in the array API standard's numbers; the
-        legacy default stream.
+        CUDA stream in which the memory will be used, in the array API standard's numbers: by
+        default the legacy default stream. ``None`` is the current one.
 
     Raises
     ------
@@ -244,7 +247,7 @@ def import_array(obj: Any, stream: int = 1) -> DeviceArray:
         If it is no such object, or its device, dtype or version is not one of ours.
     """
     try:
-        device_type, _ = obj.__dlpack_device__()
+        device_type, device_id = obj.__dlpack_device__()
         method = obj.__dlpack__
     except AttributeError:
         raise ArgumentTypeError(
@@ -258,12 +261,21 @@ def import_array(obj: Any, stream: int = 1) -> DeviceArray:
             value=obj,
             limit="Kernels run on host memory (1, 3) and CUDA memory (2, 13)",
         )
-    options = {"stream": stream} if device_type in (CUDA, CUDA_MANAGED) else {}
+    options = {}
+    if device_type in (CUDA, CUDA_MANAGED):
+        options["stream"] = _current_number(device_id) if stream is None else stream
     try:
         capsule = method(max_version=_VERSION, **options)
     except TypeError:  # a producer from before DLPack 1.0
         capsule = method(**options)
     return _take(capsule, obj)
+
+
+def _current_number(device_id: int) -> int:
+    """The standard's number for the current stream of a CUDA device."""
+    current = stream_of(place_of(f"cuda:{device_id}"), None)
+    # What a producer puts into a stream that is recorded would be recorded.
+    return _DEFAULT_STREAM if current is None or is_recorded(current) else current.handle
 
 
 def _take(capsule: Any, obj: Any) -> DeviceArray:

@@ -16,7 +16,7 @@ from kerneldsl.runtime.recordings import refuse_recording
 from kerneldsl.runtime.streams import Stream, current_stream, register
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 
-__all__ = ["Event", "wait_for"]
+__all__ = ["Event", "as_event", "wait_for"]
 
 
 class Event:
@@ -251,6 +251,25 @@ class Event:
         if self._place is None:
             return "<Event, never recorded>"
         return f"<Event on {self._place.name}{'' if self.is_timed else ', not timed'}>"
+
+
+def as_event(event: Any) -> Event:
+    """The event itself, where it is one that can be recorded.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is none of ours: another library's is recorded by that library.
+    """
+    if not isinstance(event, Event):
+        raise ArgumentTypeError(
+            f"record was given a {type(event).__qualname__}",
+            value=event,
+            limit="A stream records events of kerneldsl: stream.record(event), or "
+            "event.record(stream)",
+            remedy="Make one with kd.Event(), or leave it out: mark = stream.record()",
+        )
+    return event
 
 
 def _as_stream(stream: Any) -> Stream:

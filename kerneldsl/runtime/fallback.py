@@ -162,14 +162,14 @@ def may_recover(error: KernelError, kernel: str) -> bool:
     error : KernelError
         What the launch raised.
     kernel : str
-        Name of the kernel's function, as it stands in names of entries.
+        Name of the kernel's function.
     """
     if not isinstance(error, RECOVERABLE) or isinstance(error, _NEVER):
         return False
     if type(error) is DriverError:  # not classified, so it may be anything
         return False
     if isinstance(error, DeviceLostError):
-        return not any(kernel in suspect for suspect in error.suspects)
+        return not error.is_news and not error.may_be_due_to(kernel)
     if isinstance(error, DriverError) and error.is_fatal:
         return False  # what takes the device away must be seen; the launches after it may go on
     if isinstance(error, DriverInitializationError):

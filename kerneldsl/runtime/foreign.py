@@ -12,8 +12,10 @@ from kerneldsl.registry import get_target
 from kerneldsl.runtime import dlpack
 from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
 from kerneldsl.runtime.binding import Binding, Reader, Refused
+from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.readers import read_device_array, read_ndarray
+from kerneldsl.runtime.recordings import is_recorded
 from kerneldsl.runtime.transfer import host_view
 
 __all__ = ["as_device_array", "find_reader"]
@@ -48,7 +50,7 @@ def find_reader(value: Any) -> Reader | None:
 
 
 def as_device_array(obj: Any) -> DeviceArray:
-    """A device array over the memory of a foreign object.
+    """A device array over the memory of a foreign object, ready for the current stream.
 
     Raises
     ------
@@ -56,9 +58,12 @@ def as_device_array(obj: Any) -> DeviceArray:
         If it shares its memory in no way, or has a dtype that kernels do not take.
     """
     if _has(obj, "__cuda_array_interface__"):
-        array, _ = _from_cuda_array_interface(obj)
+        array, producer = _from_cuda_array_interface(obj)
+        current = stream_of(array.place, None)
+        if producer is not None and not is_recorded(current):
+            array.place.target.wait_stream(array.device, current, producer)
         return array
-    return dlpack.import_array(obj)
+    return dlpack.import_array(obj, stream=None)
 
 
 def _has(value: Any, name: str) -> bool:

@@ -53,16 +53,21 @@ class Graph:
     that would have to be copied, kernels in debug mode, copies that wait, and waiting itself. The
     recording is then dropped, unless the error is caught inside of the block.
 
+    Several threads may use a graph: one after the other launches, updates or closes it.
+
     References
     ----------
-    CUDA Programming Guide, section "CUDA Graphs".
+    CUDA Programming Guide, section "CUDA Graphs"; CUDA Driver API, section "Graph object thread
+    safety".
     """
 
     __slots__ = (
         "__weakref__",
         "_fences",
+        "_foreign_runs",
         "_graph",
         "_kept",
+        "_lock",
         "_noted",
         "_place",
         "_problem",
@@ -80,8 +85,11 @@ class Graph:
         self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
         #: The streams, ours, in which its memory is known to be used.
         self._noted: dict[int, DeviceStream] = {}
-        #: Marks behind its last launch in each stream.
+        #: Marks behind its last launch in each stream of ours, and behind those in others' streams.
         self._runs: dict[int, DeviceEvent] = {}
+        self._foreign_runs: list[DeviceEvent] = []
+        #: The driver's graphs are not guarded against two calls at once.
+        self._lock = ForkSafeLock()
 
     # ------------------------------------------------------------------ what it is
 
@@ -108,7 +116,8 @@ class Graph:
         path : str or path
             The file; one that is there is overwritten.
         """
-        self._ready("draw").write_dot(os.fspath(path))
+        with self._lock:
+            self._ready("draw").write_dot(os.fspath(path))
 
     # ------------------------------------------------------------------ running
 
@@ -130,7 +139,7 @@ class Graph:
         DeviceMismatchError
             If the stream is on another device.
         """
-        graph = self._ready("launch")
+        self._ready("launch")
         _drop_retired()
         if stream is None:
             stream = current_stream(self.device)
@@ -144,12 +153,14 @@ class Graph:
                 limit="A graph runs on the device on which it was recorded",
                 remedy=f"Launch it in a kd.Stream({self._place.name!r})",
             )
-        self._pass_fences(into)
-        graph.launch(into)
-        if into.recording is not None:
-            into.recording.kept.extend(self._kept)
-        elif not self._place.is_host:
-            self._note_launch(stream, into)
+        with self._lock:
+            graph = self._ready("launch")
+            self._pass_fences(into)
+            graph.launch(into)
+            if into.recording is not None:
+                into.recording.kept.extend(self._kept)
+            elif not self._place.is_host:
+                self._note_launch(stream, into)
 
     def _pass_fences(self, into: DeviceStream) -> None:
         """Let a stream wait until memory that was allocated in other streams is there."""
@@ -171,11 +182,21 @@ class Graph:
             if not into.is_foreign:
                 self._noted[key] = into
         if any(isinstance(needed, np.ndarray) for needed in self._kept):
-            event = self._runs.get(key)
-            if event is None:
-                target = self._place.target
-                event = self._runs[key] = target.create_event(self.device, is_timed=False)
-            event.record(into)
+            self._mark_run(into)
+
+    def _mark_run(self, into: DeviceStream) -> None:
+        """Mark the end of a launch, up to which its host memory is needed."""
+        key = into.own_handle
+        event = None if into.is_foreign else self._runs.get(key)
+        if event is None:
+            event = self._place.target.create_event(self.device, is_timed=False)
+            if into.is_foreign:
+                # Its handle may name another stream at the next launch, so each has its own mark.
+                under_way = [run for run in self._foreign_runs if not run.is_done()]
+                self._foreign_runs = [*under_way, event]
+            else:
+                self._runs[key] = event
+        event.record(into)
 
     def update(self, newer: Graph) -> None:
         """Take over the arguments of a newer recording of the same steps; that one stays as it is.
@@ -190,7 +211,7 @@ class Graph:
         GraphError
             If the steps differ; this graph then stays as it was.
         """
-        graph = self._ready("update")
+        self._ready("update")
         if not isinstance(newer, Graph):
             raise ArgumentTypeError(
                 f"update was given a {type(newer).__qualname__}",
@@ -205,26 +226,31 @@ class Graph:
                 limit="A graph is updated from one of its own device",
                 remedy="Record it in a stream of that device",
             )
-        graph.update(newer._ready("update from"))
-        self._retire()
-        self._kept = newer._kept
-        self._fences = self._fences + newer._fences
-        self._noted = {}
+        # In one order, whichever of two graphs is updated from the other.
+        first, second = sorted((self, newer), key=id)
+        with first._lock, second._lock:
+            self._ready("update").update(newer._ready("update from"))
+            self._retire()
+            self._kept = newer._kept
+            self._fences = self._fences + newer._fences
+            self._noted = {}
 
     def close(self) -> None:
         """Give the recording back; launches that are under way go on. Twice is harmless."""
-        graph, self._graph = self._graph, None
-        self._problem = _CLOSED
-        if graph is not None:
-            graph.close()
-            self._retire()
-        self._kept = []
-        self._fences = []
-        self._noted = {}
+        with self._lock:
+            graph, self._graph = self._graph, None
+            self._problem = _CLOSED
+            if graph is not None:
+                graph.close()
+                self._retire()
+            self._kept = []
+            self._fences = []
+            self._noted = {}
 
     def _retire(self) -> None:
         """Keep what launches under way need until they are done."""
-        runs, self._runs = tuple(self._runs.values()), {}
+        runs = (*self._runs.values(), *self._foreign_runs)
+        self._runs, self._foreign_runs = {}, []
         if runs:
             _retired.append((runs, self._kept))
         _drop_retired()

@@ -7,86 +7,33 @@ and moves to where it is used.
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, OutOfMemoryError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.creation import Order, Shape, checked_dtype, checked_shape, empty
-from kerneldsl.runtime.device_memory import device_memory
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.runtime.pools import PooledBuffer, allocate
+from kerneldsl.runtime.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
+from kerneldsl.runtime.shared_memory import SharedMemory
 from kerneldsl.runtime.strided import HostMemory, contiguous_strides, host_view
-from kerneldsl.target import DeviceLike, SharedBuffer
+from kerneldsl.target import DeviceLike
 
-__all__ = ["SharedMemory", "managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]
-
-
-class SharedMemory:
-    """Owns page-locked or managed memory; gives it back when the object goes.
-
-    Parameters
-    ----------
-    place : Place
-        The device.
-    kind : str
-        ``"pinned"`` or ``"managed"``.
-    allocate : callable
-        Makes the buffer.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "buffer",
-        "family",
-        "is_closed",
-        "is_managed",
-        "is_recorded",
-        "is_shared",
-        "place",
-    )
-
-    def __init__(self, place: Place, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
-        self.place = place
-        self.is_managed = kind == "managed"
-        self.is_closed = False
-        #: Whether NumPy arrays over the memory may be about.
-        self.is_shared = False
-        #: Whether a graph works with it.
-        self.is_recorded = False
-        self.family: Any = None
-        try:
-            self.buffer = allocate()
-        except OutOfMemoryError:
-            gc.collect()
-            self.buffer = allocate()
-        device_memory(place).shared[id(self)] = (kind, self.buffer.nbytes)
-
-    def close(self) -> None:
-        """Give the memory back once nothing on the device uses it; twice is harmless."""
-        if not self.is_closed:
-            self.is_closed = True
-            device_memory(self.place).shared.pop(id(self), None)
-            self.buffer.close()
-
-    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        if not _is_finalizing() and hasattr(self, "buffer"):
-            self.close()
+__all__ = ["managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]
 
 
 def _place(device: DeviceLike | None) -> Place:
     return current_place() if device is None else place_of(device)
 
 
-def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    size = dtype.itemsize
-    for extent in shape:
-        size *= extent
+def _size(place: Place, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
+    size = math.prod(shape) * dtype.itemsize
+    if size >= ABSURD_BYTES:
+        raise size_error(place, size)
     return size
 
 
@@ -134,12 +81,13 @@ def pinned_empty(
     such arrays and use them again.
     """
     place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(extents, element)
+    nbytes = _size(place, extents, element)
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
         return np.empty(extents, element, order=order)
     if place.is_host:
         buffer = allocate(place, nbytes)
+        buffer.is_shared = True  # closing a mapped view must leave the array its memory
         return host_view(buffer.pointer, extents, strides, element, buffer)
     owner = SharedMemory(
         place,
@@ -148,6 +96,7 @@ def pinned_empty(
             place.device, nbytes, is_mapped=mapped, is_write_combined=write_combined
         ),
     )
+    owner.is_shared = True
     return host_view(owner.buffer.host_pointer, extents, strides, element, owner)
 
 
@@ -244,7 +193,7 @@ def managed_empty(
         There is no room.
     """
     place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(extents, element)
+    nbytes = _size(place, extents, element)
     if place.is_host or nbytes == 0:
         return empty(extents, element, order=order, device=place.device)
     owner = SharedMemory(

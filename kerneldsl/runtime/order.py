@@ -1,22 +1,32 @@
 """Which stream work on memory goes into, and what must live until it is done.
 
 This stands below :mod:`~kerneldsl.runtime.streams`, which a program that names no stream never
-imports; so streams are looked for here only once that module is there.
+imports; so streams are looked for here only once that module has said that it is there.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import DriverError
-from kerneldsl.runtime.modules import imported
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import DeviceEvent, DeviceStream
 
-__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of"]
+__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of", "use_streams"]
+
+#: The module of streams, once it has been imported whole; without it nobody has made a stream.
+_streams: ModuleType | None = None
+
+
+def use_streams(module: ModuleType) -> None:
+    """Look for streams from now on; called by their module when it is whole."""
+    global _streams  # noqa: PLW0603 -- a fact about the process
+    _streams = module
 
 
 def stream_of(place: Place, stream: Any) -> Any:
@@ -35,17 +45,19 @@ def stream_of(place: Place, stream: Any) -> Any:
     DeviceStream or None or object
         ``None`` is the default stream; another library's stream stays what it is.
     """
-    streams = imported("kerneldsl.runtime.streams")
+    streams = _streams
     if stream is None:
-        # Without the module nobody has made a stream, so none is active.
         return None if streams is None else streams.ambient_stream(place)
     if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
         return None
     is_ours = isinstance(stream, DeviceStream)
     if streams is not None and (is_ours or isinstance(stream, streams.Stream)):
         return streams.resolve_stream(place, stream)
-    # Another library's stream means nothing where work is done at once.
-    return None if place.is_host and not is_ours else stream
+    if is_ours or isinstance(stream, int):
+        return None if place.is_host and not is_ours else stream
+    # Another library's stream means nothing where work is done at once. Elsewhere its handle tells
+    # it from others; the address of the object may be another one's later.
+    return None if place.is_host else place.target.wrap_stream(place.device, stream)
 
 
 def is_foreign(stream: Any) -> bool:
@@ -95,6 +107,8 @@ def note_recorded(objects: Iterable[Any]) -> None:
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.
 _kept: dict[tuple[Place, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+#: Held while that is changed: who looks whether the oldest is done must be who takes it out.
+_kept_lock = ForkSafeLock()
 
 
 def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
@@ -115,19 +129,24 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
         return
     event = place.target.create_event(place.device, is_timed=False)
     event.record(stream)
-    _kept.setdefault((place, stream.handle), deque()).append((event, needed))
-    _let_go()
+    with _kept_lock:
+        _kept.setdefault((place, stream.handle), deque()).append((event, needed))
+    let_go()
 
 
-def _let_go() -> None:
-    for key, waiting in tuple(_kept.items()):
-        try:
-            while waiting and waiting[0][0].is_done():
-                waiting.popleft()[0].close()
-        except IndexError:  # another thread was faster
-            pass
-        except DriverError as error:  # the device has failed, and nothing on it goes on
-            logger.debug("%s", error)
-            waiting.clear()
-        if not waiting and _kept.get(key) is waiting:
-            _kept.pop(key, None)
+def let_go() -> None:
+    """Let go of what the streams have done with."""
+    done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
+    with _kept_lock:
+        for key, waiting in tuple(_kept.items()):
+            try:
+                while waiting and waiting[0][0].is_done():
+                    done.append(waiting.popleft())
+            except DriverError as error:  # the device has failed, and nothing on it goes on
+                logger.debug("%s", error)
+                done += waiting
+                waiting.clear()
+            if not waiting:
+                del _kept[key]
+    for event, _ in done:  # what goes with them may run anything, so not under the lock
+        event.close()

@@ -12,6 +12,7 @@ import os
 
 from kerneldsl import environment
 from kerneldsl.errors import (
+    DeviceLostError,
     DeviceMismatchError,
     DriverError,
     TargetUnavailableError,
@@ -50,17 +51,29 @@ class Place:
         alone hold such a place; everybody else sees its `actual` one.
     missing : TargetUnavailableError or None
         Why that cannot be used.
+    is_described : bool
+        Whether the device is not there, so that plans can be made for it, and nothing else.
     actual : Place
         The place itself, or the one that the stand-in leads to.
     """
 
-    __slots__ = ("actual", "asked", "device", "is_host", "missing", "name", "target")
+    __slots__ = (
+        "actual",
+        "asked",
+        "device",
+        "is_described",
+        "is_host",
+        "missing",
+        "name",
+        "target",
+    )
 
-    def __init__(self, target: Target, device: Device) -> None:
+    def __init__(self, target: Target, device: Device, *, is_described: bool = False) -> None:
         self.target = target
         self.device = device
         self.is_host = target.is_host
-        self.name = str(device)
+        self.is_described = is_described
+        self.name = f"{device.arch}: {device.name}" if is_described else str(device)
         self.asked: str | None = None
         self.missing: TargetUnavailableError | None = None
         self.actual = self
@@ -101,12 +114,15 @@ def place_of(spec: DeviceLike) -> Place:
         name, index = spec.target, spec.index
     else:
         name, colon, number = str(spec).strip().partition(":")
-        if colon and not (number.isascii() and number.isdigit()):
+        is_number = number.isascii() and number.isdigit()
+        # Another library's device, such as torch's, goes by its text.
+        if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
             raise UnknownTargetError(
                 f"{spec!r} names no device",
                 value=spec,
                 limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
                 "and an index, such as 'cuda:1'",
+                remedy="Name it so, or pass a device of kd.devices()",
             )
         index = int(number) if colon else 0
     target = get_target(name)
@@ -360,7 +376,8 @@ def synchronize(device: DeviceLike | None = None) -> None:
     Raises
     ------
     DriverError
-        If something that was started has failed.
+        If something that was started has failed, or a device is lost; after what loses the
+        process, every CUDA device is.
     GraphError
         Inside of a ``with stream.capture()``.
     """
@@ -378,7 +395,14 @@ def synchronize(device: DeviceLike | None = None) -> None:
         try:
             place.target.synchronize(place.device)
         except DriverError as error:  # the other devices are waited for all the same
-            failure = failure or error
+            # What has just failed is news; that a device is lost has been said before.
+            if failure is None or (
+                isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
+            ):
+                failure = error
+    order = imported("kerneldsl.runtime.order")
+    if order is not None:  # without it nothing was ever copied
+        order.let_go()
     if failure is not None:
         raise failure
 

@@ -29,14 +29,16 @@ from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 __all__ = [
+    "ABSURD_BYTES",
     "MemoryPool",
     "PooledBuffer",
     "allocate",
     "memory_stats",
+    "size_error",
 ]
 
 #: More bytes than an address can name.
-_ABSURD_BYTES = 1 << 63
+ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
 
 
@@ -95,6 +97,7 @@ class MemoryPool:
         self._counts = Counts()
         self._is_closed = False
         self._backend = memory.place.target.create_pool(memory.place.device)
+        memory.forget_pools()
         memory.pools.add(self)
 
     @property
@@ -140,9 +143,11 @@ class MemoryPool:
                     value=limit,
                     limit="It must be at least 0; None is no limit",
                 )
-            self._memory.drain()
+        memory = self._memory
+        memory.drain()
+        with memory.lock:
             in_use = self._counts.in_use
-            if limit < in_use:
+            if limit is not None and limit < in_use:
                 raise ArgumentValueError(
                     f"the limit of {limit} bytes is less than the {in_use} bytes that arrays of "
                     f"the pool {self.name!r} on {self._place.name} have",
@@ -150,7 +155,7 @@ class MemoryPool:
                     limit=f"It must be at least {in_use} bytes now",
                     remedy="Free arrays first, with array.close() or by dropping them",
                 )
-        self._limit = limit
+            self._limit = limit
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""
@@ -214,7 +219,7 @@ class MemoryPool:
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # Buffers hold their pool, so none are left. A pool that failed to be made has no backend.
         if not _is_finalizing() and hasattr(self, "_backend"):
-            self._memory.gone.append(self._counts)
+            self._memory.going.append(self._counts)
             if not self._is_closed:
                 self._backend.close()
 
@@ -265,34 +270,46 @@ class MemoryPool:
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
         """Take memory from this pool; see :func:`allocate`."""
-        if not 0 <= nbytes < _ABSURD_BYTES:
-            raise ArgumentValueError(
-                f"{nbytes} bytes were asked for on {self._place.name}",
-                value=nbytes,
-                limit="An allocation has at least 0 and fewer than 2**63 bytes",
-            )
-        if nbytes == 0:
-            self._check_open()
-            pointer = _address_of_nothing() if self._place.is_host else 0
-            return PooledBuffer(self, pointer, 0, None)
-        home = stream_of(self._place, stream)
-        foreign = None
+        if not 0 < nbytes < ABSURD_BYTES:
+            return self._allocate_nothing(nbytes)
+        memory = self._memory
+        home = stream_of(memory.place, stream)
         if home is not None and is_foreign(home):
-            foreign = home
             # Another library's stream may be gone when the memory is freed, so the memory belongs
             # to the default stream; the other one only waits for it.
-            home = None
+            buffer = self._take(nbytes, None)
+            memory.place.target.wait_stream(self.device, home, None)
+            buffer.note_use(home)
+            return buffer
+        return self._take(nbytes, home)
+
+    def _take(self, nbytes: int, home: Any) -> PooledBuffer:
+        """Take memory that belongs to a stream of ours."""
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
             from kerneldsl.runtime.out_of_memory import acquire_again
 
             pointer = acquire_again(self, nbytes, home, error)
-        buffer = PooledBuffer(self, pointer, nbytes, home)
-        if foreign is not None:
-            self._place.target.wait_stream(self._place.device, foreign, None)
-            buffer.note_use(foreign)
-        return buffer
+        return PooledBuffer(self, pointer, nbytes, home)
+
+    def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
+        """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
+        if nbytes != 0:
+            raise size_error(self._place, nbytes)
+        self._check_open()
+        pointer = _address_of_nothing() if self._place.is_host else 0
+        return PooledBuffer(self, pointer, 0, None)
+
+
+def size_error(place: Place, nbytes: int) -> ArgumentValueError:
+    """The error for more bytes than an address can name, or fewer than none."""
+    return ArgumentValueError(
+        f"{nbytes} bytes were asked for on {place.name}",
+        value=nbytes,
+        limit="An allocation has at least 0 and fewer than 2**63 bytes",
+        remedy="Check the shape, and how it was computed",
+    )
 
 
 _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
@@ -325,11 +342,9 @@ def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
         A negative or absurd size.
     """
     memory = device_memory(place)
-    active = _active.get()
-    if active:
-        for pool in reversed(active):
-            if pool._memory is memory:
-                return pool.allocate(nbytes, stream)
+    for pool in reversed(_active.get()):
+        if pool._memory is memory:
+            return pool.allocate(nbytes, stream)
     return memory.default.allocate(nbytes, stream)
 
 
@@ -347,9 +362,10 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     memory = device_memory(place)
     pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
     free, total = memory_info(place) or (None, None)
-    shared = tuple(memory.shared.values())
+    shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
-        counts = [*memory.gone, *(pool._counts for pool in memory.pools)]
+        memory.forget_pools()
+        counts = [memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
             device=place.name,
             total_bytes=total,

@@ -7,9 +7,6 @@ whatever is unusual raises :class:`~kerneldsl.runtime.binding.Refused`.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from ctypes import c_size_t
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Layout, ScalarKind,
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.binding import Binding, Reader, Refused, code_of, kinds_of
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.strided import address_of
 
 __all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray", "seal"]
 
@@ -125,7 +123,7 @@ def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
         code = _array_codes[key] = _classify(*key)
     values = binding.values
     binding.host.append((len(values), value))
-    values.append(_address(value))
+    values.append(address_of(value))
     values += shape
     if not flags & (_C | _F):
         values += value.strides
@@ -181,30 +179,6 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
         limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
         remedy=remedy,
     )
-
-
-def _interface_address(array: np.ndarray[Any, Any]) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-_DATA_OFFSET = object.__basicsize__
-_from_address = c_size_t.from_address
-
-
-def _member_address(array: np.ndarray[Any, Any]) -> int:
-    # PyArrayObject begins with the object's head, then ``char *data`` (NumPy C API, "Python Types
-    # and C-Structures"); reading it there takes a tenth of the time of array.ctypes.data.
-    return _from_address(id(array) + _DATA_OFFSET).value
-
-
-def _choose_address() -> Callable[[np.ndarray[Any, Any]], int]:
-    probe = np.zeros((3, 3))[1:, 2]
-    if sys.implementation.name == "cpython" and _member_address(probe) == _interface_address(probe):
-        return _member_address
-    return _interface_address
-
-
-_address = _choose_address()
 
 
 def read_device_array(value: DeviceArray, binding: Binding) -> int:

@@ -25,7 +25,7 @@ def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *nee
     stream : DeviceStream
         A stream that is being recorded.
     name : str
-        The kernel's.
+        The kernel's: that of its function.
     run : callable
         Starts the kernel in the stream.
     *needed
@@ -33,6 +33,7 @@ def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *nee
     """
     assert stream.recording is not None
     stream.recording.kept += needed
+    stream.recording.kernels.append(name)
     note_recorded(needed)
     stream.put(f"launch {name}", run)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.environment import logger
 from kerneldsl.errors import (
     BarrierDivergenceError,
     CompileError,
@@ -27,6 +28,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.arrays import contiguous_strides
 from kerneldsl.runtime.binding import Binding, flat_count, kinds_of, positions_of
+from kerneldsl.runtime.device_memory import device_memories
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.staging import Progress
@@ -114,14 +116,24 @@ class FailedLaunch:
         damaged = self._damaged()
         if damaged:
             self.error.add_line(
-                "The kernel had begun, so it was not run on the CPU instead; these arguments may "
-                "be half-written: " + ", ".join(damaged)
+                "The kernel may have begun, so it was not run on the CPU instead; these arguments "
+                "may be half-written: " + ", ".join(damaged)
             )
             return False
         if not may_recover(self.error, self.unit.name) or fallback_policy() == "never":
             return False
+        is_lost = self._is_lost()
+        if is_lost and self.progress.has_begun:
+            # Another thread was told first, before this launch was noted: it is a suspect as well.
+            self.error.add_line(
+                f"{self.unit.qualname} had been started, so it may have done it and was not run on "
+                "the CPU instead"
+            )
+            return False
         leaves = list(self._device_leaves())
-        if leaves and isinstance(self.error, DriverError) and self.error.is_fatal:
+        if not is_lost and self.binding.host:
+            self._wait()
+        if leaves and is_lost:
             names = dict.fromkeys(self.unit.parameters[leaf.position] for leaf in leaves)
             self.error.add_line(
                 "It cannot run on the CPU instead: these arguments lie in the memory of the lost "
@@ -132,6 +144,11 @@ class FailedLaunch:
             self._mirror(leaves)
         except DriverError as error:
             self.error.add_line(f"It cannot run on the CPU instead: {error.what}")
+            return False
+        except MemoryError:
+            self.error.add_line(
+                "It cannot run on the CPU instead: the host has no room for copies of its arrays"
+            )
             return False
         announce(self.unit.qualname, self.place.name, self.error, announced)
         try:
@@ -152,13 +169,36 @@ class FailedLaunch:
             raise
         return True
 
+    def _is_lost(self) -> bool:
+        """Whether the device is lost with this error, or was before."""
+        return isinstance(self.error, DriverError) and self.error.is_fatal
+
+    def _wait(self) -> None:
+        """Wait for the device, as a launch with arrays in host memory does.
+
+        A copy that is under way may write such an array, or memory that is read after the launch.
+
+        Raises
+        ------
+        DriverError
+            What was under way has taken the device away, which must be seen.
+        """
+        if all(memory.place is not self.place for memory in device_memories()):
+            return  # nothing was ever put there, and waiting would start the device
+        try:
+            self.place.target.synchronize(self.place.device)
+        except DriverError as error:
+            if error.is_fatal:
+                raise error from self.error
+            logger.debug("%s", error)  # then nothing of ours can be under way
+
     # ------------------------------------------------------------------ what is damaged
 
     def _damaged(self) -> list[str]:
         """Names of the arguments that the kernel may have changed already."""
         positions = positions_of(self.binding)
         touched = {positions[index] for index in self.progress.touched}
-        if self.progress.has_begun:
+        if self.progress.has_begun and not self._is_lost():  # then they are gone altogether
             written = self.traits.written
             touched |= {leaf.position for leaf in self._device_leaves() if leaf.position in written}
         return [self.unit.parameters[position] for position in sorted(touched)]

@@ -14,24 +14,32 @@ from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.promise_table import PromiseTable
 from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import (
+    NO_PROMISES,
+    ONE_EACH,
     Artifact,
     CompileOptions,
     Dim3,
+    ElementMapping,
     Executable,
     LaunchConfig,
+    Promises,
     Specialization,
     Target,
 )
 
-__all__ = ["KernelState", "Loaded", "SpecializationInfo"]
+__all__ = ["ArtifactKey", "KernelState", "Loaded", "SpecializationInfo"]
 
 
-class _ArtifactKey(NamedTuple):
+class ArtifactKey(NamedTuple):
+    """What compiled code depends on, beside the unit."""
+
     target: str
     kinds: tuple[Kind, ...]
     options: CompileOptions
@@ -40,6 +48,8 @@ class _ArtifactKey(NamedTuple):
     arch: str | None
     is_overlapping: bool
     ptx_version: str | None
+    mapping: ElementMapping
+    promises: Promises
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +118,26 @@ class KernelState:
         Whether the kernel's barriers are judged otherwise when arguments overlap in memory.
     loaded : dict
         Launch key to executable, for the fast path.
+    promises : PromiseTable
+        What launches have checked of their arguments.
+    choices : dict
+        Launch key to what was planned for it.
+    forms : dict
+        All but the promises of what code is compiled for, to the promises it was compiled for.
     """
 
     __slots__ = (
         "_failures",
         "artifacts",
         "captured",
+        "choices",
         "compile_s",
         "executables",
+        "forms",
         "loaded",
         "overlap_matters",
         "parameter_count",
+        "promises",
         "traits",
         "traits_if_overlapping",
         "unit",
@@ -133,12 +152,15 @@ class KernelState:
         self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
         self.captured = tuple((c.read, c.value) for c in unit.captured)
         self.parameter_count = len(unit.parameters)
-        self.artifacts: OnceTable[_ArtifactKey, Artifact] = OnceTable()
-        self.compile_s: dict[_ArtifactKey, float] = {}
-        self.executables: OnceTable[tuple[_ArtifactKey, Place], Loaded] = OnceTable()
+        self.artifacts: OnceTable[ArtifactKey, Artifact] = OnceTable()
+        self.compile_s: dict[ArtifactKey, float] = {}
+        self.executables: OnceTable[tuple[ArtifactKey, Place], Loaded] = OnceTable()
         self.loaded: dict[tuple[Any, ...], Loaded] = {}
+        self.promises = PromiseTable(traits)
+        self.choices: dict[tuple[Any, ...], Choice] = {}
+        self.forms: dict[tuple[Any, ...], list[Promises]] = {}
         #: What failed for good on a device, so that it is not tried at every launch.
-        self._failures: dict[tuple[_ArtifactKey, Place], KernelError] = {}
+        self._failures: dict[tuple[ArtifactKey, Place], KernelError] = {}
 
     def is_current(self) -> bool:
         """Whether every captured constant is still the object it was."""
@@ -147,7 +169,7 @@ class KernelState:
         except NameError:  # deleted; making the unit anew says so with the line
             return False
 
-    def artifact(self, target: Target, key: _ArtifactKey) -> Artifact:
+    def artifact(self, target: Target, key: ArtifactKey) -> Artifact:
         """Compiled code, made the first time."""
         return self.artifacts.get_or_make(key, lambda: self._compile(target, key))
 
@@ -161,16 +183,28 @@ class KernelState:
         arch: str | None,
         is_overlapping: bool,
         ptx_version: str | None = None,
-    ) -> _ArtifactKey:
+        *,
+        mapping: ElementMapping = ONE_EACH,
+        promises: Promises = NO_PROMISES,
+    ) -> ArtifactKey:
         """What compiled code depends on, beside the unit; the rest is left out of it."""
         if not target.compiles_for_block(self.traits):
             block_dim = None
         is_overlapping = is_overlapping and self.overlap_matters
-        return _ArtifactKey(
-            target.name, kinds, options, mode, block_dim, arch, is_overlapping, ptx_version
+        return ArtifactKey(
+            target.name,
+            kinds,
+            options,
+            mode,
+            block_dim,
+            arch,
+            is_overlapping,
+            ptx_version,
+            mapping,
+            promises,
         )
 
-    def load(self, place: Place, key: _ArtifactKey) -> Loaded:
+    def load(self, place: Place, key: ArtifactKey) -> Loaded:
         """Code on a device, compiled and loaded the first time.
 
         What failed there for good is not tried again, unless the policy of fallback is
@@ -188,7 +222,7 @@ class KernelState:
                 remembered.__cause__ = error.__cause__
             raise
 
-    def _compile(self, target: Target, key: _ArtifactKey) -> Artifact:
+    def _compile(self, target: Target, key: ArtifactKey) -> Artifact:
         started = time.perf_counter()
         artifact = target.compile(
             Specialization(
@@ -200,6 +234,8 @@ class KernelState:
                 key.block_dim,
                 key.arch,
                 key.ptx_version,
+                key.mapping,
+                key.promises,
             )
         )
         elapsed = self.compile_s[key] = time.perf_counter() - started
@@ -213,7 +249,7 @@ class KernelState:
         )
         return artifact
 
-    def _load(self, place: Place, key: _ArtifactKey) -> Loaded:
+    def _load(self, place: Place, key: ArtifactKey) -> Loaded:
         artifact = self.artifact(place.target, key)
         started = time.perf_counter()
         executable = place.target.load(artifact, place.device)

@@ -1,12 +1,11 @@
 """What has run where: launches, fallbacks, times, bytes moved and memory, as one value.
 
-Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks, which cost far more
-than a lock, are counted here.
+Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks are counted here.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from typing import Literal, TypeAlias
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
@@ -32,9 +31,27 @@ _copied: defaultdict[Place, Counter[str]] = defaultdict(Counter)
 _fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
+#: Copies that are not in the sums yet: to append is atomic, and costs less than a lock.
+_fresh_copies: deque[tuple[Place, Direction, int]] = deque()
+#: So many of them are added up at one time.
+_BATCH = 16
+
+
 def note_copy(place: Place, direction: Direction, nbytes: int) -> None:
     """Count bytes that were copied to, from or on a device."""
-    with _lock:
+    _fresh_copies.append((place, direction, nbytes))
+    if len(_fresh_copies) >= _BATCH:
+        with _lock:
+            _add_up()
+
+
+def _add_up() -> None:
+    """Add fresh copies to the sums; the caller holds the lock."""
+    while _fresh_copies:
+        try:
+            place, direction, nbytes = _fresh_copies.popleft()
+        except IndexError:  # a finalizer of this very thread was faster
+            return
         _copied[place][direction] += nbytes
 
 
@@ -47,6 +64,7 @@ def note_fallback(device: str, reason: str) -> None:
 def reset_stats() -> None:
     """Count from zero again; memory is what it is."""
     with _lock:
+        _fresh_copies.clear()
         _copied.clear()
         _fallbacks.clear()
     for tally in tallies():
@@ -72,6 +90,7 @@ def stats() -> Statistics:
     graph is replayed.
     """
     with _lock:
+        _add_up()
         copied = {place: dict(counts) for place, counts in _copied.items()}
         fallbacks = {device: dict(counts) for device, counts in _fallbacks.items()}
     kernels = tuple(

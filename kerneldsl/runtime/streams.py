@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -22,6 +23,7 @@ from kerneldsl.errors import (
     ClosedResourceError,
     DeviceMismatchError,
 )
+from kerneldsl.runtime import order
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.runtime.recordings import is_recorded, refuse_recording
@@ -161,7 +163,8 @@ class Stream:
         -------
         Stream
             A stream over the same queue; closing it leaves the other library's open. A stream of
-            ours that another library has wrapped comes back as itself in all but identity.
+            ours that another library has wrapped comes back as itself in all but identity, and
+            the legacy default stream as :func:`default_stream`.
 
         Raises
         ------
@@ -172,6 +175,13 @@ class Stream:
         """
         if isinstance(stream, Stream):
             return stream
+        if stream is None:
+            raise ArgumentTypeError(
+                "None is no stream",
+                value=None,
+                limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
+                remedy="Take the default stream with kd.default_stream()",
+            )
         place = current_place() if device is None else place_of(device)
         if device is None:
             place = _place_of_foreign(stream, place)
@@ -183,6 +193,8 @@ class Stream:
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
             )
         found = _adopt(place, stream)
+        if found.handle in _DEFAULT_HANDLES:
+            return default_stream(place.device)
         self = cls.__new__(cls)
         self._begin(place, found, 0, is_blocking=False)
         return self
@@ -234,12 +246,15 @@ class Stream:
         -------
         Event
             The mark.
-        """
-        from kerneldsl.runtime.events import Event
 
-        event = Event() if event is None else event
-        event.record(self)
-        return event
+        Raises
+        ------
+        ArgumentTypeError
+            If `event` is none of ours.
+        """
+        from kerneldsl.runtime.events import Event, as_event
+
+        return (Event() if event is None else as_event(event)).record(self)
 
     def wait(self, other: Event | Stream | Any) -> None:
         """Let what is put in from now on wait for an event, or for what is in another stream now.
@@ -279,6 +294,7 @@ class Stream:
         stream = self._open()
         refuse_recording(stream, "wait for a stream")
         stream.synchronize()
+        order.let_go()
 
     def query(self) -> bool:
         """Whether everything in the stream has finished, without waiting."""
@@ -355,10 +371,19 @@ class Stream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # No tokens: one stream may be active in several threads, which end in any order.
-        *outer, (_, place_before) = _active.get()
-        _active.set(tuple(outer))
-        context_place.set(place_before)
+        # No tokens: one stream may be active in several threads, which end in any order. So may
+        # blocks of generators, which can even end in another context, where there is nothing to do.
+        active = _active.get()
+        depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
+        if depth is None:
+            return
+        place_before = active[depth][1]
+        inner = active[depth + 1 :]
+        if inner:
+            inner = ((inner[0][0], place_before), *inner[1:])
+        else:
+            context_place.set(place_before)
+        _active.set((*active[:depth], *inner))
 
     def __repr__(self) -> str:
         if self._is_closed:
@@ -426,10 +451,15 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
         That of the innermost active ``with stream:`` of the device, else its default stream.
     """
     place = current_place() if device is None else place_of(device)
+    return _active_stream(place) or default_stream(place.device)
+
+
+def _active_stream(place: Place) -> Stream | None:
+    """The stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
-        if stream._place is place:
+        if stream._place is place.actual:
             return stream
-    return default_stream(device)
+    return None
 
 
 def default_stream(device: DeviceLike | None = None) -> Stream:
@@ -465,10 +495,8 @@ def ambient_stream(place: Place) -> DeviceStream | None:
     """
     if not are_in_use:
         return None
-    for stream, _ in reversed(_active.get()):
-        if stream._place is place.actual:
-            return None if stream._is_default else stream._open()
-    return None
+    stream = _active_stream(place)
+    return None if stream is None or stream._is_default else stream._open()
 
 
 def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
@@ -542,7 +570,7 @@ def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
     if not producers or place.is_host:
         return stream
     first, *others = dict.fromkeys(producers)
-    if stream is None and named is None:
+    if stream is None and named is None and _active_stream(place) is None:
         stream = _by_handle.get((place, first), first)
     else:
         others.insert(0, first)
@@ -584,3 +612,6 @@ def refuse_waiting() -> None:
     """
     for stream, _ in _active.get():
         refuse_recording(stream._stream, "wait for a device")
+
+
+order.use_streams(sys.modules[__name__])

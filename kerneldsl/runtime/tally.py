@@ -3,8 +3,8 @@
 This is on the path of every launch: counting is one call of a C function that is atomic under the
 interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
 launches. Time is taken of the first launches, ever less often, and then of every 64th, of native
-ones of every 1024th: on a CPU by the host's clock around the launch, on a device by two events around it, which
-are read later.
+ones of every 1024th: on a CPU by the host's clock around the launch, on a device by two events
+around it, which are read later.
 """
 
 from __future__ import annotations

@@ -13,13 +13,18 @@ from kerneldsl.target.code import (
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
 from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
+from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
+    "NO_PROMISES",
+    "ONE_EACH",
+    "ArrayPromises",
     "Artifact",
     "Buffer",
     "Check",
@@ -35,6 +40,7 @@ __all__ = [
     "DeviceStream",
     "Dim3",
     "DriverEntry",
+    "ElementMapping",
     "Executable",
     "Holds",
     "HostEntry",
@@ -42,6 +48,7 @@ __all__ = [
     "LaunchTimer",
     "NativeEntry",
     "PoolBackend",
+    "Promises",
     "Recording",
     "Resources",
     "SharedBuffer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Check", "CheckStatus"]
+__all__ = ["Check", "CheckStatus", "said_by"]
 
 #: ``"ok"``; ``"warning"``: works, but slower, or not everywhere; ``"problem"``: does not work.
 CheckStatus: TypeAlias = Literal["ok", "warning", "problem"]
@@ -41,3 +41,9 @@ class Check:
             "found": self.found,
             "remedy": self.remedy,
         }
+
+
+def said_by(error: BaseException) -> str:
+    """What an error found and the limit that it met, in one line; its remedy stands apart."""
+    parts = getattr(error, "what", None) or str(error), getattr(error, "limit", None)
+    return " ".join(". ".join(filter(None, parts)).split())

@@ -12,7 +12,9 @@ from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.target.device import Device, Dim3
+from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.native import NativeEntry
+from kerneldsl.target.promises import NO_PROMISES, Promises
 
 __all__ = [
     "Artifact",
@@ -79,6 +81,13 @@ class Specialization:
     ptx_version : str or None
         Version of the PTX ISA that the caller asks for, such as ``"8.7"``; ``None`` lets the
         target choose. Targets without PTX do not look at it.
+    mapping : ElementMapping
+        How ``forall`` deals out its indices; other than the default only for kernels that use
+        ``grid`` alone. A target **may** leave it aside, and then does not look at a launch's
+        either.
+    promises : Promises
+        What every launch of the code has checked of its arguments. A target **may** make use of
+        them.
     """
 
     unit: FunctionUnit
@@ -89,6 +98,8 @@ class Specialization:
     block_dim: Dim3 | None = None
     arch: str | None = None
     ptx_version: str | None = None
+    mapping: ElementMapping = ONE_EACH
+    promises: Promises = NO_PROMISES
 
     @property
     def layout(self) -> ParameterLayout:
@@ -176,6 +187,11 @@ class Executable(ABC):
 
     artifact: Artifact
     device: Device
+
+    @property
+    def resources(self) -> Resources:
+        """What the kernel takes where it is loaded; by default what the artifact says."""
+        return self.artifact.resources()
 
     @abstractmethod
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:

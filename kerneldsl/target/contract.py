@@ -39,6 +39,9 @@ class Target(ABC):
     name: str
     #: Whether kernels read and write NumPy arrays where they are.
     is_host: bool = False
+    #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
+    #: then the core plans block and mapping, else :meth:`forall_config` decides.
+    maps_elements: bool = False
 
     @abstractmethod
     def unavailable_reason(self) -> str | None:
@@ -107,7 +110,8 @@ class Target(ABC):
         """Copy host memory to a device address, in the stream's order.
 
         **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
-        the core keeps the source as it is until the copy is done.
+        the core keeps the source alive until the copy is done; page-locked memory does so by
+        itself, see `SharedBuffer.close`.
         """
 
     @abstractmethod

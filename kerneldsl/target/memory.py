@@ -33,8 +33,9 @@ class Buffer(ABC):
 class SharedBuffer(Buffer):
     """Memory that the host reaches too: page-locked or managed; given back by `close`.
 
-    What holds it calls `close` once, from a finalizer, when nothing uses it any more; it **must
-    not** raise.
+    What holds it calls `close` once, from a finalizer, when no array is left over it; work on the
+    device may still use it. So `close` **must** leave the memory alone until everything that is on
+    the device by then has finished, without waiting for that; and it **must not** raise.
     """
 
     __slots__ = ()

@@ -51,6 +51,8 @@ class Recording:
         its events.
     kept : list
         What must live as long as the graph: arrays, host memory, kernels.
+    kernels : list of str
+        Names of the kernels that are launched, in order.
     steps : list of Step
         What was put in, in order, on a target that runs things at once; else empty.
     is_open : bool
@@ -60,6 +62,7 @@ class Recording:
     def __init__(self, stream: DeviceStream) -> None:
         self.streams = [stream]
         self.kept: list[Any] = []
+        self.kernels: list[str] = []
         self.steps: list[Step] = []
         self.is_open = True
 

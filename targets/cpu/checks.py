@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.target import Check
+from kerneldsl.target.checks import said_by
 
 __all__ = ["check_cpu"]
 
@@ -41,7 +42,7 @@ def _check_threads() -> Check:
     try:
         layer = threading_layer()
     except TargetUnavailableError as error:
-        return Check(name, "problem", error.what, error.remedy)
+        return Check(name, "problem", said_by(error), error.remedy)
     threads = f"{layer.thread_count} thread{'s' * (layer.thread_count != 1)}"
     found = f"{layer.name} with {threads}"
     if layer.name == "workqueue":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from kerneldsl.abi import ParameterLayout
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import Artifact, Resources, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion
@@ -54,7 +54,7 @@ class CudaArtifact(Artifact):
         self.fault_table = fault_table
         self.timings = dict(timings)
         self._llvm = llvm
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._resources: Resources | None = None
 
     def __repr__(self) -> str:

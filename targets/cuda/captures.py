@@ -42,6 +42,11 @@ def end(index: int) -> None:
     """Note that a recording has ended, and do what was postponed for it."""
     with _lock:
         _counts[index] -= 1
+    _do_postponed()
+
+
+def _do_postponed() -> None:
+    """Do what no recording stands in the way of any more."""
     for _ in range(len(_postponed)):
         try:
             device, work = _postponed.popleft()
@@ -66,6 +71,8 @@ def postpone(index: int, work: Callable[[], None]) -> bool:
     if not is_under_way(index):
         return False
     _postponed.append((index, work))
+    if not is_under_way(index):  # the last recording has ended meanwhile, and did not see it
+        _do_postponed()
     return True
 
 

@@ -28,12 +28,14 @@ from kerneldsl.detection.probes import (
 )
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.target import Check, CheckStatus, Device
+from kerneldsl.target.checks import said_by
 from targets.cuda.architectures import (
     ARCHITECTURES,
     PTX_RELEASES,
     choose_ptx_version,
     parse_arch,
 )
+from targets.cuda.devices import read_pci_address
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.libdevice import find_libdevice
 
@@ -61,6 +63,7 @@ def check_cuda() -> Iterator[Check]:
     yield from _check_kernel_module(library)
     yield from _check_device_files(bool(gpus))
     yield from _check_visible_devices()
+    yield from _check_default_stream()
     yield from _check_packages()
     yield _check_libdevice(is_needed=True)
     if isinstance(driver, Driver):
@@ -155,6 +158,19 @@ def _check_visible_devices() -> Iterator[Check]:
         yield Check("cuda.visible_devices", "ok", found)
 
 
+def _check_default_stream() -> Iterator[Check]:
+    """NVIDIA's bindings can give each thread a default stream of its own."""
+    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+    if os.environ.get(name, "0").strip() not in ("", "0"):
+        yield Check(
+            "cuda.default_stream",
+            "warning",
+            f"{name} is set, so the default streams of two threads do not wait for each other, and "
+            "arrays that several threads use may be given back too early",
+            "Unset it, and let each thread take a stream of its own: with kd.Stream()",
+        )
+
+
 # -------------------------------------------------------------------------------------- packages
 
 
@@ -214,9 +230,8 @@ def _check_libdevice(*, is_needed: bool) -> Check:
 
 def _refused(error: TargetUnavailableError | DriverError) -> Check:
     is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().lower() in _HIDES_ALL
-    said = ". ".join(filter(None, (error.what, error.limit)))
     status: CheckStatus = "warning" if is_hidden else "problem"
-    return Check("cuda.start", status, said, error.remedy or _INSTALL_DRIVER)
+    return Check("cuda.start", status, said_by(error), error.remedy or _INSTALL_DRIVER)
 
 
 def _check_started(driver: Driver, library: str | None) -> Iterator[Check]:
@@ -289,7 +304,8 @@ def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
             f"cuda.compute_mode.{device}",
             "problem" if mode == 2 else "warning",
             f"{device.name} is in compute mode {_COMPUTE_MODES[mode]}",
-            f"Run as root: nvidia-smi -i {device.index} -c DEFAULT",
+            # nvidia-smi counts in an order of its own, and knows no CUDA_VISIBLE_DEVICES.
+            f"Run as root: nvidia-smi -i {_smi_name(driver, device)} -c DEFAULT",
         )
     if _attribute(driver, device, "KERNEL_EXEC_TIMEOUT"):
         yield Check(
@@ -298,6 +314,12 @@ def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
             f"{device.name} drives a display: a kernel that runs for seconds is ended",
             "Split long work into several launches, or use a GPU without a display",
         )
+
+
+def _smi_name(driver: Driver, device: Device) -> str:
+    """A device as ``nvidia-smi -i`` takes it."""
+    handle = driver.call(driver.api.cuDeviceGet, device.index, doing=f"find {device}")
+    return read_pci_address(driver.api, handle) or "NUMBER"
 
 
 def _attribute(driver: Driver, device: Device, name: str) -> int:

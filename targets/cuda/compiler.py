@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     ResourceLimitError,
 )
 from kerneldsl.lowering.faults import FaultTable
-from kerneldsl.target import CompileOptions, Specialization
+from kerneldsl.target import ONE_EACH, CompileOptions, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
 
@@ -65,11 +65,14 @@ def compile_kernel(
         Where it declares more static shared memory than a block can have.
     CompileError
         Where lowering fails otherwise.
+    ValueError
+        For a mapping that the kernel cannot have.
     """
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
     _check_options(specialization, architecture)
     _check_shared(specialization, architecture)
+    _check_mapping(specialization)
     from kerneldsl.lowering.pipeline import collector_paused
 
     with collector_paused():
@@ -258,6 +261,18 @@ def _check_shared(specialization: Specialization, arch: Architecture) -> None:
             "state space)",
             remedy="Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
             "kernel[grid, block, stream, shared_bytes]",
+        )
+
+
+def _check_mapping(specialization: Specialization) -> None:
+    """Refuse a planner's mapping that would run a body otherwise than it can tell."""
+    mapping, ndim = specialization.mapping, specialization.mode.forall_ndim
+    if ndim is not None and specialization.traits.uses_grid_only:
+        mapping.axes_of(ndim)
+    elif mapping != ONE_EACH:
+        raise ValueError(
+            f"{specialization.unit.qualname} is compiled for {mapping}; only forall of a kernel "
+            "that uses grid alone can be mapped"
         )
 
 

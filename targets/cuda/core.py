@@ -81,4 +81,4 @@ def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, A
             raise
         except Exception as error:
             # Its classes are private; their texts begin with the driver's name for the error.
-            raise driver.foreign_failure(error, doing) from error
+            raise driver.foreign_failure(error, doing, index=index) from error

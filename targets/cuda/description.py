@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.target import Device, DeviceInfo
 from targets.cuda.abilities import abilities_of
-from targets.cuda.devices import read_attribute
+from targets.cuda.devices import read_attribute, read_pci_address
 from targets.cuda.nvml import NvmlDevice, get_nvml
 
 if TYPE_CHECKING:
@@ -109,11 +109,9 @@ def describe(driver: Driver, device: Device) -> DeviceInfo:
             values[field] = bool(found) if attribute.is_flag else found
         else:
             unavailable[field] = f"The driver answered 0 for {attribute.name}: it does not know"
-    domain, bus, slot = (
-        read_attribute(api, handle, f"PCI_{part}_ID") for part in ("DOMAIN", "BUS", "DEVICE")
-    )
-    if domain is not None and bus is not None and slot is not None:
-        values["pci_address"] = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    address = read_pci_address(api, handle)
+    if address is not None:
+        values["pci_address"] = address
     status, *answer = getattr(api, "cuDeviceGetUuid_v2", api.cuDeviceGetUuid)(handle)
     if not int(status) and answer:
         values["uuid"] = format_uuid(bytes(answer[0].bytes), is_instance=" MIG " in device.name)

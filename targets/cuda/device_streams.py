@@ -135,10 +135,11 @@ class CudaStream(DeviceStream):
 
         doing = f"end the recording of a stream on {self.device}"
         builder, self._builder = self._builder, None
+        kernels = () if self.recording is None else self.recording.kernels
         try:
             with core_device(self._driver, self.device.index, doing):
                 builder.end_building()
-            return CudaGraph(self._driver, self.device, builder)
+            return CudaGraph(self._driver, self.device, builder, kernels)
         except DriverError as error:
             if error.is_fatal:
                 raise

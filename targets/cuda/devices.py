@@ -18,7 +18,7 @@ from typing import Any
 from kerneldsl.target import Device, DeviceKind, DeviceLimits, Dim3
 from targets.cuda.architectures import ARCHITECTURES
 
-__all__ = ["describe_device", "read_attribute"]
+__all__ = ["describe_device", "read_attribute", "read_pci_address"]
 
 _LIMITS = (
     "MAX_THREADS_PER_BLOCK",
@@ -135,6 +135,16 @@ def read_attribute(api: Any, handle: Any, attribute: str) -> int | None:
         return None
     status, *value = api.cuDeviceGetAttribute(member, handle)
     return int(value[0]) if not int(status) else None
+
+
+def read_pci_address(api: Any, handle: Any) -> str | None:
+    """Read where a device is on the PCI bus, such as ``"0000:1b:00.0"``; ``None`` if unknown."""
+    domain, bus, slot = (
+        read_attribute(api, handle, f"PCI_{part}_ID") for part in ("DOMAIN", "BUS", "DEVICE")
+    )
+    if domain is None or bus is None or slot is None:
+        return None
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.0"
 
 
 def _kind_of(name: str, is_integrated: bool) -> DeviceKind:

@@ -18,16 +18,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Device
 from targets.cuda.devices import describe_device
-from targets.cuda.driver_codes import DRIVER_CODES
-from targets.cuda.driver_errors import compose_error, driver_error, foreign_error
+from targets.cuda.driver_codes import DRIVER_CODES, DriverCode
+from targets.cuda.driver_errors import (
+    compose_error,
+    describe_foreign,
+    describe_status,
+    driver_error,
+)
 from targets.cuda.fork import fork_guard
 from targets.cuda.loss import DeviceWatch
 
@@ -71,6 +75,21 @@ class _CurrentContext:
             self._previous = None
 
 
+class _NothingToDo:
+    """The ``with`` block in a thread in which the device's context is current already."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+_NOTHING_TO_DO = _NothingToDo()
+
+
 class Driver:
     """The initialized CUDA driver.
 
@@ -88,8 +107,8 @@ class Driver:
         self.watch = DeviceWatch("cuda")
         self._index_of_context: dict[int, int] = {}
         self._addresses: dict[str, int] = {}
-        # Reentrant: an error met while a context is retained may take the device out of use.
-        self._lock = threading.RLock()
+        # Held again by an error that is met while a context is retained.
+        self._lock = ForkSafeLock()
         self._devices: tuple[Device, ...] | None = None
         #: The CUDA version the driver supports, such as ``(13, 0)``.
         self.cuda_version: tuple[int, int] = (0, 0)
@@ -131,11 +150,13 @@ class Driver:
             return answer[1]
         return answer[1:] or None
 
-    def failure(self, status: Any, doing: str, **fields: Any) -> DriverError:
+    def failure(
+        self, status: Any, doing: str, *, index: int | None = None, **fields: Any
+    ) -> DriverError:
         """Compose the error for a status that is not success.
 
-        The device is the one whose context is current. After a fatal error it is lost: whatever
-        wants to use it from now on gets a `DeviceLostError`.
+        After a fatal error the device, or every device, is lost: whatever wants to use it from now
+        on gets a `DeviceLostError`, and so does whoever meets the same error a little later.
 
         Parameters
         ----------
@@ -143,6 +164,8 @@ class Driver:
             What the driver answered.
         doing : str
             What was being done; begins with a verb.
+        index : int, optional
+            The device; by default the one whose context is current now.
         **fields
             Further fields of the error, or other values for the usual ones.
 
@@ -151,29 +174,43 @@ class Driver:
         DriverError
             To be raised by the caller.
         """
-        return self._fail(partial(driver_error, self.api, status), doing, fields)
+        return self._fail(*describe_status(self.api, status), doing, index, fields)
 
-    def foreign_failure(self, error: Exception, doing: str, **fields: Any) -> DriverError:
+    def foreign_failure(
+        self, error: Exception, doing: str, *, index: int | None = None, **fields: Any
+    ) -> DriverError:
         """The same for what ``cuda.core`` raised; to be raised ``from`` that."""
-        return self._fail(partial(foreign_error, error), doing, fields)
+        return self._fail(*describe_foreign(error), doing, index, fields)
 
     def _fail(
-        self, compose: Callable[..., DriverError], doing: str, fields: dict[str, Any]
+        self, code: DriverCode, text: str, doing: str, index: int | None, fields: dict[str, Any]
     ) -> DriverError:
-        index = self._current_index()
         if index is None:
-            return compose(doing, **fields)
-        known = {"device": f"cuda:{index}", "suspects": self.watch.suspects(index)}
-        error = compose(doing, **{**known, **fields})
-        if error.is_fatal:
-            self.lose(index, error)
+            index = self._current_index()
+        if index is not None:
+            fields = {"device": f"cuda:{index}", **fields}
+        if not code.is_fatal:
+            return compose_error(code, doing, text=text, **fields)
+        with self._lock:
+            if self.watch.is_lost(index):
+                return self.watch.loss(index, doing)
+            fields["suspects"] = self.watch.suspects(None if code.loses_process else index)
+            error = compose_error(code, doing, text=text, **fields)
+            self.watch.report(index, error)
+            for each in tuple(self.contexts):
+                if self.watch.is_lost(each):
+                    del self.contexts[each]
         return error
 
-    def lose(self, index: int, error: DriverError) -> None:
-        """Take a device out of use after a fatal error."""
-        with self._lock:
-            self.watch.report(index, error)
-            self.contexts.pop(index, None)
+    def swallow(self, error: DriverError, index: int) -> None:
+        """Write down an error of a device that nobody can be told of, as in a finalizer.
+
+        If it is one that takes the device away, the next call there raises it again, and no launch
+        goes round it to the CPU.
+        """
+        self.watch.swallow(index, error)
+        error_log.record(error, was_swallowed=True)
+        _log.debug("%s", error)
 
     def _current_index(self) -> int | None:
         """The device whose primary context is current in this thread, if that is known."""
@@ -255,13 +292,21 @@ class Driver:
             found = self._addresses[name] = int(pointer)
         return found
 
-    def current(self, index: int) -> _CurrentContext:
-        """A ``with`` block in which a device's context is current in this thread."""
+    def current(self, index: int) -> _CurrentContext | _NothingToDo:
+        """A ``with`` block in which a device's context is current in this thread.
+
+        Enter it at once: what is to be done is found out by this call.
+        """
+        known = self.contexts.get(index)
+        if known is not None:  # as it mostly is, and current
+            failed, current = self.api.cuCtxGetCurrent()
+            if not int(failed) and int(current) == known[1]:
+                return _NOTHING_TO_DO
         return _CurrentContext(self, index)
 
     def synchronize(self, index: int) -> None:
         """Wait until everything on a device has finished; raises what failed there."""
-        launched = tuple(self.watch.launches(index))
+        launched = self.watch.in_flight(index)
         with self.current(index):
             self.call(self.api.cuCtxSynchronize, doing=f"wait for cuda:{index}")
         self.watch.settle(index, launched)
@@ -271,7 +316,7 @@ class Driver:
 
 
 _driver: Driver | None = None
-_driver_lock = threading.Lock()
+_driver_lock = ForkSafeLock()
 
 
 def get_driver() -> Driver:
@@ -293,11 +338,25 @@ def get_driver() -> Driver:
     if _driver is not None:
         return _driver
     with _driver_lock:
-        return _driver or _initialize()
+        return _driver or _start()
+
+
+def _start() -> Driver:
+    global _driver  # noqa: PLW0603 - the driver is one for a process
+    # Armed before the driver is touched: a child may be forked while another thread starts it.
+    fork_guard.arm()
+    try:
+        driver = _initialize()
+    except BaseException:
+        fork_guard.disarm()
+        raise
+    # Without contexts a forked child has to ask for one, and is told why it gets none.
+    fork_guard.arm(driver.contexts.clear)
+    _driver = driver
+    return driver
 
 
 def _initialize() -> Driver:
-    global _driver  # noqa: PLW0603 - the driver is one for a process
     try:
         from cuda.bindings import driver as api
     except ImportError as error:
@@ -334,9 +393,6 @@ def _initialize() -> Driver:
             "The CUDA driver sees no device",
             remedy=_why_nothing_is_visible() or "Check nvidia-smi",
         )
-    # Without contexts a forked child has to ask for one, and is told why it gets none.
-    fork_guard.arm(driver.contexts.clear)
-    _driver = driver
     _log.debug(
         "CUDA %d.%d driver; devices: %s",
         *driver.cuda_version,

@@ -6,10 +6,22 @@ table still gets a category, guessed from its name, and a remedy.
 References
 ----------
 CUDA Driver API, section "Data types used by CUDA driver", enumeration ``CUresult``, as of the
-bindings 13.5. A code counts as fatal where its text there says that the process must be started
-anew or that the context cannot be used. Four more count as fatal because nothing can be done on the
-device afterwards: uncorrectable faults of memory and of NVLink, a context that someone else has
-destroyed, and a driver that shuts down.
+bindings 13.5.
+
+Notes
+-----
+A code counts as fatal where its text there says that the process must be started anew or that the
+context cannot be used. Four more count as fatal because nothing can be done on the device
+afterwards: uncorrectable faults of memory and of NVLink, a context that someone else has destroyed,
+and a driver that shuts down.
+
+How much a fatal code takes away follows the text too. "This leaves the process in an inconsistent
+state and any further CUDA work will return the same error" is meant literally: on a machine with
+two H200s (driver 580), after an illegal address on the first, loading a module on the second and
+waiting for it answered 700 as well, although nothing was wrong there. So such codes lose the
+process. Where the text speaks of the context alone (``ASSERT``, ``CONTEXT_IS_DESTROYED``) or of
+neither (ECC, NVLink), the device is lost; should another one answer with the error too, it is lost
+by that answer.
 """
 
 from __future__ import annotations
@@ -37,6 +49,8 @@ class DriverCode:
         What to do.
     is_fatal : bool
         Whether the device is lost to this process.
+    loses_process : bool
+        Whether every device of the driver is.
     """
 
     code: int
@@ -44,13 +58,15 @@ class DriverCode:
     category: str
     remedy: str
     is_fatal: bool = False
+    loses_process: bool = False
 
 
+_RESTART_ONLY = "Start a new process: every CUDA device is lost to this one"
 _RESTART = (
-    "The device is lost to this process: start it anew. Launch with debug=True or "
-    "KERNELDSL_DEBUG=1 to learn which index was out of range"
+    f"{_RESTART_ONLY}. Launch with debug=True or KERNELDSL_DEBUG=1 to learn which index was out of "
+    "range"
 )
-_RESTART_ONLY = "The device is lost to this process: start it anew"
+_RESTART_FOR_DEVICE = "Start a new process, or use another device: this one is lost here"
 _REPORT = (
     "This looks like a fault of kerneldsl; please report it with the log of KERNELDSL_LOG=debug"
 )
@@ -63,7 +79,8 @@ _CAPTURE = (
 )
 _PACKAGES = "Reinstall the driver's packages"
 
-#: Code, name without ``CUDA_ERROR_``, category, remedy; ``!`` before the category means fatal.
+#: Code, name without ``CUDA_ERROR_``, category, remedy; ``!`` before the category means that the
+#: device is lost, ``!!`` that every device of the process is.
 _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (1, "INVALID_VALUE", "system", _REPORT),
     (
@@ -82,7 +99,7 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         4,
         "DEINITIALIZED",
-        "!initialization",
+        "!!initialization",
         "The process is ending; finish work with the device before the interpreter shuts down",
     ),
     (5, "PROFILER_DISABLED", "system", _PROFILER),
@@ -158,7 +175,7 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
         214,
         "ECC_UNCORRECTABLE",
         "!device",
-        "The device's memory failed: start the process anew, look at nvidia-smi -q -d ECC, and "
+        f"The device's memory failed. {_RESTART_FOR_DEVICE}; look at nvidia-smi -q -d ECC, and "
         "reset the device if it comes back",
     ),
     (215, "UNSUPPORTED_LIMIT", "device", "This device has no such limit; do not set it"),
@@ -180,7 +197,7 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
         220,
         "NVLINK_UNCORRECTABLE",
         "!device",
-        "The link between devices failed: start the process anew, and look at nvidia-smi nvlink -e",
+        f"The link between devices failed. {_RESTART_FOR_DEVICE}; look at nvidia-smi nvlink -e",
     ),
     (
         221,
@@ -212,9 +229,9 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         226,
         "CONTAINED",
-        "!device",
-        "The device shut off a fault, such as a bad access over NVLink: start the process anew, "
-        "and look at nvidia-smi -q",
+        "!!device",
+        f"The device shut off a fault, such as a bad access over NVLink. {_RESTART_ONLY}; look at "
+        "nvidia-smi -q",
     ),
     (227, "INSUFFICIENT_LOADER_VERSION", "kernel", "Update the driver"),
     (300, "INVALID_SOURCE", "kernel", _REPORT),
@@ -237,7 +254,7 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (402, "LOSSY_QUERY", "device", "Update the bindings: the answer does not fit the older form"),
     (500, "NOT_FOUND", "kernel", "The module holds no such name; " + _REPORT),
     (600, "NOT_READY", "stream", "The work has not finished; wait with .synchronize()"),
-    (700, "ILLEGAL_ADDRESS", "!launch", _RESTART),
+    (700, "ILLEGAL_ADDRESS", "!!launch", _RESTART),
     (
         701,
         "LAUNCH_OUT_OF_RESOURCES",
@@ -247,9 +264,9 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         702,
         "LAUNCH_TIMEOUT",
-        "!launch",
-        "The device drives a display and stops long kernels: start the process anew, and split "
-        "the work or use a device without a display",
+        "!!launch",
+        f"The device drives a display and stops long kernels. {_RESTART_ONLY}; split the work, or "
+        "use a device without a display",
     ),
     (703, "LAUNCH_INCOMPATIBLE_TEXTURING", "launch", _REPORT),
     (704, "PEER_ACCESS_ALREADY_ENABLED", "device", "Nothing is to be done: access is there"),
@@ -264,9 +281,14 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
         709,
         "CONTEXT_IS_DESTROYED",
         "!device",
-        "Another library reset the device, such as by cudaDeviceReset: start the process anew",
+        f"Another library reset the device, such as by cudaDeviceReset. {_RESTART_FOR_DEVICE}",
     ),
-    (710, "ASSERT", "!launch", _RESTART),
+    (
+        710,
+        "ASSERT",
+        "!launch",
+        f"{_RESTART_FOR_DEVICE}. The assertion's text is on the standard output",
+    ),
     (
         711,
         "TOO_MANY_PEERS",
@@ -275,19 +297,19 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     ),
     (712, "HOST_MEMORY_ALREADY_REGISTERED", "memory", "The memory is page-locked already"),
     (713, "HOST_MEMORY_NOT_REGISTERED", "memory", "The memory is not page-locked"),
-    (714, "HARDWARE_STACK_ERROR", "!launch", _RESTART),
-    (715, "ILLEGAL_INSTRUCTION", "!launch", _RESTART),
-    (716, "MISALIGNED_ADDRESS", "!launch", _RESTART),
-    (717, "INVALID_ADDRESS_SPACE", "!launch", _RESTART),
-    (718, "INVALID_PC", "!launch", _RESTART),
-    (719, "LAUNCH_FAILED", "!launch", _RESTART),
+    (714, "HARDWARE_STACK_ERROR", "!!launch", _RESTART),
+    (715, "ILLEGAL_INSTRUCTION", "!!launch", _RESTART),
+    (716, "MISALIGNED_ADDRESS", "!!launch", _RESTART),
+    (717, "INVALID_ADDRESS_SPACE", "!!launch", _RESTART),
+    (718, "INVALID_PC", "!!launch", _RESTART),
+    (719, "LAUNCH_FAILED", "!!launch", _RESTART),
     (
         720,
         "COOPERATIVE_LAUNCH_TOO_LARGE",
         "launch",
         "All blocks of a cooperative launch must fit on the device at once; use fewer",
     ),
-    (721, "TENSOR_MEMORY_LEAK", "!launch", _RESTART_ONLY),
+    (721, "TENSOR_MEMORY_LEAK", "!!launch", _RESTART_ONLY),
     (
         800,
         "NOT_PERMITTED",
@@ -337,8 +359,8 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         810,
         "MPS_CLIENT_TERMINATED",
-        "!device",
-        "The MPS server ended this process's work: start it anew",
+        "!!device",
+        f"The MPS server ended this process's work. {_RESTART_ONLY}",
     ),
     (
         811,
@@ -403,8 +425,8 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         911,
         "EXTERNAL_DEVICE",
-        "!device",
-        "A device outside of the GPU failed: start the process anew",
+        "!!device",
+        f"A device outside of the GPU failed. {_RESTART_ONLY}",
     ),
     (
         912,
@@ -450,7 +472,12 @@ def table_of(
     """Make a table by code of rows written as here."""
     return {
         code: DriverCode(
-            code, prefix + name, category.removeprefix("!"), remedy, category.startswith("!")
+            code,
+            prefix + name,
+            category.lstrip("!"),
+            remedy,
+            is_fatal=category.startswith("!"),
+            loses_process=category.startswith("!!"),
         )
         for code, name, category, remedy in rows
     }
@@ -511,4 +538,5 @@ def find_code(
         "This code is newer than this version of kerneldsl: update kerneldsl, and look the code up "
         "in NVIDIA's documentation",
         is_fatal=bool(re.search(r"process must be terminated|context cannot be used", text)),
+        loses_process="process must be terminated" in text,
     )

@@ -26,7 +26,14 @@ from kerneldsl.errors import (
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, find_code
 from targets.cuda.loss import suspect_lines
 
-__all__ = ["compose_error", "driver_error", "foreign_error", "library_error", "remedy_for"]
+__all__ = [
+    "compose_error",
+    "describe_foreign",
+    "describe_status",
+    "driver_error",
+    "library_error",
+    "remedy_for",
+]
 
 _CLASSES: dict[str, type[DriverError]] = {
     kind.category: kind
@@ -94,6 +101,7 @@ def compose_error(
         code=code.code,
         name=code.name,
         is_fatal=code.is_fatal,
+        loses_process=code.loses_process,
         doing=doing,
         **{"value": code.code, "limit": said, "remedy": code.remedy, **fields},
     )
@@ -126,7 +134,15 @@ def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverErro
 
 
 def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
-    """What a status of the driver means, and the driver's own words for it."""
+    """What a status of the driver means, and the driver's own words for it.
+
+    Parameters
+    ----------
+    api : module
+        ``cuda.bindings.driver``.
+    status : CUresult or int
+        What the driver answered.
+    """
     name, text = getattr(status, "name", None), None
     if name is not None:
         failed, raw = api.cuGetErrorString(status)
@@ -157,20 +173,13 @@ def library_error(library: str, status: Any, doing: str, **fields: Any) -> Drive
     return compose_error(code, doing, who=who, **fields)
 
 
-def foreign_error(error: Exception, doing: str, **fields: Any) -> DriverError:
-    """Compose the error for one that ``cuda.core`` raised, which holds the code's name as text.
+def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
+    """What an error that ``cuda.core`` raised means, and its own words.
 
     Parameters
     ----------
     error : Exception
-        Such as ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``.
-    doing, **fields
-        As for `compose_error`.
-
-    Returns
-    -------
-    DriverError
-        To be raised ``from`` the foreign one.
+        Such as ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``, which holds the code's name as text.
     """
     from targets.cuda.library_codes import LIBRARIES
 
@@ -179,5 +188,4 @@ def foreign_error(error: Exception, doing: str, **fields: Any) -> DriverError:
     name = found[1] if found else type(error).__name__
     tables = (DRIVER_CODES, *(table for _, table, _ in LIBRARIES.values()))
     known = next((c for table in tables for c in table.values() if c.name == name), None)
-    code = known or find_code(-1, name, text)
-    return compose_error(code, doing, text=text, **fields)
+    return known or find_code(-1, name, text), text

@@ -13,7 +13,7 @@ import time
 import weakref
 
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, DriverEntry, Executable, Holds, LaunchConfig
+from kerneldsl.target import Device, DriverEntry, Executable, Holds, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
@@ -64,11 +64,16 @@ class CudaExecutable(Executable):
         options = artifact.specialization.options
         started = time.perf_counter()
         self._function = functions.load(
-            driver, device.index, artifact.ptx, artifact.entry_name, line_info=options.lineinfo
+            driver,
+            device.index,
+            artifact.ptx,
+            artifact.entry_name,
+            kernel=artifact.specialization.unit.name,
+            line_info=options.lineinfo,
         )
         weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
-        self.resources = self._function.resources
+        self._resources = self._function.resources
         self._is_debug = options.debug
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
@@ -83,6 +88,10 @@ class CudaExecutable(Executable):
             1e3 * self.load_seconds,
             self.resources,
         )
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         if config is not self._last_config:
@@ -123,7 +132,7 @@ class CudaExecutable(Executable):
             shared_bytes=config.shared_bytes,
             stream=stream,
             note=function.launches.append,
-            noted=(function.name, config.grid_dim, config.block_dim, stream),
+            noted=(function.kernel, config.grid_dim, config.block_dim, stream),
             # A lost device, and every device after a fork, has no context.
             holds=(Holds(driver.contexts, index, retained),),
             keep=(self,),

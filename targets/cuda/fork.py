@@ -23,10 +23,11 @@ class ForkGuard:
         #: Whether it was.
         self.has_forked = False
         self._is_armed = False
+        self._is_registered = False
         self._forget: Callable[[], object] | None = None
 
     def arm(self, forget: Callable[[], object] | None = None) -> None:
-        """Note that CUDA is in use in this process; children forked from now on are warned.
+        """Note that CUDA is in use in this process; children forked from now on are told so.
 
         Parameters
         ----------
@@ -34,12 +35,19 @@ class ForkGuard:
             Called first in such a child, so that what it forgets need not be checked at each use.
         """
         self._forget = forget
-        if not self._is_armed:
-            self._is_armed = True
+        self._is_armed = True
+        if not self._is_registered:
+            self._is_registered = True
             if hasattr(os, "register_at_fork"):  # where processes can fork
                 os.register_at_fork(after_in_child=self._note)
 
+    def disarm(self) -> None:
+        """Note that CUDA could not be started after all; a child may try for itself."""
+        self._is_armed = False
+
     def _note(self) -> None:
+        if not self._is_armed:
+            return
         self.has_forked = True
         if self._forget is not None:
             self._forget()

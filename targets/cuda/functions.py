@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kerneldsl.error_history import error_log
-from kerneldsl.errors import CompileError, DriverError, ResourceLimitError
+from kerneldsl.errors import CompileError, DriverError, KernelImageError, ResourceLimitError
 from kerneldsl.target import Dim3, Resources
 from targets.cuda import captures
 from targets.cuda.driver import Driver
@@ -53,6 +52,8 @@ class LoadedFunction:
     ----------
     name : str
         The entry's name.
+    kernel : str
+        The name of the kernel's function in Python, by which a launch that fails is told.
     device_index : int
         Where it is loaded.
     handle, module : object
@@ -62,6 +63,7 @@ class LoadedFunction:
     """
 
     name: str
+    kernel: str
     device_index: int
     handle: Any
     module: Any
@@ -71,7 +73,13 @@ class LoadedFunction:
 
 
 def load(
-    driver: Driver, index: int, image: str | bytes, entry_name: str, *, line_info: bool = False
+    driver: Driver,
+    index: int,
+    image: str | bytes,
+    entry_name: str,
+    *,
+    kernel: str | None = None,
+    line_info: bool = False,
 ) -> LoadedFunction:
     """Load PTX, or a binary, and look up one entry.
 
@@ -85,6 +93,8 @@ def load(
         PTX text, or the bytes of a cubin or fatbin.
     entry_name : str
         The entry.
+    kernel : str, optional
+        The name of the kernel's function in Python; by default the entry's.
     line_info : bool
         Keep source lines when assembling PTX.
 
@@ -110,7 +120,8 @@ def load(
         )
         resources = _resources(driver, function, info)
     launches = driver.watch.launches(index)
-    return LoadedFunction(entry_name, index, function, module, resources, launches)
+    name = entry_name if kernel is None else kernel
+    return LoadedFunction(entry_name, name, index, function, module, resources, launches)
 
 
 def _load_module(
@@ -135,9 +146,9 @@ def _load_module(
         _log.debug("driver's assembler for %s: %s", entry_name, info_text)
     if not int(status):
         return module, info_text
-    failure = driver.failure(status, f"load {entry_name} on cuda:{index}")
+    failure = driver.failure(status, f"load {entry_name} on cuda:{index}", index=index)
     text = _log_text(errors)
-    if not text:
+    if not text or not isinstance(failure, KernelImageError):
         raise failure
     raise CompileError(
         f"The driver could not assemble {entry_name} for cuda:{index} ({failure.name})",
@@ -190,9 +201,8 @@ def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
         return
     try:
         unload(driver, function)
-    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+    except DriverError as error:
+        driver.swallow(error, function.device_index)
 
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:
@@ -291,5 +301,6 @@ def launch(
             status,
             f"launch {function.name} with grid {grid_dim}, block {block_dim} and {shared_bytes} "
             f"bytes of dynamic shared memory on cuda:{function.device_index}",
+            index=function.device_index,
         )
-    function.launches.append((function.name, grid_dim, block_dim, stream))
+    function.launches.append((function.kernel, grid_dim, block_dim, stream))

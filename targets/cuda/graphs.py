@@ -7,6 +7,7 @@ CUDA Driver API, section "Graph Management".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.errors import DriverError, GraphError
@@ -30,6 +31,8 @@ class CudaGraph(DeviceGraph):
         Where it runs.
     builder : object
         cuda.core's, which has ended building; the graph keeps it.
+    kernels : sequence of str
+        Names of the kernels in it.
 
     Raises
     ------
@@ -37,8 +40,12 @@ class CudaGraph(DeviceGraph):
         The driver could not instantiate the graph.
     """
 
-    def __init__(self, driver: Driver, device: Device, builder: Any) -> None:
+    def __init__(
+        self, driver: Driver, device: Device, builder: Any, kernels: Sequence[str]
+    ) -> None:
         self.device = device
+        #: By which launches are told, should one of them prove fatal.
+        self._kernels = tuple(dict.fromkeys(kernels))
         self._driver = driver
         self._builder = builder
         with core_device(driver, device.index, f"instantiate a graph on {device}"):
@@ -52,10 +59,11 @@ class CudaGraph(DeviceGraph):
         if stream.recording is not None:  # the driver does not record launches of graphs
             assert isinstance(stream, CudaStream)
             stream.embed(self._builder, doing)
+            stream.recording.kernels += self._kernels
             return
         with driver.current(self.device.index):
             driver.call(driver.api.cuGraphLaunch, self._handle, stream.handle, doing=doing)
-        note = (f"a graph of {self.node_count} nodes", None, None, stream.handle)
+        note = (self._kernels, None, None, stream.handle)
         driver.watch.launches(self.device.index).append(note)
 
     def update(self, newer: DeviceGraph) -> None:
@@ -75,6 +83,7 @@ class CudaGraph(DeviceGraph):
                 remedy="Launch the newer graph instead",
             ) from error
         self._builder = newer._builder
+        self._kernels = newer._kernels
 
     def write_dot(self, path: str) -> None:
         with core_device(self._driver, self.device.index, f"draw a graph to {path}"):

@@ -14,11 +14,9 @@ Programming Guide, sections "Page-Locked Host Memory" and "Unified Memory".
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DeviceMemoryError, DriverError
 from kerneldsl.target import Device, SharedBuffer
 from targets.cuda.driver import Driver
@@ -26,8 +24,6 @@ from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark, is_recording
 
 __all__ = ["ManagedBuffer", "PinnedBuffer"]
-
-_log = logging.getLogger("kerneldsl.cuda.memory")
 
 #: Memory that waits for its last use, oldest first: the mark behind that, and what frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
@@ -43,15 +39,16 @@ def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
     _postponed.append((driver, index, free))
     try:
         _free_what_is_done()
-    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+    except DriverError as error:
+        driver.swallow(error, index)
 
 
 def _free_what_is_done() -> None:
     try:
         for _ in range(len(_postponed)):
             driver, index, free = _postponed.popleft()
+            if driver.watch.is_lost(index):
+                continue
             if is_recording(index):
                 _postponed.append((driver, index, free))
                 continue
@@ -62,6 +59,8 @@ def _free_what_is_done() -> None:
                 free()  # the driver waits by itself
         for _ in range(len(_waiting)):
             mark, free = _waiting.popleft()
+            if mark.is_lost():
+                continue
             if mark.is_reached():
                 free()
             else:
@@ -128,12 +127,16 @@ class PinnedBuffer(_Buffer):
         with driver.current(device.index):
             status, address = api.cuMemHostAlloc(nbytes, flags)
             if int(status):
-                raise driver.failure(status, doing)
+                raise driver.failure(status, doing, index=device.index)
             self.host_pointer = int(address)
             self.pointer = 0
             if is_mapped:
                 get_pointer = api.cuMemHostGetDevicePointer
-                self.pointer = int(driver.call(get_pointer, address, 0, doing=doing))
+                try:
+                    self.pointer = int(driver.call(get_pointer, address, 0, doing=doing))
+                except DriverError:
+                    api.cuMemFreeHost(address)
+                    raise
 
     def _free(self) -> None:
         driver, doing = self._driver, f"free {self.nbytes} bytes of page-locked memory"
@@ -182,7 +185,7 @@ class ManagedBuffer(_Buffer):
         with driver.current(device.index):
             status, address = api.cuMemAllocManaged(nbytes, everybody)
         if int(status):
-            raise driver.failure(status, doing)
+            raise driver.failure(status, doing, index=device.index)
         self.pointer = self.host_pointer = int(address)
 
     def _free(self) -> None:

@@ -1,9 +1,10 @@
-"""From an extent to a grid and a block: the default mapping of ``forall``.
+"""From an extent to a grid and a block.
 
-Under ``forall`` of an element kernel that uses ``grid`` alone, the last axis of the extent runs
-along x, so that neighbouring threads touch neighbouring elements of a C-contiguous array; the
-entry's prologue undoes the mapping, and where the grid was cut to the device's limit it loops over
-y and z. Every other kernel has the first axis along x, one element a thread.
+Under ``forall`` of an element kernel that uses ``grid`` alone, the mapping it was compiled for says
+how many indices a block works on; by default the last axis of the extent runs along x, so that
+neighbouring threads touch neighbouring elements of a C-contiguous array. The entry's prologue
+undoes the mapping, and where the grid was cut to the device's limit it loops. Every other kernel
+has the first axis along x, one element a thread.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NoReturn
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.errors import LaunchConfigError
-from kerneldsl.target import Device, Dim3, LaunchConfig
+from kerneldsl.target import ONE_EACH, Device, Dim3, ElementMapping, LaunchConfig
 
 __all__ = ["DEFAULT_BLOCKS", "choose_block", "map_extent"]
 
@@ -52,6 +53,7 @@ def map_extent(
     block_dim: Dim3 | None,
     *,
     max_block_threads: int,
+    mapping: ElementMapping = ONE_EACH,
 ) -> LaunchConfig:
     """Choose grid and block so that every index of an extent is covered.
 
@@ -67,6 +69,8 @@ def map_extent(
         The caller's or the decorator's block.
     max_block_threads : int
         Threads that a block of the compiled kernel may have.
+    mapping : ElementMapping
+        What the kernel was compiled for.
 
     Returns
     -------
@@ -88,13 +92,13 @@ def map_extent(
                 "kernel[grid, block](…)",
             )
         block_dim = choose_block(len(extent), max_block_threads)
-    along_axes = extent[::-1] if traits.uses_grid_only else extent
-    sizes = (*along_axes, 1, 1)[:3]
-    grid = [-(-size // threads) for size, threads in zip(sizes, block_dim, strict=True)]
+    if not traits.uses_grid_only:
+        mapping = ElementMapping(axes=tuple(range(len(extent))), grid_stride="")
+    grid = list(mapping.blocks(extent, block_dim))
     for axis, limit in enumerate(device.limits.max_grid_dim):
         if grid[axis] <= limit:
             continue
-        if axis == 0 or not traits.uses_grid_only:
+        if "xyz"[axis] not in mapping.grid_stride:
             _refuse_grid(extent, block_dim, grid, axis, device)
         grid[axis] = limit
     return LaunchConfig((grid[0], grid[1], grid[2]), block_dim, extent)

@@ -76,12 +76,16 @@ class Mark:
         if record is None:
             return False
         with driver.current(self._index):
-            context, _ = driver.contexts[self._index]
+            context, _ = driver.contexts.get(self._index) or driver.retain_context(self._index)
             return not int(record(context, self.event)[0])
+
+    def is_lost(self) -> bool:
+        """Whether the device has failed, so that nothing there is in use, nor to be freed."""
+        return self._driver.watch.is_lost(self._index)
 
     def is_reached(self) -> bool:
         """Whether everything before the mark has finished or failed, without waiting."""
-        if self._driver.watch.is_lost(self._index):
+        if self.is_lost():
             return True
         with self._driver.current(self._index):
             return int(self._driver.api.cuEventQuery(self.event)[0]) != _NOT_READY

@@ -7,18 +7,18 @@ CUDA Driver API, sections "Memory Management" and "API synchronization behavior"
 
 from __future__ import annotations
 
-import logging
 import sys
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 
 __all__ = [
+    "MAX_PATTERN_BYTES",
     "CudaBuffer",
     "allocate",
     "clear",
@@ -31,10 +31,8 @@ __all__ = [
     "memory_info",
 ]
 
-_log = logging.getLogger("kerneldsl.cuda.memory")
-
-#: Repetitions of a long pattern that a memset writes before copies take over.
-_SEEDS = 4096
+#: The longest pattern that a memset of the driver repeats.
+MAX_PATTERN_BYTES = 4
 
 
 class CudaBuffer(Buffer):
@@ -77,9 +75,8 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
         return
     try:
         free(driver, index, pointer)
-    except DriverError as error:  # a finalizer has nobody to tell; the next call raises it again
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+    except DriverError as error:
+        driver.swallow(error, index)
 
 
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
@@ -139,14 +136,17 @@ def copy_from_host(
     blocking: bool = True,
 ) -> None:
     """Copy host memory to the device; by default the source may be changed when this returns."""
-    api, doing = driver.api, f"copy {nbytes} bytes from the host to cuda:{index}"
+    api = driver.api
     with driver.current(index):
         if stream or not blocking:
-            driver.call(api.cuMemcpyHtoDAsync, destination, source, nbytes, stream, doing=doing)
-            if blocking:  # a copy from page-locked memory may still be reading its source
-                driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            status = api.cuMemcpyHtoDAsync(destination, source, nbytes, stream)[0]
+            if blocking and not int(status):
+                # A copy from page-locked memory may still be reading its source.
+                status = api.cuStreamSynchronize(stream)[0]
         else:
-            driver.call(api.cuMemcpyHtoD, destination, source, nbytes, doing=doing)
+            status = api.cuMemcpyHtoD(destination, source, nbytes)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes from the host to cuda:{index}")
 
 
 def copy_to_host(
@@ -160,55 +160,43 @@ def copy_to_host(
     blocking: bool = True,
 ) -> None:
     """Copy device memory to the host, after what stands before it in the stream; waits for it."""
-    api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to the host"
-    launched = tuple(driver.watch.launches(index)) if blocking else ()
+    api = driver.api
+    launched = driver.watch.in_flight(index) if blocking else ()
     with driver.current(index):
         if stream or not blocking:
-            driver.call(api.cuMemcpyDtoHAsync, destination, source, nbytes, stream, doing=doing)
-            if blocking:
-                driver.call(api.cuStreamSynchronize, stream, doing=doing)
+            status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
+            if blocking and not int(status):
+                status = api.cuStreamSynchronize(stream)[0]
         else:
-            driver.call(api.cuMemcpyDtoH, destination, source, nbytes, doing=doing)
-    driver.watch.settle(index, launched, stream)
+            status = api.cuMemcpyDtoH(destination, source, nbytes)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes from cuda:{index} to the host")
+    if launched:
+        driver.watch.settle(index, launched, stream)
 
 
 def copy_on_device(
     driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
 ) -> None:
     """Copy within a device, in the stream's order."""
-    doing = f"copy {nbytes} bytes within cuda:{index}"
     with driver.current(index):
-        driver.call(driver.api.cuMemcpyDtoDAsync, destination, source, nbytes, stream, doing=doing)
+        status = driver.api.cuMemcpyDtoDAsync(destination, source, nbytes, stream)[0]
+        if int(status):
+            raise driver.failure(status, f"copy {nbytes} bytes within cuda:{index}")
 
 
 def fill(
     driver: Driver, index: int, destination: int, pattern: bytes, count: int, *, stream: int
 ) -> None:
-    """Set device memory to repetitions of a pattern of 1, 2, 4, 8 or 16 bytes, in the stream's
-    order.
+    """Set device memory to repetitions of a pattern of 1, 2 or 4 bytes, in the stream's order.
 
-    A pattern of more than four bytes is written a few thousand times, word by word, and then
-    copied, each time twice as far: the copies run at the memory's own speed, which a memset of a
-    word in every two does not.
+    For longer patterns see :mod:`~targets.cuda.fill`.
     """
-    api, doing, size = driver.api, f"fill {count} times {len(pattern)} bytes", len(pattern)
+    api, value = driver.api, int.from_bytes(pattern, sys.byteorder)
+    memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
+    doing = f"fill {count} times {len(pattern)} bytes on cuda:{index}"
     with driver.current(index):
-        if size <= 4:
-            memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
-            value = int.from_bytes(pattern, sys.byteorder)
-            driver.call(memset[size], destination, value, count, stream, doing=doing)
-            return
-        seeds = min(count, _SEEDS)
-        for offset in range(0, size, 4):
-            word = int.from_bytes(pattern[offset : offset + 4], sys.byteorder)
-            start = destination + offset
-            driver.call(api.cuMemsetD2D32Async, start, size, word, 1, seeds, stream, doing=doing)
-        done, total = seeds * size, count * size
-        while done < total:
-            step = min(done, total - done)
-            start = destination + done
-            driver.call(api.cuMemcpyDtoDAsync, start, destination, step, stream, doing=doing)
-            done += step
+        driver.call(memset[len(pattern)], destination, value, count, stream, doing=doing)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:
@@ -228,4 +216,30 @@ def device_of_pointer(driver: Driver, pointer: int) -> int:
     """
     attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     doing = f"find the device of address {pointer:#x}"
-    return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+    with _some_context(driver):
+        return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
+
+
+def _some_context(driver: Driver) -> AbstractContextManager[None]:
+    """A ``with`` block in which the driver answers for any device's memory.
+
+    It does where some context is current, whosever that is; a thread that is new, or has used
+    other devices than the first, has none.
+    """
+    if int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")):
+        return nullcontext()
+    return driver.current(_device_in_use(driver))
+
+
+def _device_in_use(driver: Driver) -> int:
+    """A device that has a context already, because a new one takes memory; else the first."""
+    for index in tuple(driver.contexts):
+        return index
+    api = driver.api
+    for device in driver.devices():
+        handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
+        doing = f"see whether {device} is in use"
+        _, is_active = driver.call(api.cuDevicePrimaryCtxGetState, handle, doing=doing)
+        if int(is_active):
+            return device.index
+    return 0

@@ -55,7 +55,7 @@ def enable_access(driver: Driver, index: int, peer: int) -> None:
         status = driver.api.cuCtxEnablePeerAccess(context, 0)[0]
     if int(status) not in (0, _ALREADY_ENABLED):  # another library may have been first
         doing = f"let cuda:{index} reach the memory of cuda:{peer}"
-        raise driver.failure(status, doing)
+        raise driver.failure(status, doing, index=index)
     _enabled.add((index, peer))
     for pool in tuple(_pools):
         if pool.device.index == peer:

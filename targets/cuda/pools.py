@@ -1,8 +1,9 @@
 """Pools of CUDA device memory: the driver's stream-ordered allocator.
 
 The driver keeps what is freed and gives it out again without waiting for the device: in the same
-stream at once, in another one after the work before the free. Devices without such pools, and
-``KERNELDSL_POOL=off``, take the plain allocator, whose free waits for the device.
+stream at once, in another one after the work before the free. A few blocks of the default
+stream's do not even go through the driver: :mod:`~targets.cuda.ready_blocks`. Devices without such
+pools, and ``KERNELDSL_POOL=off``, take the plain allocator, whose free waits for the device.
 
 References
 ----------
@@ -17,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.environment import pool_is_off
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Device, PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -25,7 +25,8 @@ from targets.cuda import memory, peers
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark, is_recording
-from targets.cuda.streams import stream_handle
+from targets.cuda.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
+from targets.cuda.streams import stream_handle, synchronize_stream
 
 __all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
 
@@ -83,6 +84,8 @@ class StreamOrderedPool(PoolBackend):
         self._keep(_EVERYTHING)
         #: What the pool held when that was last looked at.
         self._held = self.reserved_bytes()
+        #: What came back in the default stream and was used in no other.
+        self._ready = ReadyBlocks()
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
             self.let_in(other)
@@ -112,11 +115,17 @@ class StreamOrderedPool(PoolBackend):
         if self._postponed:
             self._release_postponed()
         driver = self._driver
+        if stream is None and self.device.index in driver.contexts:  # neither lost nor forked
+            ready = self._ready.take(nbytes)
+            if ready:
+                self._outstanding += 1
+                return ready, False
         handle = 0 if stream is None else stream.own_handle
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
-            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+            doing = f"allocate {nbytes} bytes on {self.device}"
+            raise driver.failure(status, doing, index=self.device.index)
         self._outstanding += 1
         held, self._held = self._held, self.reserved_bytes()
         return int(pointer), self._held > held
@@ -129,18 +138,33 @@ class StreamOrderedPool(PoolBackend):
             self._postponed.append((pointer, nbytes, stream, used_on))
             return
         self._outstanding -= 1
-        handle = 0 if stream is None else stream.own_handle
+        try:
+            if self._is_closed or stream is not None or used_on or nbytes > MAX_BLOCK_BYTES:
+                self._free(pointer, 0 if stream is None else stream.own_handle, used_on)
+            elif not self._ready.keep(pointer, nbytes):
+                self._free_all(self._ready.give_up())
+            if self._is_closed and not self._outstanding:
+                self._retire()
+        except DriverError as error:
+            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            raise
+
+    def _free(self, pointer: int, handle: int, used_on: Sequence[Any]) -> None:
+        """Free memory in a stream's order, after the uses of it in others."""
+        driver, index = self._driver, self.device.index
         with driver.current(index):
             for use in used_on:
                 if not self._order_after(handle, use):
                     memory.free(driver, index, pointer)  # waits for the whole device
-                    break
-            else:
-                status = driver.api.cuMemFreeAsync(pointer, handle)[0]
-                if int(status):
-                    raise driver.failure(status, f"free {pointer:#x} on {self.device}")
-        if self._is_closed and not self._outstanding:
-            self._retire()
+                    return
+            status = driver.api.cuMemFreeAsync(pointer, handle)[0]
+            if int(status):
+                raise driver.failure(status, f"free {pointer:#x} on {self.device}")
+
+    def _free_all(self, pointers: Sequence[int]) -> None:
+        """Leave blocks of the default stream's to the driver's pool."""
+        for pointer in pointers:
+            self._free(pointer, 0, ())
 
     def _release_postponed(self) -> None:
         """Release what came back while a graph was recorded, and may be in use anywhere."""
@@ -182,9 +206,23 @@ class StreamOrderedPool(PoolBackend):
         fork_guard.check()
         if self._postponed:
             self._release_postponed()
+        ready = self._ready.give_up()
+        if ready:
+            is_idle = self._is_idle()
+            self._free_all(ready)
+            if is_idle:  # the driver trims what it has seen to be free; nothing else is waited for
+                doing = f"wait for memory on {self.device} to be free"
+                synchronize_stream(self._driver, self.device.index, 0, doing=doing)
         doing = f"trim a memory pool on {self.device}"
         self._driver.call(self._driver.api.cuMemPoolTrimTo, self.handle, keep_bytes, doing=doing)
         self._held = self.reserved_bytes()
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is in the default stream, where that can be asked."""
+        if is_recording(self.device.index):
+            return False
+        with self._driver.current(self.device.index):
+            return not int(self._driver.api.cuStreamQuery(0)[0])
 
     def let_in(self, index: int) -> None:
         """Let another device reach the memory of this pool."""
@@ -203,21 +241,21 @@ class StreamOrderedPool(PoolBackend):
 
     def close(self) -> None:
         self._is_closed = True
-        if not self._outstanding:
-            try:
-                self._retire()
-            except DriverError as error:
-                error_log.record(error, was_swallowed=True)
+        try:
+            self._retire()
+        except DriverError as error:
+            self._driver.swallow(error, self.device.index)
 
     def _retire(self) -> None:
-        """Leave the driver's pool to the next one of ours, without memory of its own."""
+        """Give back what is not in use; once nothing is, the driver's pool is the next one's."""
         index = self.device.index
         if fork_guard.has_forked or self._driver.watch.is_lost(index):
             return
         # What work still uses goes back when somebody next waits for the device.
         self._keep(0)
         self.trim(0)
-        _idle[index].append(self.handle)
+        if not self._outstanding:
+            _idle[index].append(self.handle)
 
 
 class PlainPool(PoolBackend):
@@ -241,7 +279,8 @@ class PlainPool(PoolBackend):
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAlloc(nbytes)
         if int(status):
-            raise driver.failure(status, f"allocate {nbytes} bytes on {self.device}")
+            doing = f"allocate {nbytes} bytes on {self.device}"
+            raise driver.failure(status, doing, index=self.device.index)
         self._held += nbytes
         return int(pointer), True
 
@@ -250,7 +289,11 @@ class PlainPool(PoolBackend):
         if fork_guard.has_forked or driver.watch.is_lost(index):
             return  # there is nothing to give it back to
         self._held -= nbytes
-        memory.free(driver, index, pointer)
+        try:
+            memory.free(driver, index, pointer)
+        except DriverError as error:
+            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            raise
 
     def reserved_bytes(self) -> int:
         return self._held

@@ -44,26 +44,29 @@ def stream_handle(stream: Any) -> int:
     Raises
     ------
     ArgumentTypeError
-        The object is no stream.
+        The object is no stream, or its ``__cuda_stream__`` gives no pair of ints.
     ArgumentValueError
-        The number is negative, or the object's ``__cuda_stream__`` is of an unknown version.
+        The number is no address, or the object's ``__cuda_stream__`` is of an unknown version.
     """
     if stream is None:
         return LEGACY_DEFAULT_STREAM
     if isinstance(stream, DeviceStream):
         return stream.handle
     if isinstance(stream, int) and not isinstance(stream, bool):
-        if stream < 0:
-            raise ArgumentValueError(
-                f"stream {stream} is negative",
-                value=stream,
-                limit="A CUstream handle is an address, or 0, 1 or 2 for the default streams",
-                remedy="Pass None for the default stream",
-            )
-        return stream
+        return _checked(stream)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        version, handle = protocol() if callable(protocol) else protocol
+        told = protocol() if callable(protocol) else protocol
+        try:
+            version, handle = told
+            version, handle = int(version), int(handle)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(
+                f"__cuda_stream__ of {type(stream).__name__} gives {told!r}",
+                value=stream,
+                limit="It gives a version and a handle, both ints",
+                remedy="Pass the stream's handle as an int",
+            ) from None
         if version != 0:
             raise ArgumentValueError(
                 f"{type(stream).__name__} speaks version {version} of __cuda_stream__",
@@ -71,7 +74,7 @@ def stream_handle(stream: Any) -> int:
                 limit="Version 0 is known",
                 remedy="Pass the stream's handle as an int",
             )
-        return int(handle)
+        return _checked(handle)
     for name in _HANDLE_NAMES:
         handle = getattr(stream, name, None)
         if handle is None:
@@ -92,9 +95,21 @@ def stream_handle(stream: Any) -> int:
     )
 
 
+def _checked(handle: int) -> int:
+    """A handle, if it can be one."""
+    if not 0 <= handle < 2**64:
+        raise ArgumentValueError(
+            f"stream {handle} is {'negative' if handle < 0 else 'beyond 64 bits'}",
+            value=handle,
+            limit="A CUstream handle is an address, or 0, 1 or 2 for the default streams",
+            remedy="Pass None for the default stream",
+        )
+    return handle
+
+
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
     """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
-    launched = tuple(driver.watch.launches(index))
+    launched = driver.watch.in_flight(index)
     with driver.current(index):
         driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
     driver.watch.settle(index, launched, stream)

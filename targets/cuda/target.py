@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import (
     Artifact,
     Check,
@@ -50,9 +50,10 @@ class CudaTarget(Target):
     """
 
     name = "cuda"
+    maps_elements = True
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._reason: str | None = None
         self._is_probed = False
 
@@ -141,8 +142,15 @@ class CudaTarget(Target):
         limit = executable.device.limits.max_threads_per_block
         if isinstance(executable, CudaExecutable):
             limit = executable.resources.max_block_threads
-        traits = executable.artifact.specialization.traits
-        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=limit,
+            mapping=specialization.mapping,
+        )
 
     # ---------------------------------------------------------------- memory
 
@@ -220,9 +228,18 @@ class CudaTarget(Target):
     def fill(
         self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
     ) -> None:
-        if count:
-            handle = stream_handle(stream)
+        if not count:
+            return
+        handle = stream_handle(stream)
+        if len(pattern) <= memory.MAX_PATTERN_BYTES:
             memory.fill(get_driver(), device.index, destination, pattern, count, stream=handle)
+            return
+        from targets.cuda.fill import WORD_BYTES, fill_words
+
+        if destination % WORD_BYTES == 0:
+            fill_words(get_driver(), device, destination, pattern, count, stream=handle)
+        else:  # another library's array, of complex numbers at an odd multiple of four bytes
+            super().fill(device, destination, pattern, count, stream)
 
     def can_access_peer(self, device: Device, peer: Device) -> bool:
         return peers.can_access(get_driver(), device.index, peer.index)

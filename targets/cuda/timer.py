@@ -10,12 +10,10 @@ CUDA Driver API, section "Event Management".
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections import deque
 from typing import Any
 
-from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.target import LaunchTimer
 from targets.cuda.driver import Driver
@@ -23,8 +21,6 @@ from targets.cuda.fork import fork_guard
 from targets.cuda.streams import stream_handle
 
 __all__ = ["CudaTimer", "start_timer"]
-
-_log = logging.getLogger("kerneldsl.cuda.timer")
 
 #: Pairs of events that wait for their next use, by number of the device. A deque, because timers
 #: that are dropped give theirs back from finalizers.
@@ -77,9 +73,8 @@ class CudaTimer(LaunchTimer):
                     driver.api.cuEventRecord, self._events[1], self._stream, doing="time a launch"
                 )
             self._is_stopped = True
-        except DriverError as error:  # the launch itself was taken; the next call says so again
-            error_log.record(error, was_swallowed=True)
-            _log.debug("%s", error)
+        except DriverError as error:  # the launch itself was taken
+            driver.swallow(error, self._index)
 
     def elapsed_ns(self) -> int | None:
         if not self._is_stopped or fork_guard.has_forked:
@@ -96,8 +91,7 @@ class CudaTimer(LaunchTimer):
                     api.cuEventElapsedTime, *self._events, doing="read the time of a launch"
                 )
         except DriverError as error:  # the device is lost
-            error_log.record(error, was_swallowed=True)
-            _log.debug("%s", error)
+            driver.swallow(error, self._index)
             return -1
         return int(1e6 * elapsed_ms)
 
@@ -115,6 +109,5 @@ def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
             return None
         return CudaTimer(driver, index, handle)
     except DriverError as error:  # the launch that follows says so itself
-        error_log.record(error, was_swallowed=True)
-        _log.debug("%s", error)
+        driver.swallow(error, index)
         return None

@@ -29,6 +29,8 @@ class LaunchRecord:
     ----------
     entry_name : str
         The kernel's entry.
+    kernel : str
+        The name of its function in Python.
     device : Device
         Where it would have run.
     config : LaunchConfig
@@ -40,6 +42,7 @@ class LaunchRecord:
     """
 
     entry_name: str
+    kernel: str
     device: Device
     config: LaunchConfig
     parameters: bytes
@@ -103,7 +106,7 @@ class NullExecutable(Executable):
         self._record = record
         self._driver = driver
         check_ptx(artifact.ptx, artifact.entry_name, self.device)
-        self.resources = self._find_resources(artifact)
+        self._resources = self._find_resources(artifact)
 
     def _find_resources(self, artifact: CudaArtifact) -> Resources:
         estimated = estimate_resources(artifact, self.device)
@@ -114,6 +117,10 @@ class NullExecutable(Executable):
             return estimated
         threads = min(found.max_block_threads, estimated.max_block_threads)
         return replace(found, max_block_threads=threads)
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         self._record(self.examine(config, parameters))
@@ -129,4 +136,5 @@ class NullExecutable(Executable):
         stream_handle(config.stream)
         values = unpack_parameters(name, layout, parameters)
         check_arrays(layout, values, self._space)
-        return LaunchRecord(name, self.device, config, bytes(parameters), values)
+        kernel = self.artifact.specialization.unit.name
+        return LaunchRecord(name, kernel, self.device, config, bytes(parameters), values)

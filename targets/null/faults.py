@@ -126,7 +126,7 @@ class FaultPlan:
     def begin(self, operation: str, device: Device | None = None) -> None:
         """Raise what is planned for this call, or that the device is lost.
 
-        A planned error that is fatal takes the device out of use.
+        A planned error that is fatal takes the device out of use, or all of them.
         """
         if device is not None:
             self.watch.check(device.index, f"{operation.replace('_', ' ')} on {device}")
@@ -140,10 +140,10 @@ class FaultPlan:
         raise error
 
     def note_launch(
-        self, device: Device, name: str, grid_dim: Dim3, block_dim: Dim3, stream: int
+        self, device: Device, kernel: str, grid_dim: Dim3, block_dim: Dim3, stream: int
     ) -> None:
         """Note a launch, which is under suspicion until the device was waited for."""
-        self.watch.launches(device.index).append((name, grid_dim, block_dim, stream))
+        self.watch.launches(device.index).append((kernel, grid_dim, block_dim, stream))
 
     def clear(self) -> None:
         """Forget planned errors; lost devices are well again."""

@@ -80,7 +80,7 @@ class NativeDriver:
 
     def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
         """How native code launches a kernel in a configuration."""
-        index, name = executable.device.index, executable.artifact.entry_name
+        index, name = executable.device.index, executable.artifact.specialization.unit.name
         watch = self._faults.watch
         kernel = _Kernel(executable, config)
         self._kernels[id(kernel)] = kernel
@@ -100,6 +100,7 @@ class NativeDriver:
             holds=(
                 Holds(vars(self._faults), "watch", watch),
                 Holds(watch.lost, index, is_missing=True),
+                Holds(watch.lost, None, is_missing=True),
             ),
             keep=(self, kernel),
         )

@@ -56,6 +56,7 @@ class NullTarget(Target):
     """
 
     name = "null"
+    maps_elements = True
 
     def __init__(self, *devices: Device) -> None:
         self._lock = threading.Lock()
@@ -89,19 +90,20 @@ class NullTarget(Target):
             One of :data:`targets.null.faults.OPERATIONS`, such as ``"launch"``.
         error : BaseException
             What it raises, such as :func:`targets.null.fault` makes it. Several errors are raised
-            by the calls that follow, in their order. A fatal one takes the device out of use.
+            by the calls that follow, in their order. A fatal one takes the device out of use, or
+            all of them, as `DriverError.loses_process` says.
         """
         self._faults.add(operation, error)
 
     def lose(self, device: Device, error: DriverError | None = None) -> None:
-        """Take a device out of use, as a fatal error does.
+        """Take a device out of use, or all of them, as a fatal error does.
 
         Parameters
         ----------
         device : Device
-            Which.
+            Where the error came from.
         error : DriverError, optional
-            The error that did it; an illegal address without it.
+            The error that did it; without it an illegal address, which takes all of them.
         """
         first = error or fault(
             "CUDA_ERROR_ILLEGAL_ADDRESS", f"wait for {device}", device=str(device)
@@ -184,8 +186,15 @@ class NullTarget(Target):
         limit = executable.device.limits.max_threads_per_block
         if isinstance(executable, NullExecutable):
             limit = executable.resources.max_block_threads
-        traits = executable.artifact.specialization.traits
-        return map_extent(traits, executable.device, extent, block_dim, max_block_threads=limit)
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=limit,
+            mapping=specialization.mapping,
+        )
 
     def record_launch(self, record: LaunchRecord) -> None:
         """Write down a launch, unless it is to fail."""
@@ -193,7 +202,7 @@ class NullTarget(Target):
         config = record.config
         self._faults.note_launch(
             record.device,
-            record.entry_name,
+            record.kernel,
             config.grid_dim,
             config.block_dim,
             stream_handle(config.stream),
@@ -301,7 +310,7 @@ class NullTarget(Target):
             self.memory_of(device).move(destination, source, nbytes)
 
     def synchronize(self, device: Device) -> None:
-        launched = tuple(self._faults.watch.launches(device.index))
+        launched = self._faults.watch.in_flight(device.index)
         self._begin("synchronize", device)
         self._faults.watch.settle(device.index, launched)
 

@@ -104,6 +104,41 @@ def test_the_with_block_ends_with_an_error_too(on: str) -> None:
     assert kd.current_stream() is kd.default_stream()
 
 
+def test_blocks_of_generators_end_in_any_order(on: str) -> None:
+    other = "null" if on == "cpu" else "cpu"
+    first, second = kd.Stream(), kd.Stream(other)
+
+    def active(stream: kd.Stream) -> Iterator[None]:
+        with stream:
+            yield
+
+    outer, inner = active(first), active(second)
+    next(outer)
+    next(inner)
+    outer.close()
+    assert kd.current_stream() is second
+    assert kd.current_target().partition(":")[0] == other
+    inner.close()
+    assert kd.current_stream() is kd.default_stream(on)
+
+
+def test_a_recording_that_is_ended_in_another_context_has_ended(on: str) -> None:
+    stream, x = kd.Stream(), kd.zeros(64)
+
+    def record() -> Iterator[kd.Graph]:
+        with stream.capture() as graph:
+            increment.forall(64)(x)
+            yield graph
+
+    generator = record()
+    graph = contextvars.copy_context().run(next, generator)
+    assert list(generator) == []
+    assert not stream.is_capturing
+    assert graph.node_count == 1
+    graph.launch(stream)
+    stream.synchronize()
+
+
 def test_an_inner_use_goes_back_to_the_other_devices_default_stream(on: str) -> None:
     with kd.Stream("null") as stream:
         with kd.use("cpu"):
@@ -217,8 +252,27 @@ def test_a_priority_is_an_int(on: str, priority: Any) -> None:
 def test_what_is_no_stream(on: str) -> None:
     with pytest.raises(kd.ArgumentTypeError, match="is no"):
         kd.Stream.from_foreign(object())
+    stream = kd.Stream()
     with pytest.raises(kd.ArgumentTypeError, match="is no"):
-        kd.Stream().wait("later")
+        stream.wait("later")
+    for use in (lambda: kd.Stream.from_foreign(None), lambda: stream.wait(None)):
+        with pytest.raises(kd.ArgumentTypeError, match="None is no stream"):
+            use()
+
+
+@pytest.mark.parametrize("handle", [0, 1])
+def test_the_default_stream_of_another_library_is_ours(on: str, handle: int) -> None:
+    if on == "cpu":
+        pytest.skip("the cpu has no streams of other libraries")
+    assert kd.Stream.from_foreign(handle) is kd.default_stream()
+    assert not kd.default_stream().is_closed
+
+
+def test_what_is_no_event(on: str) -> None:
+    stream = kd.Stream()
+    for other in (stream, "now", kd.Event):
+        with pytest.raises(kd.ArgumentTypeError, match=r"record was given a .*Make one with"):
+            stream.record(other)  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------- events

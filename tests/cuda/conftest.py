@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from tests.support.targets import REQUIRE_GPU, require
+from tests.support.targets import REQUIRE_GPU, require, required_gpus
 
 _HERE = Path(__file__).parent
 
@@ -35,8 +34,8 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        if os.environ.get(REQUIRE_GPU) == "1":
-            pytest.fail(f"{REQUIRE_GPU}=1, but {name} is not installed: {error}")
+        if required_gpus():
+            pytest.fail(f"{REQUIRE_GPU} is set, but {name} is not installed: {error}")
         pytest.skip(f"{name} is not installed")
 
 

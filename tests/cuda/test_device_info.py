@@ -37,6 +37,7 @@ def test_as_torch_says(info: kd.DeviceInfo, torch: Any) -> None:
         assert info.uuid.partition("-")[2] == str(expected.uuid)
 
 
+@pytest.mark.alone
 def test_free_memory_follows_an_allocation(info: kd.DeviceInfo, torch: Any) -> None:
     before = info.free_memory_bytes
     assert 0 < before <= info.total_memory_bytes

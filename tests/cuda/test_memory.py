@@ -63,6 +63,7 @@ def test_freed_memory_comes_from_the_pool_again() -> None:
     assert stats.peak_bytes == stats.largest_bytes == 4 * MIB
 
 
+@pytest.mark.alone
 def test_trim_gives_memory_back_to_the_device() -> None:
     pool = kd.MemoryPool()
     with pool:
@@ -76,6 +77,7 @@ def test_trim_gives_memory_back_to_the_device() -> None:
     assert free_bytes() >= held + 512 * MIB
 
 
+@pytest.mark.alone
 def test_a_closed_pool_gives_everything_back_once_its_arrays_are_gone() -> None:
     before = free_bytes()
     pool = kd.MemoryPool()
@@ -100,6 +102,7 @@ def test_a_limit_holds() -> None:
         kd.empty(8 * MIB, np.uint8)
 
 
+@pytest.mark.alone
 def test_memory_in_reference_cycles_is_collected_when_there_is_no_room() -> None:
     total = kd.memory_stats("cuda:0").total_bytes
     assert total is not None
@@ -263,6 +266,7 @@ def test_a_source_that_is_dropped_is_read_all_the_same(rng: np.random.Generator)
         assert_same_bits(device.copy_to_host(), expected, "dropped source")
 
 
+@pytest.mark.measures
 def test_a_copy_that_does_not_wait_returns_before_it_is_done() -> None:
     stream = kd.Stream()
     source = kd.pinned_empty(512 * MIB, np.uint8)
@@ -309,7 +313,7 @@ def test_overlapping_copies() -> None:
     assert_same_bits(device.copy_to_host(), expected, "overlap")
 
 
-@pytest.mark.parametrize("count", [1, 3, 4095, 4097, 1 << 20])
+@pytest.mark.parametrize("count", [1, 3, 255, 257, 4097, (1 << 20) + 1])
 @pytest.mark.parametrize(
     "value",
     [
@@ -382,6 +386,38 @@ def test_page_locked_memory_waits_for_the_kernels_that_use_it() -> None:
     assert (out.copy_to_host() == 5).all()
 
 
+def test_page_locked_memory_waits_for_copies_that_read_it() -> None:
+    """Such a copy keeps nothing alive: the memory waits by itself."""
+    stream, count = kd.Stream(blocking=False), MIB
+    out = kd.empty(count, np.uint8, stream=stream)
+    busy = kd.empty(1 << 16, np.float32, stream=stream)
+    host = kd.pinned_empty(count, np.uint8)
+    host[...] = 5
+    spin_then_fill.forall(busy.size, stream=stream)(busy, np.float32(0), 2_000_000)
+    out.copy_from_host(host, stream, blocking=False)
+    assert not stream.query()
+    del host
+    gc.collect()
+    other = kd.pinned_empty(count, np.uint8)
+    other[...] = 9
+    stream.synchronize()
+    assert (out.copy_to_host() == 5).all()
+
+
+def test_trimming_gives_back_what_waits_to_be_used_again() -> None:
+    with kd.MemoryPool() as pool:
+        for nbytes in (100, MIB, 3 * MIB):
+            kd.empty(nbytes, np.uint8)
+        first = kd.empty(MIB, np.uint8)
+        pointer = first.pointer
+        del first
+        assert kd.empty(MIB, np.uint8).pointer == pointer
+    assert pool.stats().reserved_bytes > 0
+    kd.synchronize()
+    pool.trim()
+    assert pool.stats().reserved_bytes == 0
+
+
 def test_statistics_know_page_locked_and_managed_memory() -> None:
     before = kd.memory_stats("cuda:0")
     pinned, managed = kd.pinned_empty(1000, np.uint8), kd.managed_empty(500, np.uint8)
@@ -396,6 +432,7 @@ def test_statistics_know_page_locked_and_managed_memory() -> None:
 # --------------------------------------------------------------------------- leaks
 
 
+@pytest.mark.alone
 def test_nothing_leaks() -> None:
     """A short form of what benchmarks/memory.py measures over a million."""
     place, pool = place_of("cuda:0"), kd.MemoryPool.default("cuda:0")

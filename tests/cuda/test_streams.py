@@ -51,6 +51,7 @@ def _busy(stream: kd.Stream, milliseconds: float = 20.0) -> kd.DeviceArray:
 # --------------------------------------------------------------------------- streams
 
 
+@pytest.mark.measures
 def test_a_launch_waits_in_its_stream_and_others_go_on() -> None:
     slow, fast = kd.Stream(blocking=False), kd.Stream(blocking=False)
     increment.forall(32)(kd.zeros(32))  # loading code waits for the device
@@ -81,6 +82,7 @@ def test_waiting_for_a_stream_orders_work() -> None:
     del slow
 
 
+@pytest.mark.measures
 def test_events_order_streams_and_take_the_time() -> None:
     first, second = kd.Stream(blocking=False), kd.Stream(blocking=False)
     before = first.record()
@@ -159,6 +161,7 @@ def test_a_closed_stream_and_streams_of_nobody() -> None:
         kd.Stream.from_foreign(object())
 
 
+@pytest.mark.alone
 def test_many_streams_leave_nothing_behind() -> None:
     from targets.cuda.driver import get_driver
 
@@ -185,6 +188,7 @@ def test_many_streams_leave_nothing_behind() -> None:
 # --------------------------------------------------------------------------- overlap
 
 
+@pytest.mark.measures
 def test_a_copy_and_a_kernel_overlap(capsys: pytest.CaptureFixture[str]) -> None:
     nbytes = 256 << 20
     host = kd.pinned_empty(nbytes, np.uint8)
@@ -432,6 +436,7 @@ def test_graphs_within_graphs_and_drawings(tmp_path: Any) -> None:
     assert "digraph" in path.read_text()
 
 
+@pytest.mark.measures
 def test_a_graph_costs_less_than_its_launches(capsys: pytest.CaptureFixture[str]) -> None:
     stream = kd.Stream(blocking=False)
     x = kd.zeros(64, stream=stream)

@@ -90,8 +90,12 @@ def test_links_lead_somewhere(page):
         ROOT / "README.md",
         ROOT / "docs" / "getting-started.md",
         ROOT / "docs" / "devices.md",
+        ROOT / "docs" / "cache.md",
         ROOT / "docs" / "memory.md",
         ROOT / "docs" / "streams.md",
+        ROOT / "docs" / "fallback.md",
+        ROOT / "docs" / "command-line.md",
+        ROOT / "docs" / "occupancy.md",
     ],
     ids=lambda p: p.name,
 )
@@ -99,6 +103,7 @@ def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
     # Blocks of a page follow each other, as a reader would type them; each lies in a file, where
     # the source of its kernels is found.
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
     namespace: dict[str, object] = {"__name__": "page"}
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert blocks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +23,7 @@ HEAVY = (
     "stdlib_kernels",
 )
 #: What importing may cost on top of NumPy, which every user of it has imported, in milliseconds.
-MAX_IMPORT_MS = 40
+MAX_IMPORT_MS = 10
 RUNS = 9
 
 
@@ -64,15 +63,15 @@ def test_a_decorated_kernel_needs_no_compiler():
 
 @pytest.mark.measures
 def test_import_time_on_top_of_numpy():
-    # The two are taken in turn, in fresh processes, so that a slower moment meets both.
-    program = "import time; a = time.perf_counter(); {}; print(time.perf_counter() - a)"
-    times: dict[str, list[float]] = {"import numpy": [], "import numpy, kerneldsl": []}
-    for _ in range(RUNS):
-        for statement, samples in times.items():
-            samples.append(float(python("-c", program.format(statement)).stdout) * 1e3)
-    numpy_ms, both_ms = (statistics.median(samples) for samples in times.values())
-    print(f"numpy {numpy_ms:.1f} ms, with kerneldsl {both_ms:.1f} ms")
-    assert both_ms - numpy_ms <= MAX_IMPORT_MS
+    # Of the thread that imports, the time it was computing; other work on the machine can only
+    # add to it, so the best of several fresh processes comes nearest to what the import takes.
+    program = (
+        "import numpy, time; began = time.thread_time(); import kerneldsl; "
+        "print(time.thread_time() - began)"
+    )
+    best_ms = min(float(python("-c", program).stdout) * 1e3 for _ in range(RUNS))
+    print(f"on top of numpy {best_ms:.1f} ms")
+    assert best_ms <= MAX_IMPORT_MS
 
 
 #: What imports each package through the core.

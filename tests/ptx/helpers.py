@@ -11,7 +11,14 @@ from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.analysis import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import Kind, parse_signature
-from kerneldsl.target import CompileOptions, Specialization
+from kerneldsl.target import (
+    NO_PROMISES,
+    ONE_EACH,
+    CompileOptions,
+    ElementMapping,
+    Promises,
+    Specialization,
+)
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
@@ -38,12 +45,23 @@ def specialize(
     function: Callable[..., Any],
     signature: str | tuple[Kind, ...],
     mode: LaunchMode = EXPLICIT,
+    *,
+    mapping: ElementMapping = ONE_EACH,
+    promises: Promises = NO_PROMISES,
     **options: Any,
 ) -> Specialization:
     """Take a function apart and say what it is to be compiled for."""
     kinds = parse_signature(signature) if isinstance(signature, str) else signature
     unit = make_unit(getattr(function, "__wrapped__", function))
-    return Specialization(unit, analyze(unit), kinds, CompileOptions(**options), mode)
+    return Specialization(
+        unit,
+        analyze(unit),
+        kinds,
+        CompileOptions(**options),
+        mode,
+        mapping=mapping,
+        promises=promises,
+    )
 
 
 @cache

@@ -8,13 +8,17 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import kerneldsl as kd
+from kerneldsl import registry
 from kerneldsl.cli import app, health, machine, output
+from kerneldsl.runtime import placement
+from tests.support.fake_target import FakeTarget
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("backends", "devices", "default", "status", "summary", "doctor")
@@ -297,6 +301,55 @@ def test_refusals_are_one_message_and_code_2(capsys, arguments, words):
     assert shown.out == ""
 
 
+def test_a_fallback_is_one_message(monkeypatch, capsys):
+    monkeypatch.setenv("KERNELDSL_TARGET", "absent")
+    monkeypatch.setattr(registry, "get_target", get_absent(registry.get_target))
+    monkeypatch.setattr(placement, "get_target", registry.get_target)
+    with pytest.raises(SystemExit) as ended:
+        app.run(["status"])
+    assert ended.value.code == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: kernels run on the CPU instead of absent")
+    assert ".py" not in line
+
+
+def test_other_warnings_stay_as_they_are(monkeypatch):
+    seen = []
+    monkeypatch.setattr(warnings, "showwarning", lambda *args, **fields: seen.append(args))
+    monkeypatch.setattr(app, "make_app", lambda extra: lambda *a, **k: warnings.warn("old"))
+    app.run(["status"])
+    assert [str(message) for message, *_ in seen] == ["old"]
+
+
+def test_a_target_without_devices_says_why(monkeypatch):
+    monkeypatch.setattr(registry, "get_target", get_absent(registry.get_target))
+    monkeypatch.setattr(placement, "get_target", registry.get_target)
+    result = invoke("devices", "--target", "absent")
+    assert result.exit_code == 0
+    assert result.stdout == "No devices of absent: it is at home\n"
+    assert as_json("devices", "--target", "absent") == {"devices": []}
+
+
+def get_absent(otherwise):
+    """Find the targets that there are, and one that cannot be used."""
+
+    class Absent(FakeTarget):
+        name = "absent"
+
+        def devices(self):
+            return ()
+
+        def unavailable_reason(self):
+            return "it is at home"
+
+    return lambda name: Absent() if name == "absent" else otherwise(name)
+
+
+def test_a_device_and_a_target_at_once_are_refused():
+    result = invoke("devices", "--device", "cpu", "--target", "null")
+    assert result.exit_code == 2
+
+
 def test_a_wrong_fake_is_refused(monkeypatch, capsys):
     monkeypatch.setenv("KERNELDSL_FAKE_GPU", "directx")
     with pytest.raises(SystemExit) as ended:
@@ -306,6 +359,19 @@ def test_a_wrong_fake_is_refused(monkeypatch, capsys):
 
 
 # ------------------------------------------------------------------------------ as a process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its shells do not close standard output")
+@pytest.mark.parametrize("command", ["devices", "versions"])
+def test_standard_output_that_is_closed(command):
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m kerneldsl {command} >&-', sys.executable],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("command", ["backends", "devices", "default", "status"])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
+import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +17,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES
-from kerneldsl.runtime import order
+from kerneldsl.runtime import arrays, order
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.strided import as_strided_like, byte_bounds, is_dense
 from kerneldsl.runtime.transfer import _shortest
@@ -182,6 +186,36 @@ def test_filling(rng: np.random.Generator, device: str, dtype: str) -> None:
             assert_same_bits(ours.copy_to_host(), host, f"{dtype}{shape}")
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("uint8", 300), ("uint8", -1), ("float32", "many"), ("int32", [1, 2]), ("float64", 1j)],
+)
+def test_what_no_array_of_a_dtype_is_filled_with(device: str, dtype: str, value: Any) -> None:
+    array = kd.zeros(3, dtype, device=device)
+    for use in (
+        lambda: kd.full(3, value, dtype, device=device),
+        lambda: array.fill(value),
+        lambda: array[:1].fill(value),
+    ):
+        with pytest.raises(kd.ArgumentValueError, match=f"dtype {dtype} cannot be filled with"):
+            use()
+    assert (array.copy_to_host() == 0).all()
+    other = kd.zeros((), device="null")
+    with pytest.raises(kd.ArgumentTypeError, match="not converted"):
+        array.fill(other)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", [kd.empty, kd.pinned_empty, kd.managed_empty])
+def test_absurd_sizes(device: str, make: Callable[..., Any]) -> None:
+    for shape in (2**60, (2**40, 2**40), 2**70):
+        with pytest.raises(kd.ArgumentValueError, match=r"bytes were asked for .*Check the shape"):
+            make(shape, device=device)
+    with pytest.raises(kd.OutOfMemoryError, match="281474976710656 bytes"):
+        make(2**45, device=device)
+
+
 def test_zeros_upload_nothing() -> None:
     with null.described_as(H100) as target:
         target.fail_next("copy_from_host", RuntimeError("uploaded"))
@@ -242,7 +276,7 @@ def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatc
     """On a device whose events are not reached before we say so."""
     reached = False
     monkeypatch.setattr(_event_class(), "is_done", lambda self: reached)
-    order._let_go()
+    order.let_go()
     freed: list[int] = []
 
     class Source(np.ndarray):
@@ -260,6 +294,89 @@ def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatc
     gc.collect()
     assert freed == [1]
     assert not order._kept
+
+
+@pytest.mark.parametrize("later_is_done", [False, True])
+def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
+    monkeypatch: pytest.MonkeyPatch, later_is_done: bool
+) -> None:
+    """Another thread that lets go in between must not make this one take what is not done."""
+    events: list[Any] = []
+    others: list[threading.Thread] = []
+
+    def is_done(self: Any) -> bool:
+        if not events:
+            return False
+        if self is events[0] and not others:
+            others.append(threading.Thread(target=order.let_go))
+            others[0].start()
+            others[0].join(0.2)  # it may have to wait until this thread is through
+        return self is events[0] or later_is_done
+
+    monkeypatch.setattr(_event_class(), "is_done", is_done)
+    stream, ours = kd.Stream("null"), kd.zeros(10, device="null")
+    sources = [np.arange(10.0), np.ones(10)]
+    alive = [weakref.ref(source) for source in sources]
+    for _ in range(2):
+        ours.copy_from_host(sources.pop(0), stream, blocking=False)
+    ((_, waiting),) = order._kept.items()
+    events += [event for event, _ in waiting]
+    order.let_go()
+    others[0].join()
+    assert [ref() is not None for ref in alive] == [False, not later_is_done]
+    assert bool(order._kept) is not later_is_done
+    events[:] = events[1:]
+    order.let_go()
+    assert not order._kept
+
+
+def test_page_locked_memory_waits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So copies from and to it need no event; copies of other memory do."""
+    made: list[Any] = []
+    target = place_of("null").target
+    create_event = target.create_event
+
+    def create(*args: Any, **options: Any) -> Any:
+        made.append(create_event(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(target, "create_event", create)
+    stream, ours = kd.Stream("null"), kd.zeros((4, 6), device="null")
+    host = kd.pinned_empty((8, 6), device="null")
+    ours.copy_from_host(host[2:6], stream, blocking=False)
+    ours.copy_to_host(host[4:], stream, blocking=False)
+    ours.copy_to_host(stream=stream, blocking=False)
+    assert not made
+    ours.copy_from_host(np.ones((4, 6)), stream, blocking=False)
+    assert len(made) == 1
+
+
+def test_page_locked_memory_of_another_device_is_kept_alive() -> None:
+    """It waits for its own device alone."""
+    with null.described_as(H100, H100):
+        host = kd.pinned_empty(10, device="null:1")
+        ours = kd.zeros(10, device="null:0")
+        stream = kd.Stream("null:0")
+        with stream._stream.held():
+            ours.copy_from_host(host, stream, blocking=False)
+            ((_, ((_, needed),)),) = order._kept.items()
+            assert any(each is host for each in needed)
+        order.let_go()
+        assert not order._kept
+
+
+@pytest.mark.parametrize("wait", [kd.Stream.synchronize, lambda stream: kd.synchronize()])
+def test_waiting_lets_go_of_what_copies_have_read(wait: Callable[[kd.Stream], None]) -> None:
+    stream, ours = kd.Stream("null"), kd.zeros(10, device="null")
+    source = np.arange(10.0)
+    alive = weakref.ref(source)
+    with stream._stream.held():
+        ours.copy_from_host(source, stream, blocking=False)
+        del source
+        gc.collect()
+        assert alive() is not None
+    wait(stream)
+    assert alive() is None
 
 
 def test_what_waits_on_a_lost_device_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,6 +471,23 @@ def test_copies_between_two_devices(rng: np.random.Generator) -> None:
         assert_same_bits(one.copy_to_host(), array_two, "back")
 
 
+def test_a_copy_between_default_streams_holds_up_frees_in_other_streams() -> None:
+    """Memory that belongs to a stream of its own is not given out before the copy is made."""
+    with null.described_as(H100, H100):
+        pools = [kd.MemoryPool(f"null:{i}") for i in range(2)]
+        streams = [kd.Stream(f"null:{i}", blocking=False) for i in range(2)]
+        both = []
+        for i in range(2):
+            with pools[i]:
+                both.append(kd.empty(10, device=f"null:{i}", stream=streams[i]))
+        kd.copy(both[1], both[0])
+        for array in both:
+            array.close()
+        for pool, stream in zip(pools, streams, strict=True):
+            (release,) = pool._backend.releases
+            assert (release.stream, release.used_on) == (stream._stream, (None,))
+
+
 def test_a_stream_of_neither_device(rng: np.random.Generator) -> None:
     with null.described_as(H100, H100, H100):
         stream = kd.Stream("null:2")
@@ -397,6 +531,7 @@ def test_page_locked_arrays(
 
 
 def test_page_locked_memory_lives_as_long_as_a_view() -> None:
+    gc.collect()  # what earlier tests have left in cycles would go in the middle
     before = kd.memory_stats("null").pinned_bytes
     array = kd.pinned_empty((10, 10), device="null")
     assert kd.memory_stats("null").pinned_bytes == before + 800
@@ -421,6 +556,25 @@ def test_mapped_memory_is_one_memory(device: str) -> None:
     assert array[1, ::2].tolist() == [-1] * 4
     array.flags.writeable = False
     assert kd.mapped_view(array).is_read_only
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_closing_a_mapped_view_leaves_the_array_its_memory(device: str) -> None:
+    host = kd.pinned_empty(1000, np.float32, mapped=True, device=device)
+    host[...] = 5
+    before = kd.memory_stats(device)
+    view = kd.mapped_view(host[10:])
+    view.close()
+    with pytest.raises(kd.ClosedResourceError):
+        view.copy_to_host()
+    after = kd.memory_stats(device)
+    assert (after.in_use_bytes, after.pinned_bytes) == (before.in_use_bytes, before.pinned_bytes)
+    others = [kd.zeros(1000, np.float32, device=device) for _ in range(2)]
+    assert (host == 5).all()
+    del host, view, others
+    gc.collect()
+    gone = kd.memory_stats(device)
+    assert gone.in_use_bytes + gone.pinned_bytes < before.in_use_bytes + before.pinned_bytes
 
 
 def test_arrays_that_are_not_mapped() -> None:
@@ -515,6 +669,28 @@ def test_memory_that_numpy_has_is_not_pulled_away() -> None:
     del theirs
     gc.collect()
     assert pool.stats().in_use_bytes == 0
+
+
+def test_views_taken_by_two_threads_are_all_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread may find that the array has no other view yet."""
+    array = kd.zeros(1000)
+    both = threading.Barrier(2)
+    make = weakref.WeakSet
+
+    def slow_set(*args: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return make(*args)
+
+    monkeypatch.setattr(arrays.weakref, "WeakSet", slow_set)
+    views: list[Any] = []
+    threads = [threading.Thread(target=lambda: views.append(array[1:])) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    array.close()
+    assert [view.is_closed for view in views] == [True, True]
 
 
 def test_closing_managed_memory_and_foreign_arrays() -> None:

@@ -14,8 +14,8 @@ from kerneldsl.error_history import CATEGORIES, error_log
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, category_of_name, find_code
 from targets.cuda.driver_errors import (
     compose_error,
+    describe_foreign,
     driver_error,
-    foreign_error,
     library_error,
     remedy_for,
 )
@@ -67,6 +67,20 @@ def test_codes_that_end_the_process_are_fatal() -> None:
         pytest.skip("these bindings carry no documentation of the codes")
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
     assert said <= {code.name for code in DRIVER_CODES.values() if code.is_fatal}
+
+
+def test_what_the_vendor_says_of_the_process_is_said_of_the_process() -> None:
+    members = _members("driver", "CUresult")
+    texts = {int(m): " ".join((m.__doc__ or "").split()) for m in members}
+    said = {code for code, text in texts.items() if "process must be terminated" in text}
+    if not said:
+        pytest.skip("these bindings carry no documentation of the codes")
+    ours = {code for code, entry in DRIVER_CODES.items() if entry.loses_process}
+    ending = 4  # the driver shuts down, with all devices
+    assert said | {ending} == ours & texts.keys()
+    assert all(DRIVER_CODES[code].is_fatal for code in ours)
+    for code in ours - {ending}:
+        assert "every CUDA device is lost" in DRIVER_CODES[code].remedy
 
 
 @pytest.mark.parametrize("code", _ALL)
@@ -121,7 +135,12 @@ def test_a_code_newer_than_the_table_is_read_by_its_name(name: str, category: st
 
 def test_a_new_code_is_fatal_where_the_vendor_says_so() -> None:
     text = "To continue using CUDA, the process must be terminated and relaunched."
-    assert find_code(4711, "CUDA_ERROR_NEW", text).is_fatal
+    found = find_code(4711, "CUDA_ERROR_NEW", text)
+    assert (found.is_fatal, found.loses_process) == (True, True)
+    text = "The context cannot be used anymore, and must be destroyed."
+    found = find_code(4711, "CUDA_ERROR_NEW", text)
+    assert (found.is_fatal, found.loses_process) == (True, False)
+    assert not find_code(4711, "CUDA_ERROR_NEW", "Try again.").is_fatal
 
 
 class _Api:
@@ -180,7 +199,8 @@ def test_an_unknown_code_of_a_compiler_is_the_compilers() -> None:
 def test_what_cuda_core_raised_is_read_by_the_name_in_it(
     text: str, name: str, category: str
 ) -> None:
-    error = foreign_error(RuntimeError(text), "record an event")
+    code, said = describe_foreign(RuntimeError(text))
+    error = compose_error(code, "record an event", text=said)
     assert (error.name, error.category) == (name, category)
     assert text.split(":", maxsplit=1)[0] in str(error)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import struct
 import sys
+import threading
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,7 @@ from kerneldsl.errors import (
     CompileError,
     DriverError,
     DriverInitializationError,
+    OutOfMemoryError,
     ResourceLimitError,
     TargetUnavailableError,
 )
@@ -232,6 +236,51 @@ def test_a_buffer_is_freed_on_its_device(driver: Driver, api: FakeBindings) -> N
     assert api.calls.index(("cuCtxSetCurrent", 0x1001)) < api.calls.index(("cuMemFree", 0xABC00))
 
 
+class _AnswersInContexts(FakeBindings):
+    """Tells the device of an address only where some context is current, as the driver does."""
+
+    in_use: tuple[int, ...] = ()
+
+    def do_cuPointerGetAttribute(self, name: str, pointer: int) -> tuple[Any, ...]:
+        assert self.current, "no context is current"
+        return (1,)
+
+    def do_cuDevicePrimaryCtxGetState(self, device: int) -> tuple[Any, ...]:
+        return (0, int(device in self.in_use))
+
+
+@pytest.mark.parametrize(
+    ("ours", "in_use", "taken"),
+    [((1,), (0,), 0x1001), ((), (1,), 0x1001), ((), (0, 1), 0x1000), ((), (), 0x1000)],
+    ids=["a context of ours", "another library's", "the first of two", "none yet"],
+)
+def test_an_address_has_a_device_in_a_thread_without_a_context(
+    ours: tuple[int, ...], in_use: tuple[int, ...], taken: int
+) -> None:
+    api = _AnswersInContexts()
+    driver = Driver(api)
+    for index in ours:
+        driver.synchronize(index)
+    api.in_use, api.current = in_use, 0
+    api.calls.clear()
+    assert memory.device_of_pointer(driver, 0xABC00) == 1
+    assert next(call for call in api.calls if call[0] == "cuCtxSetCurrent")[1] == taken
+    retained = [call[1] for call in api.calls if call[0] == "cuDevicePrimaryCtxRetain"]
+    assert retained == ([] if ours else [taken - 0x1000])
+    # With nothing current, other libraries take the first device; its context may stay.
+    assert api.current == (0 if taken == 0x1001 else taken)
+
+
+def test_an_address_has_a_device_in_whichever_context_is_current() -> None:
+    api = _AnswersInContexts()
+    driver = Driver(api)
+    api.current = 0xF00
+    api.calls.clear()
+    assert memory.device_of_pointer(driver, 0xABC00) == 1
+    assert api.names() == ["cuCtxGetCurrent", "cuPointerGetAttribute"]
+    assert api.current == 0xF00
+
+
 def test_an_empty_buffer_calls_nothing(driver: Driver, api: FakeBindings) -> None:
     device = driver.devices()[0]
     api.calls.clear()
@@ -387,6 +436,69 @@ def test_after_a_fork_the_target_says_to_spawn(
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     with pytest.raises(DriverInitializationError, match="spawn"):
         driver_module.get_driver()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_forked_while_the_driver_starts_is_told_to_spawn(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
+) -> None:
+    """The thread that starts it does not exist in the child, which must not wait for it."""
+    guard = ForkGuard()
+    starting, forked = threading.Event(), threading.Event()
+
+    def start() -> Driver:
+        starting.set()
+        assert forked.wait(30)
+        return Driver(api)
+
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    monkeypatch.setattr(driver_module, "_driver", None)
+    monkeypatch.setattr(driver_module, "_initialize", start)
+    thread = threading.Thread(target=driver_module.get_driver)
+    thread.start()
+    assert starting.wait(30)
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a process of threads forks
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # instead of waiting for ever
+        try:
+            driver_module.get_driver()
+        except DriverInitializationError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    forked.set()
+    thread.join()
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert "spawn" in os.read(reader, 4096).decode()
+    assert not guard.has_forked
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_driver_that_did_not_start_is_nothing_that_a_fork_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard = ForkGuard()
+    monkeypatch.setattr(driver_module, "fork_guard", guard)
+    _hide_bindings(monkeypatch, None)
+    with pytest.raises(TargetUnavailableError):
+        driver_module.get_driver()
+    child = os.fork()
+    if child == 0:
+        os._exit(3 if guard.has_forked else 0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_module_that_finds_no_room_is_no_fault_of_its_code(
+    driver: Driver, api: FakeBindings
+) -> None:
+    """Compiling would be given up for good, and memory may be there next time."""
+    api.failures["cuModuleLoadDataEx"] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    api.error_log = b"ptxas info : something"
+    with pytest.raises(OutOfMemoryError, match="load axpy on cuda:0"):
+        functions.load(driver, 0, "", "axpy")
 
 
 def test_a_runtime_error_of_another_kind_is_not_an_old_driver(

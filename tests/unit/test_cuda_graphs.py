@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -225,6 +226,24 @@ def test_what_waits_for_the_context_is_put_off_during_a_recording(
     stream._builder = fake.builders[0]
     stream.abort_capture()
     assert done == [1]
+
+
+def test_what_is_put_off_while_the_last_recording_ends_is_done_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(deque[Any]):
+        """Lets another thread end the recording before something is put in."""
+
+        def append(self, item: Any) -> None:
+            captures.end(3)
+            super().append(item)
+
+    done: list[int] = []
+    monkeypatch.setattr(captures, "_postponed", Slow())
+    captures.begin(3)
+    assert captures.postpone(3, lambda: done.append(1))
+    assert done == [1]
+    assert not captures._postponed
 
 
 def test_a_graph_in_a_recording_becomes_a_step_of_it(

@@ -52,7 +52,21 @@ def test_what_is_no_stream(stream: Any) -> None:
         stream_handle(stream)
 
 
-@pytest.mark.parametrize(("stream", "words"), [(-1, "negative"), (_Protocol(1, 0), "version 1")])
+@pytest.mark.parametrize("told", [5, (0,), (0, "x"), None])
+def test_a_protocol_that_gives_something_else(told: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"gives .*both ints"):
+        stream_handle(_object(__cuda_stream__=lambda self: told))
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        (-1, "negative"),
+        (2**64, "beyond 64 bits"),
+        (_Protocol(0, -5), "negative"),
+        (_Protocol(1, 0), "version 1"),
+    ],
+)
 def test_wrong_numbers(stream: Any, words: str) -> None:
     with pytest.raises(ArgumentValueError, match=words):
         stream_handle(stream)

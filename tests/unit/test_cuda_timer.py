@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kerneldsl.errors import DeviceLostError
 from targets.cuda import timer as timer_module
 from targets.cuda.driver import Driver
 from targets.cuda.timer import start_timer
@@ -117,3 +118,8 @@ def test_a_device_that_is_lost_meanwhile(driver: Driver, api: TimerBindings) -> 
     timer.stop()
     other.api.failures["cuEventElapsedTime"] = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
     assert timer.elapsed_ns() == -1
+    for lost in (driver, other):  # a time that cannot be read raises nothing, so the next call does
+        with pytest.raises(DeviceLostError) as caught:
+            lost.synchronize(0)
+        assert caught.value.is_news
+    assert start_timer(other, 0, None) is None

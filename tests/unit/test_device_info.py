@@ -259,9 +259,15 @@ def test_null_devices_are_described_in_full_but_for_what_needs_hardware(device):
 def test_a_null_devices_free_memory_falls_with_an_array():
     with null.described_as(null.H100):
         info = kd.device_info("null")
+        # What the pool has kept of earlier arrays would serve this one, and nothing would fall.
+        kd.MemoryPool.default("null").trim()
         before = info.free_memory_bytes
         array = kd.zeros(2**20, np.float32, device="null")
-        assert before - info.free_memory_bytes >= array.nbytes
+        assert before - info.free_memory_bytes == array.nbytes
+        array.close()
+        assert before - info.free_memory_bytes == array.nbytes, "the pool keeps it"
+        kd.MemoryPool.default("null").trim()
+        assert info.free_memory_bytes == before
 
 
 @pytest.mark.parametrize(
@@ -271,8 +277,19 @@ def test_a_null_devices_free_memory_falls_with_an_array():
         ("null:7", kd.DeviceMismatchError, "there is no device null:7"),
         ("cpu:-1", kd.UnknownTargetError, "names no device"),
         ("gpu", kd.UnknownTargetError, "no target is named 'gpu'"),
+        (0, kd.UnknownTargetError, r"0 names no device.*Name it so"),
+        (kd, kd.UnknownTargetError, r"<module .* names no device"),
     ],
 )
 def test_devices_that_are_not_there(spec, error, words):
-    with pytest.raises(error, match=words):
-        kd.device_info(spec)
+    for use in (kd.device_info, kd.use, kd.Stream):
+        with pytest.raises(error, match=words):
+            use(spec)
+
+
+def test_another_librarys_device_goes_by_its_text():
+    class Foreign:
+        def __str__(self):
+            return "null:0"
+
+    assert str(kd.device_info(Foreign())) == "null:0"

@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import warnings
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.target import Specialization
 from targets import null
+from targets.cpu.target import CpuTarget
+from targets.cuda import compiler
 from tests.support.fake_target import FakeTarget, installed
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    from kerneldsl.runtime import fallback
+    from kerneldsl.runtime import fallback, placement
 
-    monkeypatch.setattr(fallback._choices, "_plain", [])
-    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    for choices in (fallback._choices, placement._choices):
+        monkeypatch.setattr(choices, "_plain", [])
+        monkeypatch.setattr(choices, "process_wide", None)
     monkeypatch.setattr(fallback, "_announced", set())
     monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
     kd.reset_stats()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once():
+    """Compile kernels of one text once for all tests here; each test loads them anew.
+
+    Nearly all of the time would go into that: there is a kernel for each way to fail.
+    """
+    made = {}
+
+    def once(compile_, key_of):
+        def compile_once(*args, **options):
+            key = key_of(*args, **options)
+            if key not in made:
+                made[key] = compile_(*args, **options)
+            return made[key]
+
+        return compile_once
+
+    others = {f.name for f in fields(Specialization)} - {"unit", "traits"}
+
+    def text_of(specialization):
+        unit = specialization.unit
+        rest = (getattr(specialization, name) for name in others)
+        return ast.dump(unit.tree), tuple((c.path, repr(c.value)) for c in unit.captured), *rest
+
+    with pytest.MonkeyPatch.context() as patch:
+        compile_kernel, compile_on_host = compiler.compile_kernel, CpuTarget.compile
+        patch.setattr(
+            compiler, "compile_kernel", once(compile_kernel, lambda s, *, arch: (arch, text_of(s)))
+        )
+        patch.setattr(CpuTarget, "compile", once(compile_on_host, lambda _, s: ("cpu", text_of(s))))
+        yield
 
 
 @pytest.fixture
@@ -397,10 +436,204 @@ def test_launches_with_host_originals_go_on_after_the_device_is_lost(device, rng
     with pytest.warns(kd.FallbackWarning, match="lost"):
         kernel.forall(out.size)(x, out)
     np.testing.assert_array_equal(out, expected)
-    with kd.use("null:1"), warnings.catch_warnings():  # the other device is well
+    with kd.use("null:1"), pytest.warns(kd.FallbackWarning, match="null:1 is lost"):
+        kernel.forall(out.size)(x, out)  # every device of the process is gone with the first
+    np.testing.assert_array_equal(out, expected + 2 * x)
+    assert device.launches == []
+    assert kd.stats().fallback_reasons == {"CUDA_ERROR_ILLEGAL_ADDRESS": 2}
+
+
+def test_another_device_goes_on_after_a_fault_of_one(device, rng):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    device.lose(device.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    with pytest.warns(kd.FallbackWarning, match="null:0 is lost"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+    with kd.use("null:1"), warnings.catch_warnings():
         warnings.simplefilter("error")
         kernel.forall(out.size)(x, out)
     assert len(device.launches) == 1
+
+
+@pytest.mark.parametrize("place", ["null:0", "null:1"])
+def test_a_suspect_is_one_on_every_device(device, rng, place):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    with kd.use("null:1"):
+        kernel.forall(out.size)(kd.to_device(x), kd.to_device(out))
+    device.lose(device.devices()[0])  # the device that told the error need not be where it began
+    with kd.use(place), pytest.raises(kd.DeviceLostError, match="accumulate"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, before)
+
+
+def test_only_a_suspects_whole_name_makes_one(device, rng):
+    @kd.kernel
+    def grid(x, out):  # a word that stands in every suspect's description
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = x[i]
+
+    x, out, _ = arguments(rng)
+    kernel = make_kernel()
+    kernel.forall(out.size)(kd.to_device(x), kd.to_device(out))
+    device.lose(device.devices()[0])
+    with kd.fallback("silent"):
+        grid.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_a_suspect_may_have_any_name(device, rng):
+    @kd.kernel
+    def größe(x, out):  # noqa: PLC2401 -- an entry cannot be called that
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = x[i]
+
+    x, out, _ = arguments(rng)
+    größe.forall(out.size)(kd.to_device(x), kd.to_device(out))
+    device.lose(device.devices()[0])
+    with pytest.raises(kd.DeviceLostError, match="größe with grid"):
+        größe.forall(out.size)(x, out)
+
+
+def test_a_kernel_in_a_graph_is_a_suspect(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    with kd.Stream() as stream:
+        there = kd.to_device(x), kd.to_device(out)
+        with stream.capture() as graph:
+            kernel.forall(out.size)(*there)
+        kd.synchronize()
+        graph.launch()
+    device.lose(device.devices()[0])
+    with pytest.raises(kd.DeviceLostError, match="accumulate"):
+        kernel.forall(out.size)(x, out)
+
+
+@pytest.mark.parametrize("operation", ["copy_to_host", "synchronize"])
+def test_a_kernel_that_was_started_when_the_loss_was_told_elsewhere(device, rng, operation):
+    """Another thread is answered first; this launch is not among the suspects of that moment."""
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    table = np.zeros((101, 2))
+    table[:, 0] = out  # copied back by way of other memory, so the original is still whole
+    lost = kd.DeviceLostError("null:0 is lost", code=700, name="ILLEGAL", kernels=frozenset())
+    device.fail_next(operation, lost)
+    pattern = "half-written: out" if operation == "synchronize" else "had been started"
+    with pytest.raises(kd.DeviceLostError, match=pattern):
+        kernel.forall(out.size)(x, table[:, 0])
+    assert kd.stats().fallbacks == 0
+
+
+def test_a_loss_that_nobody_was_told_of_is_raised_once(device, rng):
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    error = null.fault("CUDA_ERROR_ILLEGAL_ADDRESS")
+    device.lose(device.devices()[0], error)
+    device._faults.watch.swallow(0, error)  # as a finalizer does
+    with pytest.raises(kd.DeviceLostError):
+        kernel.forall(out.size)(x, out)
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatch):
+    """The memory of the arguments cannot be marked as used, say."""
+    from kerneldsl.runtime import streams
+
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    there = kd.to_device(x), kd.to_device(out)
+
+    def fail(objects, stream):
+        raise null.fault("system")
+
+    with kd.Stream():
+        monkeypatch.setattr(streams, "note_uses", fail)
+        with pytest.raises(kd.DriverError):
+            kernel.forall(out.size)(*there)
+        monkeypatch.undo()
+    assert len(device.launches) == 1
+    stats = kd.stats()
+    assert (stats.launches, stats.fallbacks) == (1, 0)
+    np.testing.assert_array_equal(there[1].copy_to_host(), out)  # not run on the CPU either
+
+
+def test_what_is_under_way_is_waited_for_before_the_cpu_reads_host_memory(device, rng):
+    """A launch with host arrays has waited for the device when it returns; so has the CPU's."""
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    before = out.copy()
+    kd.to_device(x)
+    device.fail_next("load", null.fault("device"))
+    device.fail_next("synchronize", null.fault("CUDA_ERROR_ILLEGAL_ADDRESS"))
+    with pytest.raises(kd.LaunchError) as raised:
+        kernel.forall(out.size)(x, out)
+    assert isinstance(raised.value.__cause__, kd.DeviceError)
+    np.testing.assert_array_equal(out, before)
+    assert kd.stats().fallbacks == 0
+
+
+def test_a_device_that_nothing_was_put_on_is_not_started_for_that(rng):
+    with installed(FakeTarget()) as fake, kd.use("fake"), kd.fallback("silent"):
+
+        def refuse(*args):
+            raise AssertionError("waited for a device that was never used")
+
+        fake.synchronize = refuse
+        fake.load = refuse_to_load
+        kernel = make_kernel()
+        x, out, expected = arguments(rng)
+        kernel.forall(out.size)(x, out)
+        np.testing.assert_array_equal(out, expected)
+
+
+def refuse_to_load(artifact, device):
+    raise null.fault("kernel")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_debug_launch_on_a_lost_device_is_not_called_half_written(is_first):
+    with installed(FakeTarget()) as fake, kd.use("fake"):
+
+        @kd.kernel(debug=True)
+        def set_to(out, value):
+            i = kd.grid(1)
+            if i < out.size:
+                out[i] = value
+
+        def fail(config, values):
+            if is_first:
+                raise null.fault("CUDA_ERROR_ILLEGAL_ADDRESS")
+            raise kd.DeviceLostError("fake:0 is lost", code=700, name="ILLEGAL")
+
+        there = kd.zeros(4)
+        fake.body = fail
+        with pytest.raises(kd.DriverError) as raised:
+            set_to.forall(4)(there, 2.0)
+        assert "half-written" not in str(raised.value)
+        assert ("had been started" in str(raised.value)) is not is_first
+        assert kd.stats().fallbacks == 0
+
+
+def test_no_room_on_the_host_for_copies(device, rng, monkeypatch):
+    from kerneldsl.runtime import recovery
+
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    there = kd.to_device(x), kd.to_device(out)
+
+    def full(*args, **kwargs):
+        raise MemoryError
+
+    device.fail_next("load", null.fault("device"))
+    monkeypatch.setattr(recovery.np, "empty", full)
+    with pytest.raises(kd.DeviceError, match="the host has no room"):
+        kernel.forall(out.size)(*there)
 
 
 def test_a_suspect_is_not_run_on_the_cpu(device, rng):

@@ -105,6 +105,37 @@ def test_the_null_driver_is_told_the_same(null):
     assert null.driver.context == null.driver.context_of(0)  # the first device's may stay
 
 
+def test_the_same_code_is_chosen_by_what_holds_of_the_arguments(null):
+    """Aligned, misaligned, overlapping, in place, longer than the extent: as Python chooses."""
+    n = 1 << 16
+    base = [kd.zeros(n + 64, np.float32) for _ in range(3)]
+    x, y, out = (each[:n] for each in base)
+    cases = [
+        (x, y, out),
+        (base[0][1 : n + 1], y, out),
+        (x, y, base[2][2 : n + 2]),
+        (x, out, out),
+        (base[2][16 : n + 16], y, out),
+        (base[0], y, base[2]),
+        (base[0][4 : n + 4], y, out),
+    ]
+    launch = axpy.forall(n)
+    for prepared in cases:
+        axpy._remember_launches()
+        launch = axpy.forall(n)
+        warm_up(launch, 2.0, *prepared)
+        for given in cases:
+            null.launches.clear()
+            with machine.suspended():
+                launch(2.0, *given)
+            launch(2.0, *given)
+            by_python, by_native = null.launches
+            assert by_native == by_python
+    warm_up(launch, 2.0, *cases[0])
+    with is_native(launch):
+        launch(2.0, *cases[0])
+
+
 def test_a_launch_is_found_again_by_its_shape():
     assert axpy.forall(100) is axpy.forall(100)
     assert axpy[2, 32] is axpy[2, 32]

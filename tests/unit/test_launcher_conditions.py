@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,14 +19,17 @@ from kerneldsl.launcher.builder import I32, I64, POINTER, Function
 from kerneldsl.launcher.conditions import (
     Aligned,
     ArrayAt,
-    Condition,
     Distinct,
+    Few,
     Same,
     Within,
     pack_conditions,
 )
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.machine import _compile
+from kerneldsl.launcher.promised import conditions_of, placed_arrays
+from kerneldsl.runtime.checked_promises import promises_of
+from kerneldsl.target import NO_PROMISES
 
 _SIGNATURE = "int8, uint8, int32, uint32, int64, float64[:,:], float32[::1]"
 _NAMES = ("a", "b", "c", "d", "e", "x", "y")
@@ -48,11 +53,11 @@ def holds():
         engine.get_function_address("ask")
     )
 
-    def call(given: list[Condition], values: list[int], before: int = 0) -> bool:
-        packed = [c.words(before) for c in pack_conditions(given, _LAYOUT)]
+    def call(given, values, before=0, layout=_LAYOUT):
+        packed = [c.words(before) for c in pack_conditions(given, layout)]
         words = [word for condition in packed for word in condition]
         block = (ctypes.c_int64 * max(len(words), 1))(*words)
-        buffer = ctypes.create_string_buffer(b"\xa5" * before + _LAYOUT.packer.pack(*values))
+        buffer = ctypes.create_string_buffer(b"\xa5" * before + layout.packer.pack(*values))
         return bool(ask(ctypes.addressof(block), len(packed), ctypes.addressof(buffer)))
 
     call.engine = engine
@@ -76,6 +81,24 @@ def test_alignment(holds, before):
         assert holds([condition], flat(x_data=address), before)
     for address in (1, 8, 15, 17, 2**64 - 1):
         assert not holds([condition], flat(x_data=address), before)
+
+
+def test_a_remainder(holds):
+    condition = Aligned(_NUMBER["x.data"], 16, rest=8)
+    assert holds([condition], flat(x_data=24))
+    for address in (0, 16, 20, 28):
+        assert not holds([condition], flat(x_data=address))
+
+
+@settings(deadline=None)
+@given(extents=st.tuples(*(st.integers(0, 2**33) | st.integers(0, 2**17),) * 2))
+def test_extents_and_their_product(holds, extents):
+    values = flat()
+    for axis, extent in enumerate(extents):
+        values[_NUMBER[f"x.shape[{axis}]"]] = extent
+    condition = Few(_NUMBER["x.shape[0]"], 2, 2**31 - 1)
+    assert holds([condition], values) == (max(*extents, math.prod(extents)) < 2**31)
+    assert holds([Few(len(_LAYOUT.parameters), 0, 1)], values)
 
 
 def test_equality(holds):
@@ -136,3 +159,58 @@ def test_every_condition_counts(holds):
     assert holds(conditions, flat(y_data=8, e=1))
     assert not holds(conditions, flat(y_data=8, e=0))
     assert not holds(conditions, flat(y_data=4, e=1))
+
+
+# --------------------------------------------------------------------------- promises
+
+_KINDS = parse_signature("float32[::1], float32[:,:], (int32, float32[::1]), int64, float64[:,::1]")
+_OF_KINDS = ParameterLayout(tuple("abcde"), _KINDS, LaunchMode(1))
+_WRITTEN, _COMPARED = frozenset({1, 2}), frozenset({3})
+
+pointers = st.integers(0, 40).map(lambda n: (1 << 20) + 4 * n)
+lengths = st.integers(0, 8) | st.sampled_from([100, 2**31 - 1, 2**31])
+steps = st.sampled_from([4, 8, 16, 32, 64, -4, 0])
+
+
+@st.composite
+def launches(draw, extent):
+    """Flat values of a launch."""
+    at, n, m = draw(pointers), draw(lengths), draw(lengths)
+    again = draw(st.booleans())
+    values = [at, n, draw(pointers), *draw(st.tuples(lengths, lengths, steps, steps))]
+    values += [draw(st.integers(-5, 200)), at if again else draw(pointers), n if again else m]
+    values += [draw(st.integers(-5, 2**40)), draw(pointers) * 2, *draw(st.tuples(lengths, lengths))]
+    return [*values, extent]
+
+
+def promises(values):
+    return promises_of(_KINDS, values[:-1], (values[-1],), written=_WRITTEN, compared=_COMPARED)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    data=st.data(),
+    extent=st.sampled_from([1, 7, 100]),
+    weaken=st.sampled_from(["not", "alignment", "arrays", "disjoint", "all"]),
+)
+def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
+    """For the arguments that code was chosen for; and for others only if they keep the promises."""
+    first, second = (data.draw(launches(extent)) for _ in range(2))
+    found = compiled = promises(first)
+    if weaken == "alignment":
+        compiled = found.without_alignment()
+    elif weaken == "arrays":
+        compiled = replace(found, arrays=(), is_disjoint=False)
+    elif weaken == "disjoint":
+        compiled = replace(found, is_disjoint=False)
+    elif weaken == "all":
+        compiled = NO_PROMISES
+    arrays = placed_arrays(_KINDS)
+    conditions = conditions_of(compiled, found, arrays, (extent,), _WRITTEN)
+    assert holds(conditions, first, layout=_OF_KINDS)
+    if holds(conditions, second, layout=_OF_KINDS):
+        kept = promises(second)
+        if compiled.is_disjoint:  # arrays that are one may be so without having been promised
+            assert kept.is_disjoint
+            compiled = replace(compiled, is_disjoint=False)
+        assert kept.cover(compiled)

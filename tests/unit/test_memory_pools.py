@@ -42,6 +42,7 @@ CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 @pytest.fixture
 def small_card() -> Iterator[Any]:
     with null.described_as(SMALL_OLD_CARD) as target:
+        kd.MemoryPool.default("null").trim()  # what an earlier test left of the same card
         yield target
         gc.collect()
 
@@ -455,6 +456,38 @@ def test_memory_in_another_librarys_stream_belongs_to_the_default_stream() -> No
     assert (release.stream, release.used_on) == (None, (("mark", 4711),))
 
 
+def test_each_threads_own_default_stream_counts() -> None:
+    """They have one handle, 2, and are as many streams as there are threads."""
+    pool = kd.MemoryPool("null")
+    buffer = pool.allocate(10)
+    thread = threading.Thread(target=buffer.note_use, args=(2,))
+    thread.start()
+    thread.join()
+    buffer.note_use(2)
+    buffer.note_use(4711)
+    buffer.note_use(4711)
+    buffer.close()
+    (release,) = releases(pool)
+    assert release.used_on == (("mark", 2), ("mark", 2), ("mark", 4711))
+
+
+def test_another_librarys_stream_is_known_by_its_handle() -> None:
+    """Not by the address of the object, which may be that of another stream later."""
+
+    class Theirs:
+        def __init__(self, ptr: int) -> None:
+            self.ptr = ptr
+
+    pool = kd.MemoryPool("null")
+    with pool:
+        array = kd.zeros(10, device="null")
+    for ptr in (0x5000, 0x6000, 0x5000):
+        array.copy_from_host(np.zeros(10), Theirs(ptr))
+    array.close()
+    (release,) = releases(pool)
+    assert release.used_on == (("mark", 0x5000), ("mark", 0x6000))
+
+
 def test_a_stream_of_another_device_is_refused() -> None:
     with null.described_as(H100, H100):
         stream = kd.Stream("null:1")
@@ -622,6 +655,17 @@ def test_device_statistics_are_the_sum_over_pools_also_of_those_that_are_gone(
     assert after.free_count - before.free_count == 1
     assert after.peak_bytes >= 1024
     assert rest.size == 24
+
+
+def test_pools_that_are_gone_leave_nothing_but_their_sums() -> None:
+    before = kd.memory_stats("null")
+    memory = kd.MemoryPool.default("null")._memory
+    for size in range(1, 101):
+        kd.MemoryPool("null").allocate(size)
+    after = kd.memory_stats("null")
+    assert after.allocation_count - before.allocation_count == 100
+    assert after.free_count - before.free_count == 100
+    assert not memory.going
 
 
 def test_statistics_as_values() -> None:

@@ -56,7 +56,7 @@ def test_planned_faults_come_in_their_order_and_once(operation: str) -> None:
     plan.begin(operation)
 
 
-def test_a_fatal_fault_loses_the_device_and_names_the_launch(
+def test_a_fatal_fault_loses_every_device_and_names_the_launch(
     target: NullTarget, rng: np.random.Generator
 ) -> None:
     @kd.kernel
@@ -81,16 +81,43 @@ def test_a_fatal_fault_loses_the_device_and_names_the_launch(
             with pytest.raises(DeviceLostError) as caught:
                 call()
             (suspect,) = caught.value.suspects
-            assert "scale" in suspect
-            assert "grid (3, 1, 1) and block (96, 1, 1)" in suspect
+            assert suspect == "scale with grid (3, 1, 1) and block (96, 1, 1) on null:0"
     with kd.use("null:1"):
-        np.testing.assert_array_equal(kd.to_device(host).copy_to_host(), host)
-        kd.synchronize("null:1")
-        with pytest.raises(DeviceLostError, match="null:0 is lost"):
-            kd.synchronize()  # of every device that was used
+        for call in (kd.synchronize, lambda: kd.to_device(host), lambda: kd.synchronize("null:1")):
+            with pytest.raises(DeviceLostError, match="Start a new process") as caught:
+                call()
+            assert caught.value.may_be_due_to("scale")
+        with pytest.raises(DeviceLostError, match="null:1 is lost to this process, because null:0"):
+            kd.empty(3)
+        assert "H100" in kd.device_info().name
     assert len(target.devices()) == 2
     assert target.unavailable_reason() is None
     del x  # its memory is given back without a word
+
+
+def test_a_fault_of_one_device_leaves_the_other(
+    target: NullTarget, rng: np.random.Generator
+) -> None:
+    host = rng.standard_normal(257).astype(np.float32)
+    target.lose(target.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    with kd.use("null:1"):
+        np.testing.assert_array_equal(kd.to_device(host).copy_to_host(), host)
+        kd.synchronize("null:1")
+    with pytest.raises(DeviceLostError, match="null:0 cannot be used in the same process"):
+        kd.synchronize("null:0")
+
+
+def test_what_has_just_failed_is_told_before_what_is_known(target: NullTarget) -> None:
+    with kd.use("null:0"):
+        kd.empty(1)
+    with kd.use("null:1"):
+        kd.empty(1)
+    target.lose(target.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    target.fail_next("synchronize", null.fault("CUDA_ERROR_NVLINK_UNCORRECTABLE"))
+    with pytest.raises(DriverError) as caught:
+        kd.synchronize()  # of every device that was used, whichever comes first
+    assert caught.value.name == "CUDA_ERROR_NVLINK_UNCORRECTABLE"
+    assert not isinstance(caught.value, DeviceLostError)
 
 
 def test_a_device_that_was_waited_for_has_no_suspects(target: NullTarget) -> None:

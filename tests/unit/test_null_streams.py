@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.runtime import placement, streams
 from targets import null
 from targets.null.target import NullTarget
 
@@ -91,7 +97,7 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
 
     def record() -> None:
         with first.capture():
-            target.lose(target.devices()[0])
+            target.lose(target.devices()[0], null.fault("CUDA_ERROR_ECC_UNCORRECTABLE"))
             first.record(kd.Event())
 
     with pytest.raises(kd.DeviceLostError):
@@ -104,6 +110,17 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
         increment.forall(64)(x)
     graph.launch(second)
     second.synchronize()
+
+
+def test_a_default_stream_that_is_active_comes_before_those_of_other_libraries(
+    target: NullTarget,
+) -> None:
+    place = placement.place_of("null")
+    assert streams.launch_stream(place, None, (0x7000,)) == 0x7000
+    with kd.default_stream():
+        assert streams.launch_stream(place, None, (0x7000,)) is None
+    with kd.Stream() as stream:
+        assert streams.launch_stream(place, None, (0x7000,)) is stream._stream
 
 
 def test_streams_of_two_devices(target: NullTarget) -> None:
@@ -137,11 +154,6 @@ def test_memory_allocated_in_a_recording_is_waited_for_elsewhere(target: NullTar
 
 
 def test_host_memory_stays_until_the_last_launch_is_done(target: NullTarget) -> None:
-    import gc
-    import weakref
-
-    import numpy as np
-
     class Host(np.ndarray):
         pass
 
@@ -161,3 +173,71 @@ def test_host_memory_stays_until_the_last_launch_is_done(target: NullTarget) -> 
     another.launch(stream)
     gc.collect()
     assert alive() is None
+
+
+def test_host_memory_stays_while_a_stream_that_has_lost_its_number_needs_it(
+    target: NullTarget,
+) -> None:
+    """Another library's number may name another stream at the next launch."""
+    stream, x = kd.Stream(), kd.zeros(64)
+    host = kd.pinned_empty(64)
+    alive = weakref.ref(host)
+    with stream.capture() as graph:
+        x.copy_from_host(host, blocking=False)
+    del host
+    before, now = kd.Stream.from_foreign(0x5000), kd.Stream.from_foreign(0x5000)
+    with before._stream.held():
+        graph.launch(before)
+        graph.launch(now)
+        graph.close()
+        _let_go(stream)
+        assert alive() is not None, "the copy in the first of them may still be reading it"
+    _let_go(stream)
+    assert alive() is None
+
+
+def _let_go(stream: kd.Stream) -> None:
+    """Launch another graph, which looks at what the closed ones have needed."""
+    with stream.capture() as another:
+        pass
+    another.launch(stream)
+    gc.collect()
+
+
+def test_threads_use_one_graph_one_after_the_other(target: NullTarget) -> None:
+    """The driver's graphs are not guarded: a launch must not meet an update or a close."""
+    stream, x = kd.Stream(), kd.zeros(64)
+    with stream.capture() as graph:
+        increment.forall(64)(x)
+    with stream.capture() as newer:
+        increment.forall(64)(x)
+    inside: list[int] = []
+    together: list[int] = []
+
+    def watched(run: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            inside.append(1)
+            together.append(len(inside))
+            time.sleep(0.001)
+            run(*args)
+            inside.pop()
+
+        return call
+
+    for made in (graph._graph, newer._graph):
+        assert made is not None
+        for name in ("launch", "update", "close", "write_dot"):
+            setattr(made, name, watched(getattr(made, name)))
+
+    def use(number: int) -> None:
+        for _ in range(5):
+            graph.launch(stream)
+            # In both directions, which must not wait for each other.
+            graph.update(newer) if number % 2 else newer.update(graph)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(use, range(4)))
+    graph.close()
+    newer.close()
+    assert len(together) == 42
+    assert set(together) == {1}

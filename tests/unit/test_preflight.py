@@ -10,8 +10,10 @@ import stat
 import sys
 import tomllib
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from kerneldsl import environment, versions
 from kerneldsl.doctor import cache, host, packages, preflight, trial
 from kerneldsl.doctor.checkup import _complete
 from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
+from kerneldsl.runtime import fallback
+from targets import null as null_target
 from targets.cpu import checks as cpu_checks
 from targets.cpu import threads
 from targets.cuda import checks as cuda_checks
@@ -36,6 +40,13 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name)
     for name in ("CUDA_VISIBLE_DEVICES",):
         monkeypatch.delenv(name, raising=False)
+
+
+def unload(monkeypatch, package):
+    """Unload a package until the test ends; what is imported in its place goes then."""
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [n for n in sys.modules if n.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 def by_name(checks):
@@ -198,7 +209,7 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
     place.parent.mkdir(exist_ok=True)
     place.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "psutil", raising=False)
+    unload(monkeypatch, "psutil")
     check = packages._check_package("psutil", "6.0", None)
     assert check.status == "problem"
     assert str(tmp_path / "psutil") in check.found
@@ -209,8 +220,7 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
 def test_own_packages_hidden(tmp_path, monkeypatch, name):
     (tmp_path / f"{name}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    for loaded in [n for n in sys.modules if n.partition(".")[0] == name]:
-        monkeypatch.delitem(sys.modules, loaded)
+    unload(monkeypatch, name)
     check = packages._check_own_packages()
     assert check.status == "problem"
     assert str(tmp_path / f"{name}.py") in check.found
@@ -251,8 +261,10 @@ def test_misspelled_variables(monkeypatch):
 
 
 def test_every_variable_that_is_read_is_known(monkeypatch):
-    for name in environment.VARIABLES:
-        monkeypatch.setenv(name, "cpu")
+    words = dict.fromkeys(environment.VARIABLES, "cpu")
+    words |= {name: known[0] for name, (known, *_) in host._WORDS.items()}
+    for name, word in words.items():
+        monkeypatch.setenv(name, word)
     checks = by_name(host.check_environment())
     assert {c.name for c in checks.values() if c.status != "ok"} == {
         "environment.KERNELDSL_FAKE_GPU"
@@ -274,12 +286,41 @@ def test_the_table_of_variables_is_what_the_code_reads():
     assert read == set(environment.VARIABLES)
 
 
-@pytest.mark.parametrize("spec", ["tpu", "cpu:7", "cpu:x"])
-def test_a_target_that_is_not_there(monkeypatch, spec):
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("KERNELDSL_FALLBACK", "problem"),
+        ("KERNELDSL_DEBUG", "warning"),
+        ("KERNELDSL_LOG", "warning"),
+        ("KERNELDSL_POOL", "warning"),
+    ],
+)
+def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
+    monkeypatch.setenv(name, " Perhaps ")
+    check = by_name(host.check_environment())[f"environment.{name}"]
+    assert check.status == status
+    assert "'perhaps'" in check.found
+    for word in host._WORDS[name][0]:
+        assert word in check.remedy
+        monkeypatch.setenv(name, word.upper())
+        assert f"environment.{name}" not in by_name(host.check_environment())
+    monkeypatch.setenv(name, " ")
+    assert f"environment.{name}" not in by_name(host.check_environment())
+
+
+def test_the_policies_that_are_known_are_those_of_fallback():
+    assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"), [("tpu", "cpu, cuda, null"), ("cpu:7", "has 1 device"), ("cpu:x", "colon")]
+)
+def test_a_target_that_is_not_there(monkeypatch, spec, limit):
     monkeypatch.setenv("KERNELDSL_TARGET", spec)
-    checks = by_name(host.check_environment())
-    assert checks["environment.KERNELDSL_TARGET"].status == "problem"
-    assert repr(spec) in checks["environment.KERNELDSL_TARGET"].found
+    check = by_name(host.check_environment())["environment.KERNELDSL_TARGET"]
+    assert check.status == "problem"
+    assert repr(spec) in check.found
+    assert limit in check.found
 
 
 # --------------------------------------------------------------------------------------- cache
@@ -485,6 +526,7 @@ def test_a_serial_layer_and_an_unknown_one(monkeypatch):
     check = cpu_checks._check_threads()
     assert check.status == "problem"
     assert "'quick'" in check.found
+    assert "workqueue" in check.found, "it says what can be chosen"
 
 
 def test_numba_that_compiles_nothing(monkeypatch):
@@ -527,13 +569,10 @@ def test_a_device_that_fails(monkeypatch, error, remedy):
 
 def test_no_fallback_helps_a_device_through():
     """The CPU would give the right result, and the GPU would look well."""
-    null = kd.get_target("null")
-    null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
-    try:
-        checks = by_name(trial.check_devices(null))
-    finally:
-        null.reset()
-    check = checks[f"kernel.{null.devices()[0]}"]
+    device = replace(null_target.H100, name="a card on which nothing was loaded yet")
+    with null_target.described_as(device) as null:
+        null.fail_next("load", kd.KernelImageError("the image is bad", code=200, name="BAD_IMAGE"))
+        check = by_name(trial.check_devices(null))[f"kernel.{null.devices()[0]}"]
     assert check.status == "problem"
     assert "the image is bad" in check.found
 
@@ -747,8 +786,7 @@ def test_missing_and_hidden_bindings(nvidia, monkeypatch):
 def test_what_hides_the_bindings(tmp_path, monkeypatch):
     (tmp_path / "cuda.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in [n for n in sys.modules if n == "cuda" or n.startswith("cuda.")]:
-        monkeypatch.delitem(sys.modules, name)
+    unload(monkeypatch, "cuda")
     assert cuda_checks._what_hides_bindings() == str(tmp_path / "cuda.py")
 
 
@@ -803,7 +841,24 @@ def test_compute_modes(nvidia, mode, status):
     nvidia.attributes["COMPUTE_MODE"] = mode
     check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
     assert check.status == status
-    assert "nvidia-smi" in check.remedy
+    assert "nvidia-smi -i NUMBER " in check.remedy
+
+
+def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
+    """nvidia-smi does not count as CUDA_VISIBLE_DEVICES does."""
+    for part, number in {"DOMAIN": 0, "BUS": 0x1B, "DEVICE": 0}.items():
+        name = f"PCI_{part}_ID"
+        setattr(nvidia.driver.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", name)
+        nvidia.attributes[name] = (0, number)
+    nvidia.attributes["COMPUTE_MODE"] = 2
+    check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
+    assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
+
+
+@pytest.mark.parametrize(("value", "is_said"), [("1", True), ("0", False), ("", False)])
+def test_default_streams_of_threads(nvidia, monkeypatch, value, is_said):
+    monkeypatch.setenv("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", value)
+    assert ("cuda.default_stream" in faults(cuda_checks.check_cuda())) == is_said
 
 
 def test_a_gpu_that_drives_a_display(nvidia):

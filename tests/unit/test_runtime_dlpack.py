@@ -158,3 +158,15 @@ def test_the_current_stream_is_what_consumers_wait_for():
             (77, stream.handle),
             (None, stream.handle),
         ]
+
+
+def test_what_is_taken_over_is_ready_for_the_current_stream():
+    with installed(FakeTarget("cuda")):
+        producer = OldProducer(kd.zeros(3, device="cuda:1"))
+        with kd.Stream("cuda:1") as stream:
+            kd.from_dlpack(producer)
+            kd.as_array(producer)
+            handle = stream.handle
+        with kd.Stream("cuda:0"):  # of another device: not where the array will be used
+            kd.from_dlpack(producer)
+        assert producer.streams == [handle, handle, 1]

@@ -134,6 +134,17 @@ def test_the_array_interface_is_read(cuda):
     assert config.stream == 2
 
 
+def test_an_array_that_is_taken_over_waits_for_its_producer(cuda):
+    """Array Interface, version 3: the consumer waits for the stream that is named."""
+    theirs = np.arange(6.0)
+    kd.as_array(Interface(theirs, stream=None))
+    assert not cuda.waits
+    kd.as_array(Interface(theirs, stream=77))
+    with kd.Stream("cuda:0") as stream:
+        kd.as_array(Interface(theirs, stream=78))
+    assert cuda.waits == [(None, 77), (stream._stream, 78)]
+
+
 def test_the_array_interface_says_what_is_read_only(cuda):
     x = np.zeros(4)
     locked = Interface(x, data=(x.ctypes.data, True))

@@ -1,0 +1,520 @@
+"""What the body of a kernel does for one index: its memory accesses, and how much it computes.
+
+The planner asks; nothing depends on the answers for being right, so they are estimates where the
+source does not say more: a loop of unknown length counts as `UNKNOWN_TRIPS` rounds, and of a branch
+the dearer side counts.
+
+An index expression is followed as a form: by how much it grows with each axis of ``grid``. The
+element ``a[y, x + 1]`` under ``y, x = kd.grid(2)`` grows by one element with the last axis, so that
+neighbouring threads touch neighbouring elements; ``a[x, y]`` grows by a row; ``a[idx[x]]`` depends
+on what was loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from kerneldsl.analysis.expressions import assigned_names, is_extent
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+
+__all__ = ["UNKNOWN_TRIPS", "Access", "BodyWork", "Pattern", "body_work"]
+
+#: Rounds that a loop of unknown length is taken to make.
+UNKNOWN_TRIPS = 16
+_MAX_DEPTH = 8
+
+#: How an access moves from an index to the next along the last axis of ``grid``: to the next
+#: element, by a row or some other step, not at all, or to wherever data says.
+Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
+
+#: By how much an index grows with each axis of ``grid``: ``None`` for an amount that is not known.
+_Form: TypeAlias = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One place of the body that reads or writes an array.
+
+    Parameters
+    ----------
+    parameter : int
+        Position of the array among the kernel's parameters.
+    is_store : bool
+        Whether it writes; an atomic operation counts as a store.
+    pattern : str
+        How neighbouring threads' accesses lie to each other, in a C-contiguous array.
+    count : float
+        Times that it is done for one index.
+    step : int or None
+        Elements from one index to the next where the pattern is ``"strided"`` and that is known.
+    is_atomic : bool
+        Whether it reads and writes indivisibly.
+    depends_on_load : bool
+        Whether its index was itself loaded, so that one waits for the other.
+    is_crossed : bool
+        Whether neighbours along the last axis but one of ``grid`` touch neighbouring elements, as
+        one side of a transposition does.
+    """
+
+    parameter: int
+    is_store: bool
+    pattern: Pattern
+    count: float = 1.0
+    step: int | None = None
+    is_atomic: bool = False
+    depends_on_load: bool = False
+    is_crossed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BodyWork:
+    """What a kernel does for one index.
+
+    Parameters
+    ----------
+    accesses : tuple of Access
+        Reads and writes of array parameters, each distinct place once.
+    operations : float
+        Additions, multiplications, comparisons and the like on values (not on indices).
+    divisions : float
+        Divisions, roots and powers.
+    functions : float
+        Calls of other mathematical functions.
+    has_unknown_loop : bool
+        Whether the length of some loop is not known, so that the counts are guesses.
+    local_values : int
+        Variables of the function, a rough measure of the registers it wants.
+    """
+
+    accesses: tuple[Access, ...] = ()
+    operations: float = 0.0
+    divisions: float = 0.0
+    functions: float = 0.0
+    has_unknown_loop: bool = False
+    local_values: int = 0
+
+
+def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
+    """Count what a kernel does for one index.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel in normal form.
+    x_is_last : bool
+        Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
+        for its place by ``grid`` alone; else the first does.
+
+    Returns
+    -------
+    BodyWork
+    """
+    counter = _Counter(x_is_last=x_is_last)
+    _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
+    return BodyWork(
+        accesses=tuple(counter.accesses.values()),
+        operations=counter.operations,
+        divisions=counter.divisions,
+        functions=counter.functions,
+        has_unknown_loop=counter.has_unknown_loop,
+        local_values=counter.local_values,
+    )
+
+
+@dataclass
+class _Counter:
+    x_is_last: bool = True
+    accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
+    operations: float = 0.0
+    divisions: float = 0.0
+    functions: float = 0.0
+    has_unknown_loop: bool = False
+    local_values: int = 0
+
+    def add(self, key: tuple[Any, ...], access: Access) -> None:
+        """Count an access; a second one of the same text is served by a register."""
+        known = self.accesses.get(key)
+        if known is None or known.count < access.count:
+            self.accesses[key] = access
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What is known of an integer: its form, and whether memory was read for it."""
+
+    form: _Form
+    is_loaded: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.is_loaded and not any(factor != 0 for factor in self.form)
+
+
+_AXES = 3
+_SAME = _Value((0,) * _AXES)
+_LOADED = _Value((0,) * _AXES, is_loaded=True)
+
+
+class _Body:
+    """Walks over one function, and over those it calls."""
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        counter: _Counter,
+        arrays: Mapping[str, int],
+        values: Mapping[str, _Value],
+        weight: float = 1.0,
+        depth: int = 0,
+    ) -> None:
+        self._unit = unit
+        self._counter = counter
+        self._arrays = dict(arrays)
+        self._values = dict(values)
+        self._weight = weight
+        self._depth = depth
+
+    def run(self) -> None:
+        self._counter.local_values += len(assigned_names(self._unit.tree.body))
+        self._statements(self._unit.tree.body)
+
+    # -------------------------------------------------------------- statements
+
+    def _statements(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            self._statement(statement)
+
+    def _statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                found = self._expression(value)
+                for target in targets:
+                    self._assign(target, value, found)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, value, self._expression(value))
+            case ast.AugAssign(target=target, value=value):
+                found = self._expression(value)
+                self._count_operation(node.op)
+                if isinstance(target, ast.Subscript):
+                    self._access(target, is_store=False)
+                    self._access(target, is_store=True)
+                elif isinstance(target, ast.Name):
+                    self._values[target.id] = self._operate(
+                        node.op, self._values.get(target.id, _SAME), found, None
+                    )
+            case ast.For(target=target, iter=iterable, body=body):
+                self._for(target, iterable, body)
+            case ast.While(test=test, body=body):
+                self._counter.has_unknown_loop = True
+                with_weight = self._weight * UNKNOWN_TRIPS
+                self._in_loop(body, with_weight, test)
+            case ast.If(test=test, body=body, orelse=other):
+                self._expression(test)
+                self._branches(body, other)
+            case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
+                self._expression(value)
+
+    def _branches(self, body: list[ast.stmt], other: list[ast.stmt]) -> None:
+        """Count the dearer of two sides."""
+        before = dict(self._values)
+        start = self._counter.operations
+        self._statements(body)
+        first = self._counter.operations - start
+        after, self._values = self._values, before
+        self._statements(other)
+        second = self._counter.operations - start - first
+        self._counter.operations = start + max(first, second)
+        for name, value in after.items():
+            known = self._values.get(name)
+            self._values[name] = value if known is None or known == value else _LOADED
+
+    def _for(self, target: ast.expr, iterable: ast.expr, body: list[ast.stmt]) -> None:
+        trips = self._trips(iterable)
+        if trips is None:
+            self._counter.has_unknown_loop = True
+            trips = UNKNOWN_TRIPS
+        self._expression(iterable)
+        start = _SAME
+        if isinstance(iterable, ast.Call) and iterable.args:
+            first = iterable.args[0] if len(iterable.args) > 1 else None
+            if first is not None:
+                start = self._value(first)
+        if isinstance(target, ast.Name):
+            self._values[target.id] = start
+        self._in_loop(body, self._weight * max(trips, 0), None)
+
+    def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
+        outer, self._weight = self._weight, weight
+        if test is not None:
+            self._expression(test)
+        self._statements(body)
+        self._weight = outer
+
+    def _trips(self, iterable: ast.expr) -> float | None:
+        if not (
+            isinstance(iterable, ast.Call)
+            and isinstance(iterable.func, ast.Name)
+            and iterable.func.id in ("range", "prange")
+        ):
+            return None
+        bounds = [self._integer(argument) for argument in iterable.args]
+        if any(bound is None for bound in bounds):
+            return None
+        return float(len(range(*[bound for bound in bounds if bound is not None])))
+
+    def _integer(self, node: ast.expr) -> int | None:
+        """The value of an expression that is a constant of the source."""
+        match node:
+            case ast.Constant(value=int() as value):
+                return value
+            case ast.Name(id=name) if name in self._unit.constants:
+                value = self._unit.constants[name].value
+                return int(value) if isinstance(value, (int, np.integer)) else None
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                found = self._integer(operand)
+                return None if found is None else -found
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                first, second = self._integer(left), self._integer(right)
+                if first is None or second is None:
+                    return None
+                try:
+                    return _ARITHMETIC[type(op)](first, second)
+                except ZeroDivisionError:
+                    return None
+        return None
+
+    def _assign(self, target: ast.expr, value: ast.expr, found: _Value) -> None:
+        match target:
+            case ast.Subscript():
+                self._access(target, is_store=True)
+            case ast.Name(id=name):
+                self._values[name] = found
+                if isinstance(value, ast.Name) and value.id in self._arrays:
+                    self._arrays[name] = self._arrays[value.id]
+                elif name in self._arrays and not isinstance(value, ast.Subscript):
+                    del self._arrays[name]
+            case ast.Tuple(elts=targets):
+                use = self._unit.use_of(value)
+                for axis, each in enumerate(targets):
+                    if isinstance(each, ast.Name):
+                        is_grid = use is not None and use.intrinsic.name == "grid"
+                        known = self._axis(axis, len(targets)) if is_grid else None
+                        if isinstance(value, ast.Tuple) and len(value.elts) == len(targets):
+                            known = self._value(value.elts[axis])
+                        self._values[each.id] = known or found
+
+    # ------------------------------------------------------------- expressions
+
+    def _axis(self, axis: int, count: int) -> _Value:
+        """The index along one of `count` axes of ``grid``."""
+        return _axis(_AXES - count + axis if self._counter.x_is_last else _AXES - 1 - axis)
+
+    def _expression(self, node: ast.expr) -> _Value:
+        """Count what an expression does, and say what is known of its value."""
+        match node:
+            case ast.Subscript() if not is_extent(node):
+                return self._access(node, is_store=False)
+            case ast.BinOp(left=left, op=op, right=right):
+                first, second = self._expression(left), self._expression(right)
+                self._count_operation(op)
+                return self._operate(op, first, second, right)
+            case ast.UnaryOp(operand=operand):
+                found = self._expression(operand)
+                if isinstance(node.op, ast.USub):
+                    return _Value(_scaled(found.form, -1), found.is_loaded)
+                return found
+            case ast.Compare(left=left, comparators=others):
+                for each in (left, *others):
+                    self._expression(each)
+                self._counter.operations += self._weight * len(others)
+                return _SAME
+            case ast.Call():
+                return self._call(node)
+            case ast.Name(id=name):
+                return self._values.get(name, _SAME)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                self._expression(test)
+                first, second = self._expression(body), self._expression(other)
+                self._counter.operations += self._weight
+                return first if first == second else _LOADED
+            case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
+                for each in values:
+                    self._expression(each)
+                return _SAME
+        return _SAME
+
+    def _value(self, node: ast.expr) -> _Value:
+        """What is known of a value, without counting it again."""
+        saved = self._counter
+        self._counter = _Counter(x_is_last=saved.x_is_last)
+        try:
+            return self._expression(node)
+        finally:
+            self._counter = saved
+
+    def _operate(
+        self, op: ast.operator, first: _Value, second: _Value, right: ast.expr | None
+    ) -> _Value:
+        is_loaded = first.is_loaded or second.is_loaded
+        match op:
+            case ast.Add():
+                return _Value(_sum(first.form, second.form), is_loaded)
+            case ast.Sub():
+                return _Value(_sum(first.form, _scaled(second.form, -1)), is_loaded)
+            case ast.Mult() if second.is_constant:
+                factor = self._integer(right) if right is not None else None
+                return _Value(_scaled(first.form, factor), is_loaded)
+            case ast.Mult() if first.is_constant:
+                return _Value(_scaled(second.form, None), is_loaded)
+            case ast.FloorDiv() | ast.RShift() if second.is_constant:
+                return _Value((0,) * _AXES, is_loaded)  # neighbours mostly agree
+            case ast.Mod() | ast.BitAnd() if second.is_constant:
+                return first  # contiguous, piece by piece
+        if first.is_constant and second.is_constant:
+            return _SAME
+        return _LOADED
+
+    def _count_operation(self, op: ast.operator) -> None:
+        if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow):
+            self._counter.divisions += self._weight
+        else:
+            self._counter.operations += self._weight
+
+    def _call(self, node: ast.Call) -> _Value:
+        use = self._unit.use_of(node)
+        if use is not None:
+            if use.intrinsic.name == "grid":
+                return self._axis(0, 1)
+            if use.intrinsic.name.startswith("threadIdx."):
+                return _axis("zyx".index(use.intrinsic.name[-1]))
+            if Effect.ATOMIC in use.intrinsic.effect:
+                for extra in node.args[2:]:
+                    self._expression(extra)
+                target = ast.Subscript(node.args[0], node.args[1], ast.Store())
+                self._access(target, is_store=True, is_atomic=True)
+                return _LOADED
+            for argument in node.args:
+                self._expression(argument)
+            return _LOADED if use.intrinsic.name == "laneid" else _SAME
+        callee = self._unit.callee_of(node)
+        if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
+            return self._enter(callee, node)
+        found = [self._expression(argument) for argument in node.args]
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in _CONVERSIONS and found:
+            return found[0]
+        if name in ("min", "max", "abs", "fabs", "range", "len", "fma"):
+            self._counter.operations += self._weight * max(len(node.args) - 1, 0)
+            return found[0] if name in ("min", "max") and found else _SAME
+        if name in ("sqrt", "rsqrt"):
+            self._counter.divisions += self._weight
+        else:
+            self._counter.functions += self._weight
+        return _LOADED if any(not each.is_constant for each in found) else _SAME
+
+    def _enter(self, callee: FunctionUnit, node: ast.Call) -> _Value:
+        arrays: dict[str, int] = {}
+        values: dict[str, _Value] = {}
+        for name, argument in zip(callee.parameters, node.args, strict=False):
+            if isinstance(argument, ast.Name) and argument.id in self._arrays:
+                arrays[name] = self._arrays[argument.id]
+            values[name] = self._expression(argument)
+        _Body(callee, self._counter, arrays, values, self._weight, self._depth + 1).run()
+        return _LOADED if any(not each.is_constant for each in values.values()) else _SAME
+
+    # ---------------------------------------------------------------- accesses
+
+    def _access(self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False) -> _Value:
+        chain: list[ast.expr] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Subscript):
+            parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+            chain = [*parts, *chain]
+            base = base.value
+        found = [self._index(part) for part in chain]
+        if not isinstance(base, ast.Name) or base.id not in self._arrays or not found:
+            return _LOADED
+        pattern, step = _pattern([each.form for each in found])
+        is_loaded = any(each.is_loaded for each in found)
+        if is_loaded:
+            pattern, step = "scattered", None
+        parameter = self._arrays[base.id]
+        text = ", ".join(ast.unparse(part) for part in chain)
+        self._counter.add(
+            (parameter, is_store, text, self._depth),
+            Access(
+                parameter,
+                is_store,
+                pattern,
+                self._weight,
+                step,
+                is_atomic,
+                is_loaded,
+                pattern == "strided" and _is_crossed([each.form for each in found]),
+            ),
+        )
+        return _LOADED
+
+    def _index(self, node: ast.expr) -> _Value:
+        """What is known of an index; its arithmetic is address computation, and not counted."""
+        counter = self._counter
+        operations, divisions = counter.operations, counter.divisions
+        found = self._expression(node)
+        counter.operations, counter.divisions = operations, divisions
+        return found
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_CONVERSIONS = frozenset(
+    {"int", "float", "bool", "uniform", *(np.dtype(c).name for c in "bhilqBHILQefd")}
+)
+
+
+def _axis(place: int) -> _Value:
+    """The index along an axis; x stands last in a form, y before it."""
+    form: list[int | None] = [0] * _AXES
+    form[place] = 1
+    return _Value(tuple(form))
+
+
+def _sum(first: _Form, second: _Form) -> _Form:
+    return tuple(
+        None if a is None or b is None else a + b for a, b in zip(first, second, strict=True)
+    )
+
+
+def _scaled(form: _Form, factor: int | None) -> _Form:
+    if factor is None:
+        return tuple(0 if each == 0 else None for each in form)
+    return tuple(None if each is None else each * factor for each in form)
+
+
+def _pattern(forms: list[_Form]) -> tuple[Pattern, int | None]:
+    """How the accesses of neighbours along the last axis lie to each other."""
+    along = [form[-1] for form in forms]
+    if all(step == 0 for step in along):
+        return "uniform", None
+    if any(step != 0 for step in along[:-1]):
+        return "strided", None
+    step = along[-1]
+    if step is not None and abs(step) == 1:
+        return "contiguous", None
+    return "strided", None if step is None else abs(step)
+
+
+def _is_crossed(forms: list[_Form]) -> bool:
+    """Whether the last index moves by one with the last axis but one alone."""
+    return forms[-1][-2] in (1, -1) and forms[-1][-1] == 0

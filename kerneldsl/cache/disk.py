@@ -1,0 +1,193 @@
+"""The cache of this process: the read-only folder first, then the user's own.
+
+This is what the rest of the package looks things up in. It never raises for anything that is wrong
+with a disk, a folder or an entry: the worst answer is that there is none.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerneldsl.cache.entry import Entry
+from kerneldsl.cache.eviction import evict
+from kerneldsl.cache.folders import Folder
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import BadEntry, Reason
+from kerneldsl.cache.settings import Settings, read_settings, read_size
+from kerneldsl.cache.signing import read_secret
+from kerneldsl.cache.statistics import Counters
+from kerneldsl.cache.store import Store
+from kerneldsl.environment import cache_folder, logger
+from kerneldsl.errors import CacheError, CacheWarning
+from kerneldsl.locks import ForkSafeLock
+
+__all__ = ["DiskCache", "Found", "counters", "disk_cache", "user_folder"]
+
+#: What this process found and wrote, in whatever folders.
+counters = Counters()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry that was looked up.
+
+    Parameters
+    ----------
+    entry : Entry
+        What it holds.
+    nbytes : int
+        Its size.
+    store : Store
+        Where it was.
+    """
+
+    entry: Entry
+    nbytes: int
+    store: Store
+
+
+class DiskCache:
+    """One or two folders under one set of settings.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the environment says.
+
+    Attributes
+    ----------
+    user : Store or None
+        The folder that is written to, unless that was refused.
+    site : Store or None
+        The folder that is only read.
+    max_bytes : int
+        What the entries in `user` may take together.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.user: Store | None = None
+        self.site: Store | None = None
+        self.max_bytes = 0
+        self._has_warned = False
+        if not settings.is_on:
+            return
+        try:
+            self.max_bytes = read_size(settings.size)
+            secret = read_secret(settings.key_file)
+        except CacheError as error:
+            self._warn_once(f"nothing is cached: {error}")
+            return
+        if settings.site:
+            site = Folder(Path(settings.site).expanduser().absolute(), True, settings.is_shared)
+            try:
+                if site.check():
+                    self.site = Store(site, secret)
+            except (CacheError, OSError) as error:
+                self._warn_once(f"the site's cache is left alone: {error}")
+        try:
+            user = user_folder(settings)
+            user.check()
+            self.user = Store(user, secret)
+        # A home directory that is unknown, platformdirs that is missing, a folder that is unsafe.
+        except (CacheError, OSError, RuntimeError, ImportError) as error:
+            self._warn_once(f"nothing is written to the cache: {error}")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to look into or write to."""
+        return self.user is not None or self.site is not None
+
+    def look_up(self, key: Key) -> Found | None:
+        """Find an entry, and count that.
+
+        Parameters
+        ----------
+        key : Key
+            The whole key.
+
+        Returns
+        -------
+        Found or None
+            ``None`` where no folder has one that can be used.
+        """
+        reason: Reason | None = None
+        for store in (self.site, self.user):
+            if store is None:
+                continue
+            try:
+                entry, nbytes = store.read(key)
+            except BadEntry as bad:
+                # Of two reasons the one that is news is counted.
+                if reason in (None, Reason.ABSENT):
+                    reason = bad.reason
+            else:
+                counters.hit(nbytes)
+                return Found(entry, nbytes, store)
+        if reason is not None:
+            counters.missed(reason)
+        return None
+
+    def reject(self, found: Found, why: str) -> None:
+        """Take back a hit: the entry is sound, and this process cannot use what it holds."""
+        logger.debug("cache: an entry of %s is of no use here: %s", found.store.folder.path, why)
+        counters.take_back_hit(found.nbytes)
+
+    def keep(self, key: Key, sections: Mapping[str, bytes]) -> bool:
+        """Write an entry, and make room for it; say whether it is there now.
+
+        What goes wrong is one warning for these settings.
+        """
+        if self.user is None:
+            return False
+        try:
+            nbytes = sum(map(len, sections.values())) + len(key.encoded)
+            if nbytes > self.max_bytes:
+                raise BadEntry(Reason.SIZE, f"{nbytes} bytes, of {self.max_bytes} in all")
+            written = self.user.write(key, sections)
+            counters.wrote(written)
+            count, _ = evict(self.user, self.max_bytes, keep=self.user.path_of(key))
+            counters.evicted(count)
+        except BadEntry as bad:
+            logger.debug("cache: an entry is not kept: %s", bad)
+            counters.failed_to_write()
+            return False
+        except (OSError, CacheError) as error:
+            counters.failed_to_write()
+            self._warn_once(
+                f"the cache in {self.user.folder.path} cannot be written to, so kernels are "
+                f"compiled again in each process: {error}"
+            )
+            return False
+        logger.debug("cache: wrote %s, %d bytes", key.digest, written)
+        return True
+
+    def _warn_once(self, text: str) -> None:
+        logger.debug("cache: %s", text)
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(text, CacheWarning, stacklevel=2)
+
+
+def user_folder(settings: Settings) -> Folder:
+    """The folder that is written to."""
+    return Folder(cache_folder(), False, settings.is_shared)
+
+
+_known: dict[Settings, DiskCache] = {}
+_lock = ForkSafeLock()
+
+
+def disk_cache() -> DiskCache:
+    """The cache under the settings of the environment as it is now."""
+    settings = read_settings()
+    found = _known.get(settings)
+    if found is None:
+        with _lock:
+            found = _known.get(settings)
+            if found is None:
+                found = _known[settings] = DiskCache(settings)
+    return found

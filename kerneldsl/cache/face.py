@@ -1,0 +1,156 @@
+"""``kd.cache``: what a person or a script does with the cache as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kerneldsl.cache.disk import counters, disk_cache, user_folder
+from kerneldsl.cache.eviction import evict
+from kerneldsl.cache.inventory import EntryInfo, Verification, list_entries, verify_store
+from kerneldsl.cache.settings import read_settings, read_size
+from kerneldsl.cache.signing import read_secret
+from kerneldsl.cache.statistics import CacheStatistics
+from kerneldsl.cache.store import Store
+from kerneldsl.cache.transfer import Imported, export_entries, import_entries
+
+__all__ = [
+    "clear",
+    "entries",
+    "export",
+    "import_",
+    "is_on",
+    "path",
+    "prune",
+    "reset_stats",
+    "stats",
+    "verify",
+]
+
+
+def path() -> Path:
+    """The folder of the cache; it need not be there yet.
+
+    Raises
+    ------
+    RuntimeError
+        If neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
+    """
+    return user_folder(read_settings()).path
+
+
+def is_on() -> bool:
+    """Whether anything is looked up: not under ``KERNELDSL_CACHE=off``, nor in an unsafe folder."""
+    return disk_cache().is_on
+
+
+def stats() -> CacheStatistics:
+    """What the cache did in this process: hits, misses by reason, bytes, time saved."""
+    return counters.read()
+
+
+def reset_stats() -> None:
+    """Count from zero."""
+    counters.reset()
+
+
+def entries() -> tuple[EntryInfo, ...]:
+    """Every entry that can be used, the user's first, the one used last first.
+
+    Raises
+    ------
+    CacheError
+        If the folder is not safe.
+    """
+    return tuple(info for store in _stores() for info in list_entries(store))
+
+
+def clear() -> int:
+    """Remove every entry of the user's folder, and what was put aside; return how many entries.
+
+    Kernels that this process has compiled or loaded stay.
+
+    Raises
+    ------
+    CacheError
+        If the folder is not safe.
+    """
+    store = _user()
+    removed = sum(store.remove(each.path) for each in store.listed())
+    for each in (*store.unfinished(), *store.quarantined()):
+        store.remove(each.path)
+    return removed
+
+
+def prune(max_bytes: int | str | None = None) -> int:
+    """Remove what was not used for longest, until the rest fits; return how many entries.
+
+    Parameters
+    ----------
+    max_bytes : int or str, optional
+        What may stay, such as ``"200M"``; by default ``KERNELDSL_CACHE_SIZE``.
+
+    Raises
+    ------
+    CacheError
+        If the size is none, or the folder is not safe.
+    """
+    text = read_settings().size if max_bytes is None else str(max_bytes)
+    return evict(_user(), read_size(text))[0]
+
+
+def verify() -> Verification:
+    """Read every entry of the user's folder, and put damaged ones aside.
+
+    Raises
+    ------
+    CacheError
+        If the folder is not safe.
+    """
+    return verify_store(_user())
+
+
+def export(file: str | os.PathLike[str]) -> int:
+    """Write every entry into one file, for another machine; return how many.
+
+    Parameters
+    ----------
+    file : path
+        A tar archive, written anew. With ``KERNELDSL_CACHE_KEY_FILE`` what is in it is signed.
+
+    Raises
+    ------
+    CacheError
+        If the folder is not safe.
+    OSError
+        If the file cannot be written.
+    """
+    return export_entries(_stores(), file, read_secret(read_settings().key_file))
+
+
+def import_(file: str | os.PathLike[str]) -> Imported:
+    """Take the entries of a file that :func:`export` made.
+
+    What is imported is run later: take files from people whose programs you would run. With
+    ``KERNELDSL_CACHE_KEY_FILE`` only entries signed with that key are taken.
+
+    Raises
+    ------
+    CacheError
+        If it is no such file, or the folder is not safe.
+    OSError
+        If it cannot be read, or an entry cannot be written.
+    """
+    return import_entries(_user(), file, read_secret(read_settings().key_file))
+
+
+def _user() -> Store:
+    settings = read_settings()
+    folder = user_folder(settings)
+    folder.check()
+    return Store(folder, read_secret(settings.key_file))
+
+
+def _stores() -> list[Store]:
+    site = disk_cache().site
+    return [_user(), *([site] if site is not None else [])]

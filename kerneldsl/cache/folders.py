@@ -1,0 +1,145 @@
+"""Where entries are kept, and whether what is found there may be run.
+
+What is read from the cache becomes machine code, so a folder into which somebody else can put a
+file is a way into this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` says
+that it is meant so. The files in it are looked at once more when they are opened, so a folder that
+is exchanged in between gains nobody anything.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerneldsl.errors import CacheError
+
+__all__ = ["ENTRIES", "QUARANTINE", "Folder", "is_foreign", "is_open_to_others"]
+
+ENTRIES = "entries"
+QUARANTINE = "quarantine"
+_PRIVATE = 0o700
+
+
+def _own_user() -> int | None:
+    # Windows has no such numbers, and guards the user's folders by other means.
+    return os.getuid() if hasattr(os, "getuid") else None
+
+
+def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
+    """Whether a file or folder belongs to somebody whose code this process must not run.
+
+    What root has put into a site-wide cache is trusted, as the rest of the system is.
+    """
+    own = _own_user()
+    owners = {own, 0} if is_site else {own}
+    return own is not None and status.st_uid not in owners
+
+
+def is_open_to_others(status: os.stat_result) -> bool:
+    """Whether others than the owner may write to a file or folder."""
+    return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the cache.
+
+    Parameters
+    ----------
+    path : Path
+        The folder itself; entries are one level below.
+    is_site : bool
+        Whether it is the second folder, which is only read.
+    is_shared : bool
+        Whether other owners and writers are welcome.
+    """
+
+    path: Path
+    is_site: bool = False
+    is_shared: bool = False
+
+    @property
+    def entries(self) -> Path:
+        """Where the entries are."""
+        return self.path / ENTRIES
+
+    @property
+    def quarantine(self) -> Path:
+        """Where damaged entries are put aside."""
+        return self.path / QUARANTINE
+
+    @property
+    def file_mode(self) -> int:
+        """Permissions of a new file."""
+        return 0o644 if self.is_shared else 0o600
+
+    def check(self) -> bool:
+        """Check that what is in the folder may be run; say whether there is a folder.
+
+        Raises
+        ------
+        CacheError
+            If it may not.
+        """
+        return all([self._check_one(self.path, may_be_link=True), self._check_one(self.entries)])
+
+    def make(self) -> None:
+        """Make the folder where there is none, for this user alone, and check it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        CacheError
+            If it is not safe.
+        """
+        # A folder made by makedirs would get the rights of the umask above its last part.
+        missing = [p for p in (self.path, *self.path.parents) if not p.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        self._check_one(self.path, may_be_link=True)
+        self.entries.mkdir(mode=_PRIVATE, exist_ok=True)
+        self._check_one(self.entries)
+
+    def _check_one(self, path: Path, *, may_be_link: bool = False) -> bool:
+        try:
+            # A person may put a link in the place of the folder; within it nobody has reason to.
+            status = path.stat() if may_be_link else path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if not stat.S_ISDIR(status.st_mode):
+            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no folder"
+            raise CacheError(
+                f"the cache folder {path} is {kind}",
+                value=str(path),
+                limit="Entries are kept in a folder",
+                remedy=f"Remove {path}, or set {self._variable} to another folder",
+            )
+        if self.is_shared:
+            return True
+        if is_foreign(status, is_site=self.is_site):
+            raise CacheError(
+                f"the cache folder {path} belongs to user {status.st_uid}; this process runs as "
+                f"{_own_user()}",
+                value=str(path),
+                limit="What is in the cache is run, so it must be of this user"
+                + (" or of root" if self.is_site else ""),
+                remedy=f"Set {self._variable} to a folder of this user; or KERNELDSL_CACHE_SHARED=1"
+                ", best with KERNELDSL_CACHE_KEY_FILE, if the other user is trusted",
+            )
+        if is_open_to_others(status):
+            raise CacheError(
+                f"the cache folder {path} can be written to by others (mode "
+                f"{stat.S_IMODE(status.st_mode):04o})",
+                value=str(path),
+                limit="What is in the cache is run, so only its owner may write to it",
+                remedy=f"Run: chmod go-w {path}; or set KERNELDSL_CACHE_SHARED=1, best with "
+                "KERNELDSL_CACHE_KEY_FILE, if the others are trusted",
+            )
+        return True
+
+    @property
+    def _variable(self) -> str:
+        return "KERNELDSL_CACHE_SITE" if self.is_site else "KERNELDSL_CACHE_DIR"

@@ -1,0 +1,139 @@
+"""What is in a folder, for people: a list of the entries, and whether each is sound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerneldsl.cache.entry import Entry
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import BadEntry, Reason
+from kerneldsl.cache.store import Listed, Store
+from kerneldsl.tables import text_table
+
+__all__ = ["EntryInfo", "Verification", "list_entries", "read_entries", "verify_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """One entry, as ``kerneldsl cache list`` shows it.
+
+    Parameters
+    ----------
+    digest : str
+        SHA-256 of its key, in hexadecimal.
+    path : str
+        Its file.
+    nbytes : int
+        Size of the file.
+    used_s : float
+        When it was last used or written, in seconds since the epoch.
+    components : mapping of str to str
+        The whole key.
+    sections : mapping of str to int
+        What it holds: name to bytes.
+    is_signed : bool
+        Whether it carries a signature.
+    is_site : bool
+        Whether it is in the folder that is only read.
+    """
+
+    digest: str
+    path: str
+    nbytes: int
+    used_s: float
+    components: Mapping[str, str]
+    sections: Mapping[str, int]
+    is_signed: bool
+    is_site: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What :func:`kerneldsl.cache.verify` found.
+
+    Parameters
+    ----------
+    sound : int
+        Entries that are whole.
+    refused : mapping of str to int
+        Entries that cannot be used, by reason.
+    put_aside : int
+        Of those, the damaged ones that were taken out of the way.
+    """
+
+    sound: int
+    refused: Mapping[str, int]
+    put_aside: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [("sound", self.sound), *sorted(self.refused.items())]
+        return text_table(("entries", ""), [*rows, ("put aside", self.put_aside)])
+
+
+def read_entries(store: Store) -> Iterator[tuple[Listed, Entry | BadEntry]]:
+    """Every entry of a folder with what it holds, or why it cannot be used.
+
+    One whose name is not that of its key counts as damaged: nobody can find it.
+    """
+    for listed in store.listed():
+        try:
+            entry, _ = store.read_file(listed.path)
+            if _digest_of(entry) != listed.digest:
+                raise BadEntry(Reason.KEY, "the name is not that of the key")
+        except BadEntry as bad:
+            if bad.reason is not Reason.ABSENT:  # evicted since it was listed
+                yield listed, bad
+        else:
+            yield listed, entry
+
+
+def _digest_of(entry: Entry) -> str:
+    try:
+        return Key.decode(entry.key).digest
+    except ValueError as error:
+        raise BadEntry(Reason.STRUCTURE, f"the key: {error}") from error
+
+
+def list_entries(store: Store) -> list[EntryInfo]:
+    """The entries that can be used, the one used last first."""
+    found = [
+        EntryInfo(
+            listed.digest,
+            str(listed.path),
+            listed.nbytes,
+            listed.used_s,
+            Key.decode(entry.key).components,
+            {name: len(data) for name, data in entry.sections.items()},
+            entry.is_signed,
+            store.folder.is_site,
+        )
+        for listed, entry in read_entries(store)
+        if isinstance(entry, Entry)
+    ]
+    return sorted(found, key=lambda info: -info.used_s)
+
+
+def verify_store(store: Store) -> Verification:
+    """Read every entry, and put the damaged ones aside."""
+    sound = put_aside = 0
+    refused: Counter[str] = Counter()
+    for listed, entry in read_entries(store):
+        if isinstance(entry, Entry):
+            sound += 1
+            continue
+        refused[entry.reason.value] += 1
+        if entry.reason.is_damage and not store.folder.is_site:
+            store.put_aside(listed.path, entry.reason)
+            put_aside += 1
+    return Verification(sound, dict(refused), put_aside)

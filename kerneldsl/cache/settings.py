@@ -1,0 +1,95 @@
+"""What the environment says about the cache."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from kerneldsl.errors import CacheError
+
+__all__ = ["DEFAULT_SIZE_BYTES", "Settings", "read_settings", "read_size"]
+
+DEFAULT_SIZE_BYTES = 2**30
+_OFF = frozenset({"0", "false", "no", "off"})
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_NAMES = (
+    "KERNELDSL_CACHE",
+    "KERNELDSL_CACHE_DIR",
+    "KERNELDSL_CACHE_SITE",
+    "KERNELDSL_CACHE_SIZE",
+    "KERNELDSL_CACHE_KEY_FILE",
+    "KERNELDSL_CACHE_SHARED",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The variables as they stand, unread.
+
+    Parameters
+    ----------
+    is_on : bool
+        Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
+    folder, site : str
+        ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty where they are not set.
+    size : str
+        ``KERNELDSL_CACHE_SIZE``.
+    key_file : str
+        ``KERNELDSL_CACHE_KEY_FILE``.
+    is_shared : bool
+        ``KERNELDSL_CACHE_SHARED``: folders of other users, and folders that others may write to,
+        are taken.
+    """
+
+    is_on: bool
+    folder: str
+    site: str
+    size: str
+    key_file: str
+    is_shared: bool
+
+
+def read_settings() -> Settings:
+    """Read the environment as it is now."""
+    on, folder, site, size, key_file, shared = (os.environ.get(n, "").strip() for n in _NAMES)
+    return Settings(
+        is_on=on.lower() not in _OFF,
+        folder=folder,
+        site=site,
+        size=size,
+        key_file=key_file,
+        is_shared=shared.lower() not in {"", *_OFF},
+    )
+
+
+def read_size(text: str) -> int:
+    """Bytes that ``KERNELDSL_CACHE_SIZE`` stands for.
+
+    Parameters
+    ----------
+    text : str
+        A number of bytes, or with a unit of 1024: ``"500M"``, ``"2 GiB"``; empty for the default.
+
+    Raises
+    ------
+    CacheError
+        If it is not that.
+
+    Examples
+    --------
+    >>> read_size("1.5k"), read_size("2 GiB"), read_size("") == DEFAULT_SIZE_BYTES
+    (1536, 2147483648, True)
+    """
+    if not text:
+        return DEFAULT_SIZE_BYTES
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise CacheError(
+            f"KERNELDSL_CACHE_SIZE is {text!r}",
+            value=text,
+            limit="It is a number of bytes, with or without K, M, G or T",
+            remedy="Set it to a size such as 500M, or unset it for 1 GiB",
+        )
+    return int(float(match[1]) * _UNITS[match[2].lower()])

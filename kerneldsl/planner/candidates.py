@@ -1,0 +1,183 @@
+"""The plans that an element kernel could be launched with: every legal block and mapping.
+
+References
+----------
+CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kerneldsl.planner.work import ElementWork
+from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
+
+__all__ = [
+    "BLOCK_THREADS",
+    "Candidate",
+    "block_shapes",
+    "element_mappings",
+    "fit_grid",
+    "walked_axes",
+]
+
+#: Threads of a block that are tried.
+BLOCK_THREADS = (32, 64, 96, 128, 160, 192, 256, 384, 512, 640, 768, 1024)
+_ITEMS = (1, 2, 4, 8, 16)
+_VECTORS = (1, 2, 4)
+#: Operations of a thread beyond which items are not multiplied: their code is unrolled, and what
+#: they save is little beside the body.
+_MAX_OPERATIONS = 2048
+#: Items along the second axis of the extent from the last, where neighbours are read along it.
+_ROWS = (1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A block, and how the extent's indices are dealt out to threads."""
+
+    block_dim: Dim3
+    mapping: ElementMapping = ONE_EACH
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+
+def block_shapes(ndim: int, limits: DeviceLimits, max_threads: int) -> Iterator[Dim3]:
+    """Blocks of whole warps for an extent of a rank, the first axis of a block along its last.
+
+    Parameters
+    ----------
+    ndim : int
+        Rank, 1 to 3.
+    limits : DeviceLimits
+        Of the device.
+    max_threads : int
+        Threads of a block that the compiled kernel can have.
+
+    Yields
+    ------
+    tuple of int
+    """
+    most = min(max_threads, limits.max_threads_per_block)
+    warp = limits.warp_size
+    for threads in BLOCK_THREADS:
+        if threads > most or threads % warp:
+            continue
+        for shape in _shapes_of(ndim, threads, warp):
+            if all(n <= top for n, top in zip(shape, limits.max_block_dim, strict=True)):
+                yield shape
+    if most < min(BLOCK_THREADS):
+        yield most, 1, 1
+
+
+def _shapes_of(ndim: int, threads: int, warp: int) -> Iterator[Dim3]:
+    yield threads, 1, 1
+    if ndim == 1 or threads & (threads - 1):
+        return
+    for width in (warp // 2, warp, 2 * warp, 4 * warp):
+        rows = threads // width
+        if rows > 1:
+            yield width, rows, 1
+            if ndim == 3 and rows >= 4 and width == warp:
+                yield width, rows // 2, 2
+
+
+def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
+    """Mappings worth trying for a body: items along the last axis, vectors, rows.
+
+    Parameters
+    ----------
+    ndim : int
+        Rank of the extent.
+    work : ElementWork
+        What the body does; a vector is of use where neighbours are touched, and no wider than 16
+        bytes.
+
+    Yields
+    ------
+    ElementMapping
+    """
+    operations = work.operations + work.double_operations
+    for items in _ITEMS:
+        if items > 1 and items * operations > _MAX_OPERATIONS:
+            break
+        for vector in _VECTORS:
+            if vector <= min(items, work.max_vector):
+                yield ElementMapping(items=(items, 1, 1), vector=vector)
+    if ndim == 1:
+        return
+    for rows in _ROWS[1:]:
+        for items in _VECTORS:
+            if rows * items * operations > _MAX_OPERATIONS:
+                break
+            if items <= work.max_vector or items == 1:
+                yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
+
+
+def walked_axes(
+    mapping: ElementMapping, extent: tuple[int, ...], narrowest: Dim3, max_grid: Dim3
+) -> ElementMapping:
+    """The same mapping with threads that walk along the axes where a grid may be too small.
+
+    Parameters
+    ----------
+    mapping : ElementMapping
+        How indices are dealt out.
+    extent : tuple of int
+        Positive extents.
+    narrowest : tuple of int
+        The fewest threads along each axis that a block may have.
+    max_grid : tuple of int
+        Blocks that the device allows along each axis.
+
+    Returns
+    -------
+    ElementMapping
+    """
+    blocks = mapping.blocks(extent, narrowest)
+    walked = "".join(
+        axis for axis, count, top in zip("xyz", blocks, max_grid, strict=True) if count > top
+    )
+    return replace(mapping, grid_stride=walked)  # type: ignore[arg-type]
+
+
+def fit_grid(
+    mapping: ElementMapping, extent: tuple[int, ...], block_dim: Dim3, max_grid: Dim3
+) -> Dim3 | None:
+    """The grid of a plan, cut to what the device allows along axes that threads walk along.
+
+    Parameters
+    ----------
+    mapping : ElementMapping
+        How indices are dealt out.
+    extent : tuple of int
+        Positive extents.
+    block_dim : tuple of int
+        Threads of a block.
+    max_grid : tuple of int
+        Blocks that the device allows along each axis.
+
+    Returns
+    -------
+    tuple of int or None
+        ``None`` where the device allows fewer blocks than an axis needs that is not walked along.
+
+    Examples
+    --------
+    >>> most = (2**31 - 1, 65535, 65535)
+    >>> fit_grid(ElementMapping(grid_stride="x"), (2**40,), (256, 1, 1), most)
+    (2147483647, 1, 1)
+    >>> fit_grid(ElementMapping(grid_stride=""), (2**40,), (256, 1, 1), most) is None
+    True
+    """
+    blocks = mapping.blocks(extent, block_dim)
+    for axis, count, top in zip("xyz", blocks, max_grid, strict=True):
+        if count > top and axis not in mapping.grid_stride:
+            return None
+    x, y, z = (min(count, top) for count, top in zip(blocks, max_grid, strict=True))
+    return x, y, z

@@ -1,0 +1,437 @@
+"""Choosing a plan for an element kernel: every legal one is compared, the best is taken.
+
+Comparing costs no compilation: registers of mappings that are not compiled yet are estimated. The
+mapping that seems best is compiled, and compared again with what the assembler gave it; if another
+one then seems better, that is compiled too, `MAX_COMPILED` at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from kerneldsl.errors import ResourceLimitError
+from kerneldsl.planner.candidates import (
+    Candidate,
+    block_shapes,
+    element_mappings,
+    fit_grid,
+    walked_axes,
+)
+from kerneldsl.planner.cost import Prediction, predict
+from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
+from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.occupancy import Occupancy, occupancy
+from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
+from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.planner.resources import KernelResources
+from kerneldsl.planner.work import ElementWork
+from kerneldsl.target import Device, Dim3, ElementMapping, Resources
+
+__all__ = [
+    "MAX_COMPILED",
+    "Choice",
+    "Problem",
+    "Scored",
+    "choose",
+    "describe",
+    "estimate_resources",
+    "every_plan",
+    "extent_class",
+    "rank",
+]
+
+#: Mappings that are compiled for one decision, at most.
+MAX_COMPILED = 3
+#: Times that differ by less are taken for equal; then the plainer plan wins.
+TIE = 0.01
+#: Alternatives that a plan tells of.
+_TOLD = 6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be planned.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of the kernel.
+    extent : tuple of int
+        One to three positive extents, in the user's order.
+    work : ElementWork
+        What the body does for an index.
+    device : Device
+        Where; its limits hold.
+    limits : DeviceOccupancyLimits
+        What its multiprocessors hold.
+    rates : DeviceRates
+        How fast it is.
+    max_vector : int
+        The longest vector that the arguments' alignment allows.
+    can_map : bool
+        Whether the kernel's indices may be dealt out otherwise than one to a thread.
+    block_dim : tuple of int or None
+        The block, where the user has said it.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    """
+
+    kernel: str
+    extent: tuple[int, ...]
+    work: ElementWork
+    device: Device
+    limits: DeviceOccupancyLimits
+    rates: DeviceRates
+    max_vector: int = 4
+    can_map: bool = True
+    block_dim: Dim3 | None = None
+    shared_bytes: int = 0
+
+    def mappings(self) -> tuple[ElementMapping, ...]:
+        """The mappings that the kernel can be compiled with."""
+        ndim, most = len(self.extent), self.device.limits.max_grid_dim
+        narrowest = self.block_dim or (self.device.limits.warp_size // (2 if ndim > 1 else 1), 1, 1)
+        if not self.can_map:
+            return (ElementMapping(axes=tuple(range(ndim)), grid_stride=""),)
+        return tuple(
+            walked_axes(each, self.extent, narrowest, most)
+            for each in element_mappings(ndim, self.work)
+            if each.vector <= self.max_vector
+        )
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A legal plan with what the models say of it."""
+
+    candidate: Candidate
+    grid_dim: Dim3
+    held: Occupancy
+    prediction: Prediction
+    resources: Resources
+    is_compiled: bool
+
+
+def extent_class(extent: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents that one plan serves: each rounded up to three significant bits.
+
+    A plan is made for the largest extents of a class, so that it does not depend on which of them
+    came first.
+
+    Examples
+    --------
+    >>> extent_class((1000, 3)), extent_class((1025,)), extent_class((0,))
+    ((1024, 3), (1280,), (0,))
+    """
+    return tuple(_round_up_bits(n) for n in extent)
+
+
+def _round_up_bits(number: int) -> int:
+    shift = max(number.bit_length() - 3, 0)
+    return -(-number >> shift) << shift if number else 0
+
+
+def rank(
+    problem: Problem,
+    compiled: dict[ElementMapping, Resources],
+    mappings: Iterable[ElementMapping] | None = None,
+) -> list[Scored]:
+    """Compare all legal plans.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be planned.
+    compiled : dict
+        What those mappings take that are compiled already; the others' is estimated.
+    mappings : iterable of ElementMapping, optional
+        Which to compare; by default all.
+
+    Returns
+    -------
+    list of Scored
+        The best first: by time, and the plainer one of those that are within `TIE` of the best.
+    """
+    tried = problem.mappings() if mappings is None else mappings
+    return _in_order([each for mapping in tried for each in _score(problem, mapping, compiled)])
+
+
+def _in_order(found: list[Scored]) -> list[Scored]:
+    if not found:
+        return found
+    best = min(each.prediction.time_ns for each in found)
+
+    def order(each: Scored) -> tuple[object, ...]:
+        time = each.prediction.time_ns
+        is_tie = time <= best * (1.0 + TIE)
+        return (not is_tie, 0.0 if is_tie else time, *_plainness(each), time)
+
+    return sorted(found, key=order)
+
+
+def _plainness(each: Scored) -> tuple[float, ...]:
+    """Of equal plans: fewer items, longer vectors, a block near 256 threads, wide along x."""
+    candidate = each.candidate
+    distance = abs(candidate.block_threads.bit_length() - (256).bit_length())
+    return (
+        candidate.mapping.item_count,
+        -candidate.mapping.vector,
+        distance,
+        candidate.block_threads,
+        -candidate.block_dim[0],
+    )
+
+
+def _score(
+    problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
+) -> list[Scored]:
+    """Every legal block with one mapping."""
+    device, limits = problem.device, problem.limits
+    known = compiled.get(mapping)
+    resources = known or estimate_resources(problem, mapping, compiled)
+    kernel = KernelResources.from_resources(resources, limits)
+    most = min(resources.max_block_threads, device.limits.max_threads_per_block)
+    blocks: Iterable[Dim3]
+    if problem.block_dim is not None:
+        blocks = (problem.block_dim,)
+    else:
+        blocks = block_shapes(len(problem.extent), device.limits, most)
+    found: list[Scored] = []
+    holds: dict[int, Occupancy] = {}
+    for block_dim in blocks:
+        candidate = Candidate(block_dim, mapping)
+        threads = candidate.block_threads
+        if threads > most:
+            continue
+        held = holds.get(threads)
+        if held is None:
+            held = holds[threads] = occupancy(limits, kernel, threads, problem.shared_bytes)
+        if not held.active_blocks:
+            continue
+        grid_dim = fit_grid(mapping, problem.extent, block_dim, device.limits.max_grid_dim)
+        if grid_dim is None:
+            continue
+        x, y, z = mapping.blocks(problem.extent, block_dim)
+        prediction = predict(
+            candidate,
+            problem.work,
+            problem.extent,
+            x * y * z,
+            held.active_blocks,
+            problem.rates,
+            spill_bytes=resources.spill_bytes or 0,
+        )
+        found.append(Scored(candidate, grid_dim, held, prediction, resources, known is not None))
+    return found
+
+
+def estimate_resources(
+    problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
+) -> Resources:
+    """What a mapping would take, judged by the source, and by another mapping that is compiled."""
+    work, items = problem.work, mapping.item_count
+    each = max(1.0, work.load_bytes / 4) + (2.0 if work.double_operations else 1.0)
+    base = 14.0 + 2.0 * min(work.loads + work.stores, 12.0)
+    known = min(compiled.items(), key=lambda pair: pair[0].item_count, default=None)
+    if known is not None and known[1].registers is not None:
+        base = known[1].registers - each * known[0].item_count
+    registers = int(min(255, max(16, base + each * items)))
+    per_warp = -(-registers * 32 // 256) * 256
+    top = min(problem.device.limits.max_threads_per_block, 65536 // per_warp * 32)
+    shared = known[1].static_shared_bytes if known else 0
+    return Resources(registers, 0, 0, shared, top)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A decision: the block and mapping, and what was compiled to find it.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What was chosen.
+    compiled : dict
+        Mappings that were compiled, and what they take.
+    """
+
+    candidate: Candidate
+    compiled: dict[ElementMapping, Resources]
+
+
+def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resources]) -> Choice:
+    """Choose a plan.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be planned.
+    compile_mapping : callable
+        Compiles the kernel with a mapping and says what it takes.
+
+    Returns
+    -------
+    Choice
+
+    Raises
+    ------
+    ResourceLimitError
+        No block of any size can run.
+    """
+    compiled: dict[ElementMapping, Resources] = {}
+    scores = {each: _score(problem, each, compiled) for each in problem.mappings()}
+    while True:
+        ranked = _in_order([each for found in scores.values() for each in found])
+        if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
+            break
+        wanted = ranked[0].candidate.mapping if ranked else next(iter(scores))
+        if wanted in compiled:  # it does not fit, and neither did what was estimated
+            break
+        compiled[wanted] = compile_mapping(wanted)
+        scores[wanted] = _score(problem, wanted, compiled)
+    taken = next((each for each in ranked if each.is_compiled), None)
+    if taken is None:
+        raise _nothing_fits(problem, compiled)
+    return Choice(taken.candidate, compiled)
+
+
+def describe(problem: Problem, choice: Choice) -> LaunchPlan:
+    """Write a decision down as a plan for an extent.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is planned; its extent may be another one of the class that was decided for.
+    choice : Choice
+        The decision.
+
+    Returns
+    -------
+    LaunchPlan
+
+    Raises
+    ------
+    ResourceLimitError
+        The choice cannot run.
+    """
+    ranked = rank(problem, choice.compiled)
+    wanted = choice.candidate
+    taken = next((each for each in ranked if each.candidate == wanted), None)
+    if taken is None:
+        fixed = replace(problem, block_dim=wanted.block_dim)
+        taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
+    if taken is None:
+        raise _nothing_fits(problem, choice.compiled)
+    return _make_plan(problem, taken, [each for each in ranked if each.candidate != wanted])
+
+
+def every_plan(
+    problem: Problem, compiled: dict[ElementMapping, Resources]
+) -> tuple[LaunchPlan, ...]:
+    """All legal plans of mappings that are compiled, the best first."""
+    return tuple(_make_plan(problem, each, []) for each in rank(problem, compiled, compiled))
+
+
+def _nothing_fits(
+    problem: Problem, compiled: dict[ElementMapping, Resources]
+) -> ResourceLimitError:
+    resources = next(iter(compiled.values()))
+    kernel = KernelResources.from_resources(resources, problem.limits)
+    threads = resources.max_block_threads
+    block = problem.block_dim
+    if block is not None:
+        threads = block[0] * block[1] * block[2]
+    held = occupancy(problem.limits, kernel, max(threads, 1), problem.shared_bytes)
+    return ResourceLimitError(
+        f"{problem.kernel} cannot run on {problem.device}"
+        + ("" if block is None else f" with block_dim {block}"),
+        value=threads,
+        limit=f"{held.summary()} The compiled kernel takes {resources.registers} registers a "
+        f"thread and can have blocks of {resources.max_block_threads} threads",
+        remedy="Use a smaller block, fewer shared_bytes, or compile with max_registers=",
+    )
+
+
+def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
+    """Write down a decision."""
+    held, resources, prediction = taken.held, taken.resources, taken.prediction
+    x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
+    grid = Coverage(held, x * y * z)
+    rates = problem.rates
+    return LaunchPlan(
+        kernel=problem.kernel,
+        device=str(problem.device),
+        arch=problem.device.arch,
+        extent=problem.extent,
+        grid_dim=taken.grid_dim,
+        block_dim=taken.candidate.block_dim,
+        mapping=taken.candidate.mapping,
+        shared_bytes=problem.shared_bytes,
+        carveout_bytes=held.sufficient_carveout_bytes
+        if held.kernel.static_shared_bytes or problem.shared_bytes
+        else None,
+        registers=resources.registers,
+        spill_bytes=resources.spill_bytes,
+        active_blocks=held.active_blocks,
+        occupancy=held.fraction,
+        limiters=held.limiters,
+        waves=grid.waves,
+        tail_efficiency=grid.tail_efficiency,
+        bytes_in_flight=prediction.bytes_in_flight,
+        bytes_to_saturate=bytes_to_saturate(rates.memory_bytes_per_s, rates.memory_latency_ns),
+        bytes_moved=int(math.prod(problem.extent) * problem.work.device_bytes),
+        predicted_ns=prediction.time_ns,
+        bound=prediction.bound,
+        considered_count=len(others) + 1,
+        considered=_alternatives(taken, others),
+    )
+
+
+def _alternatives(taken: Scored, others: list[Scored]) -> tuple[PlanAlternative, ...]:
+    """The best of other blocks and of other mappings; one index a thread is always among them."""
+    same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
+    other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]
+    told = _first_of_each(same, lambda each: each.candidate.block_threads)[: _TOLD // 2]
+    mappings = _first_of_each(other, lambda each: each.candidate.mapping)
+    plain = [each for each in mappings if each.candidate.mapping.is_one_each]
+    told += mappings[: _TOLD - len(told) - len(plain)]
+    told += [each for each in plain if each not in told]
+    return tuple(
+        PlanAlternative(
+            each.candidate.block_dim,
+            each.candidate.mapping,
+            each.prediction.time_ns,
+            _why(taken, each),
+        )
+        for each in sorted(told, key=lambda each: each.prediction.time_ns)
+    )
+
+
+def _first_of_each(ranked: list[Scored], key: Callable[[Scored], object]) -> list[Scored]:
+    found: dict[object, Scored] = {}
+    for each in ranked:
+        found.setdefault(key(each), each)
+    return list(found.values())
+
+
+def _why(taken: Scored, other: Scored) -> str:
+    """Why a plan lost against the one that was taken."""
+    mine, its = taken.prediction, other.prediction
+    excess = its.time_ns / mine.time_ns - 1.0
+    if excess <= TIE:
+        if other.candidate.mapping.item_count > taken.candidate.mapping.item_count:
+            return "no faster, with more items a thread"
+        if other.candidate.mapping != taken.candidate.mapping:
+            return "no faster"
+        return "no faster; blocks near 256 threads are preferred"
+    reasons = {
+        "memory": "memory",
+        "latency": f"latency: {other.held.active_warps} warps of a multiprocessor ask for too "
+        "little at once",
+        "compute": "instructions",
+        "block starts": "the rate at which blocks are started",
+        "launch": "the start of the launch and its first block",
+    }
+    spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
+    return f"limited by {reasons[its.bound]}{spills}"

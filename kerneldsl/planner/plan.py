@@ -1,0 +1,207 @@
+"""A launch plan: what was decided for a launch, and why, as a value.
+
+Everything in it is a number, a word or a tuple of those, so that a plan can be compared, written
+down and read again: ``eval(repr(plan))`` is the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerneldsl.target import ONE_EACH, Dim3, ElementMapping
+
+__all__ = ["HostShare", "LaunchPlan", "PlanAlternative"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAlternative:
+    """A plan that was not taken.
+
+    Parameters
+    ----------
+    block_dim : tuple of int
+        Threads of a block.
+    mapping : ElementMapping
+        How indices are dealt out.
+    predicted_ns : float or None
+        Its time by the model; ``None`` where it cannot run.
+    why : str
+        Why it lost.
+    parameters : tuple of (str, object)
+        Values of the kernel's compile-time parameters, where it has a space of them.
+    """
+
+    block_dim: Dim3
+    mapping: ElementMapping
+    predicted_ns: float | None
+    why: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostShare:
+    """How a launch on the CPU is shared among threads.
+
+    Parameters
+    ----------
+    threads : int
+        Threads that work on it; 1 is the calling thread alone.
+    chunk : int
+        Indices (of a block kernel: threads of blocks) that a thread takes at a time.
+    """
+
+    threads: int
+    chunk: int
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the pool of threads is woken."""
+        return self.threads > 1
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """What was decided for a launch, and why.
+
+    Made by ``kernel.forall(*extent).plan(*args)`` and ``kernel[grid, block].plan(*args)``. A plan
+    can be given to a launch: ``kernel.forall(n, plan=plan)(*args)``.
+
+    Parameters
+    ----------
+    kernel, device, arch : str
+        Of which kernel, for which device and architecture.
+    extent : tuple of int or None
+        Under ``forall`` the extent, in the user's order.
+    grid_dim, block_dim : tuple of int
+        Blocks of the grid and threads of a block, x first.
+    mapping : ElementMapping
+        How the extent's indices are dealt out to threads: items a thread, vector, order.
+    shared_bytes : int
+        Dynamic shared memory of a block, in bytes.
+    carveout_bytes : int or None
+        Shared memory that a multiprocessor has to be set to for the blocks it holds; ``None`` where
+        there are none of that.
+    registers, spill_bytes : int or None
+        Of a thread; ``None`` where they are not known.
+    active_blocks : int or None
+        Blocks that a multiprocessor holds at once.
+    occupancy : float or None
+        Warps that it holds over those it has room for.
+    limiters : tuple of str
+        What allows no more blocks: ``"warps"``, ``"registers"``, ``"shared_memory"``, ``"blocks"``…
+    waves, tail_efficiency : float or None
+        Blocks of the grid over those that the device holds at once; part of the places for blocks
+        that are taken, over all waves.
+    bytes_in_flight, bytes_to_saturate : int or None
+        Bytes that are asked for at once, and those that keep memory busy all the time.
+    bytes_moved : int or None
+        Bytes of memory that the launch reads and writes.
+    predicted_ns : float or None
+        Time on the device by the model.
+    bound : str or None
+        What takes the most of it: ``"memory"``, ``"latency"``, ``"compute"``, ``"block starts"`` or
+        ``"launch"``.
+    considered_count : int
+        How many plans were compared.
+    considered : tuple of PlanAlternative
+        The best of those that lost, and why.
+    reasons, notes : tuple of str
+        Why this plan; what stands in the way of a faster kernel.
+    parameters : tuple of (str, object)
+        Values of the kernel's compile-time parameters, where it has a space of them.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
+    host : HostShare or None
+        On the CPU, how the work is shared among threads.
+    """
+
+    kernel: str
+    device: str
+    arch: str
+    extent: tuple[int, ...] | None
+    grid_dim: Dim3
+    block_dim: Dim3
+    mapping: ElementMapping = ONE_EACH
+    shared_bytes: int = 0
+    carveout_bytes: int | None = None
+    registers: int | None = None
+    spill_bytes: int | None = None
+    active_blocks: int | None = None
+    occupancy: float | None = None
+    limiters: tuple[str, ...] = ()
+    waves: float | None = None
+    tail_efficiency: float | None = None
+    bytes_in_flight: int | None = None
+    bytes_to_saturate: int | None = None
+    bytes_moved: int | None = None
+    predicted_ns: float | None = None
+    bound: str | None = None
+    considered_count: int = 0
+    considered: tuple[PlanAlternative, ...] = ()
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = ()
+    cluster_dim: Dim3 | None = None
+    is_cooperative: bool = False
+    host: HostShare | None = None
+
+    @property
+    def items(self) -> Dim3:
+        """Items a thread along x, y and z."""
+        return self.mapping.items
+
+    @property
+    def vector(self) -> int:
+        """Consecutive items that one access of memory should serve."""
+        return self.mapping.vector
+
+    @property
+    def order(self) -> str:
+        """Where a thread's groups of items lie: ``"strided"`` or ``"contiguous"``."""
+        return self.mapping.order
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+    @property
+    def grid_blocks(self) -> int:
+        """Blocks of the grid."""
+        x, y, z = self.grid_dim
+        return x * y * z
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as dictionaries, tuples and numbers, for JSON.
+
+        Returns
+        -------
+        dict
+        """
+        return asdict(self)
+
+    def explain(self) -> str:
+        """Say in words what was decided, why, and what lost against it.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
+        from kerneldsl.planner.words import explain_plan
+
+        return explain_plan(self)
+
+    def __str__(self) -> str:
+        from kerneldsl.planner.words import headline
+
+        return headline(self)
+
+    def _repr_html_(self) -> str:
+        from kerneldsl.planner.words import plan_html
+
+        return plan_html(self)

@@ -1,0 +1,138 @@
+"""How fast a device is: what the cost model divides by.
+
+Bandwidths and clocks come from the driver's attributes. What no attribute tells (latencies, what a
+launch costs, how much of the bandwidth can be had) stands here for each generation, with where it
+comes from; `docs/planning.md` says how it was found.
+
+References
+----------
+CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions"; NVIDIA H100 Tensor
+Core GPU Architecture; H. Abdelkhalik et al., "Demystifying the Nvidia Ampere Architecture through
+Microbenchmarking and Instruction-level Analysis" (2022), for latencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.target import Device
+
+__all__ = ["DeviceRates"]
+
+#: Of a device whose clocks are not known: a mid-size card.
+_ASSUMED_CLOCK_KHZ = 1_500_000
+_ASSUMED_BANDWIDTH = 500e9
+_ASSUMED_L2_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRates:
+    """Speeds and latencies of a device.
+
+    Parameters
+    ----------
+    multiprocessor_count : int
+        Multiprocessors.
+    clock_hz : float
+        Of a multiprocessor.
+    memory_bytes_per_s : float
+        Bandwidth of device memory that can be had.
+    l2_bytes_per_s : float
+        Bandwidth of the level-2 cache.
+    l2_bytes : int
+        Its size.
+    memory_latency_ns, l2_latency_ns : float
+        From a load to its value on a busy device, from memory and from the level-2 cache.
+    launch_ns : float
+        Time of an empty kernel between two others in a graph.
+    block_start_ns : float
+        From one block's start on a multiprocessor to the next one's, at least.
+    fp32_per_clock, fp64_per_clock, special_per_clock : float
+        Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
+        divisions and functions (each of which takes several such operations).
+    load_bytes_per_clock : float
+        Bytes that a multiprocessor takes out of the level-2 cache in a clock, at most.
+    """
+
+    multiprocessor_count: int
+    clock_hz: float
+    memory_bytes_per_s: float
+    l2_bytes_per_s: float
+    l2_bytes: int
+    memory_latency_ns: float
+    l2_latency_ns: float
+    launch_ns: float
+    block_start_ns: float
+    fp32_per_clock: float
+    fp64_per_clock: float
+    special_per_clock: float
+    load_bytes_per_clock: float = 64.0
+
+    @classmethod
+    def from_device(cls, device: Device) -> DeviceRates:
+        """The rates of a device, as far as its attributes and its generation tell them.
+
+        Parameters
+        ----------
+        device : Device
+            There, or described.
+
+        Returns
+        -------
+        DeviceRates
+        """
+        extra: Mapping[str, Any] = device.extra
+        major, minor = extra.get("compute_capability", (8, 0))
+        generation = _generation(major, minor)
+        clock = 1e3 * (extra.get("clock_rate") or _ASSUMED_CLOCK_KHZ)
+        memory_clock, width = extra.get("memory_clock_rate"), extra.get("global_memory_bus_width")
+        # Two transfers a clock: the driver's clock is that of the command bus.
+        peak = 2e3 * memory_clock * width / 8 if memory_clock and width else _ASSUMED_BANDWIDTH
+        count = device.limits.multiprocessor_count
+        return cls(
+            multiprocessor_count=count,
+            clock_hz=clock,
+            memory_bytes_per_s=peak * generation.bandwidth_share,
+            l2_bytes_per_s=generation.l2_bytes_per_clock * count * clock,
+            l2_bytes=int(extra.get("l2_cache_size") or _ASSUMED_L2_BYTES),
+            memory_latency_ns=generation.memory_latency_ns,
+            l2_latency_ns=generation.l2_latency_ns,
+            launch_ns=generation.launch_ns,
+            block_start_ns=generation.block_start_clocks / clock * 1e9,
+            fp32_per_clock=generation.fp32,
+            fp64_per_clock=generation.fp64,
+            special_per_clock=16.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """What no attribute tells."""
+
+    fp32: float
+    fp64: float
+    memory_latency_ns: float
+    l2_latency_ns: float
+    l2_bytes_per_clock: float
+    bandwidth_share: float = 0.9
+    launch_ns: float = 1600.0
+    block_start_clocks: float = 110.0
+
+
+_GENERATIONS: dict[tuple[int, int], _Generation] = {
+    (7, 5): _Generation(64, 2, 600, 250, 32, bandwidth_share=0.85),
+    (8, 0): _Generation(64, 32, 650, 220, 40),
+    (8, 6): _Generation(128, 2, 600, 230, 32),
+    (8, 9): _Generation(128, 2, 650, 280, 32),
+    (9, 0): _Generation(128, 64, 800, 280, 30),
+    (10, 0): _Generation(128, 64, 800, 280, 30),
+    (12, 0): _Generation(128, 2, 700, 300, 32),
+}
+
+
+def _generation(major: int, minor: int) -> _Generation:
+    """The newest generation that is not newer than a device; the oldest for those before."""
+    older = [each for each in _GENERATIONS if each <= (major, minor)]
+    return _GENERATIONS[max(older) if older else min(_GENERATIONS)]

@@ -1,0 +1,192 @@
+"""A launch plan in words: one line, a page, or a table for a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+
+from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
+from kerneldsl.target import ElementMapping
+
+__all__ = ["explain_plan", "headline", "plan_html"]
+
+_LIMITERS = {"shared_memory": "shared memory", "virtual_resources": "virtual resources"}
+_BOUNDS = {
+    "memory": "the bandwidth of memory",
+    "latency": "the latency of memory: too few bytes are asked for at once",
+    "compute": "arithmetic",
+    "block starts": "the rate at which blocks are started",
+    "launch": "the launch itself and the life of one block; the device is not filled",
+}
+
+
+def headline(plan: LaunchPlan) -> str:
+    """Say in one line what is launched.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        What was decided.
+
+    Returns
+    -------
+    str
+    """
+    over = "" if plan.extent is None else f" over {_dims(plan.extent)}"
+    if plan.host is not None:
+        return f"{plan.kernel}{over} on {plan.device}: {_host(plan)}."
+    parts = [
+        f"{plan.grid_blocks} block{'' if plan.grid_blocks == 1 else 's'} of "
+        f"{_dims(plan.block_dim)} threads"
+    ]
+    if plan.mapping.item_count > 1:
+        parts.append(_mapping(plan.mapping))
+    if plan.cluster_dim is not None:
+        parts.append(f"clusters of {_dims(plan.cluster_dim)} blocks")
+    if plan.is_cooperative:
+        parts.append("cooperative")
+    parts += [f"{name} {value}" for name, value in plan.parameters]
+    return f"{plan.kernel}{over} on {plan.device} ({plan.arch}): {', '.join(parts)}."
+
+
+def explain_plan(plan: LaunchPlan) -> str:
+    """Say in words what was decided, why, and what lost against it.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        What was decided.
+
+    Returns
+    -------
+    str
+        The headline; what the plan does to the device; the alternatives as a table; notes.
+    """
+    lines = [headline(plan)]
+    lines += [f"  {each}" for each in (*facts(plan), *plan.reasons)]
+    if plan.considered:
+        lines.append(f"  {plan.considered_count} plans were compared. The best of the others:")
+        lines += [f"    {row}" for row in _table(_rows(plan))]
+    lines += [f"  Note: {note}" for note in plan.notes]
+    return "\n".join(lines)
+
+
+def plan_html(plan: LaunchPlan) -> str:
+    """The same as HTML, for notebooks."""
+    rows = _rows(plan)
+    head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>"
+        for row in rows[1:]
+    )
+    listed = "".join(f"<li>{escape(each)}</li>" for each in (*facts(plan), *plan.reasons))
+    notes = "".join(f"<p><b>Note:</b> {escape(note)}</p>" for note in plan.notes)
+    table = f"<table><tr>{head}</tr>{body}</table>" if plan.considered else ""
+    return f"<p><b>{escape(headline(plan))}</b></p><ul>{listed}</ul>{table}{notes}"
+
+
+def facts(plan: LaunchPlan) -> list[str]:
+    """What the plan does to the device, a sentence each."""
+    found = []
+    if plan.occupancy is not None:
+        by = " and ".join(_LIMITERS.get(name, name) for name in plan.limiters)
+        spills = f", {plan.spill_bytes} bytes spilled" if plan.spill_bytes else ""
+        found.append(
+            f"Occupancy {_percent(plan.occupancy)}: a multiprocessor holds {plan.active_blocks} "
+            f"blocks at once, limited by {by} ({plan.registers} registers a thread{spills})."
+        )
+    if plan.carveout_bytes:
+        found.append(
+            f"Shared memory: {plan.shared_bytes} dynamic bytes a block; a multiprocessor needs "
+            f"{plan.carveout_bytes} for the blocks it holds."
+        )
+    if plan.waves is not None and plan.tail_efficiency is not None:
+        found.append(
+            f"Waves {plan.waves:.2f}"
+            + (
+                f"; {_percent(plan.tail_efficiency)} of the places for blocks are taken."
+                if plan.waves > 1
+                else ": all blocks run at once."
+            )
+        )
+    if plan.bytes_in_flight and plan.bytes_to_saturate:
+        found.append(
+            f"Bytes in flight {_bytes(plan.bytes_in_flight)}; memory is busy all the time with "
+            f"{_bytes(plan.bytes_to_saturate)}."
+        )
+    if plan.predicted_ns is not None and plan.bound is not None:
+        moved = f" for {_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""
+        found.append(
+            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {_BOUNDS[plan.bound]}."
+        )
+    return found
+
+
+def _rows(plan: LaunchPlan) -> list[tuple[str, ...]]:
+    names = tuple(name for name, _ in plan.parameters)
+    rows: list[tuple[str, ...]] = [("block", "items", "vector", *names, "predicted", "")]
+    taken = PlanAlternative(
+        plan.block_dim, plan.mapping, plan.predicted_ns, "taken", plan.parameters
+    )
+    for each in (taken, *plan.considered):
+        values = dict(each.parameters)
+        rows.append(
+            (
+                _dims(each.block_dim),
+                _dims(each.mapping.items),
+                str(each.mapping.vector),
+                *(str(values.get(name, "")) for name in names),
+                "–" if each.predicted_ns is None else _time(each.predicted_ns),
+                each.why,
+            )
+        )
+    return rows
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _host(plan: LaunchPlan) -> str:
+    assert plan.host is not None
+    if not plan.host.is_parallel:
+        return "in the calling thread"
+    return f"{plan.host.threads} threads, {plan.host.chunk} at a time"
+
+
+def _mapping(mapping: ElementMapping) -> str:
+    text = f"{_dims(mapping.items)} items a thread"
+    if mapping.vector > 1:
+        text += f" in vectors of {mapping.vector}"
+    elif mapping.items[0] > 1:
+        text += " a block apart" if mapping.order == "strided" else " side by side"
+    return text
+
+
+def _dims(dims: tuple[int, ...]) -> str:
+    """Extents as a person writes them: trailing ones left out."""
+    kept = list(dims)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "×".join(map(str, kept))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _time(ns: float) -> str:
+    for unit, size in (("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"

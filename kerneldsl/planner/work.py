@@ -1,0 +1,210 @@
+"""What a kernel does for one index, in bytes and clocks: the body's counts meet the types.
+
+:func:`~kerneldsl.analysis.work.body_work` counts places and operations of the source; here they
+meet the kinds of the arguments, so that places become bytes.
+
+References
+----------
+CUDA C++ Best Practices Guide, section "Coalesced Access to Global Memory": memory is moved in
+sectors of 32 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerneldsl.analysis.work import Access, BodyWork
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+
+__all__ = ["SECTOR_BYTES", "ElementWork", "element_work"]
+
+#: Bytes that memory moves at least.
+SECTOR_BYTES = 32
+#: Bytes of the widest access of memory.
+VECTOR_BYTES = 16
+#: float32 operations that a division, and a mathematical function, comes to.
+_DIVISION, _FUNCTION = 8.0, 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ElementWork:
+    """What the body does for one index.
+
+    Parameters
+    ----------
+    read_bytes, written_bytes : float
+        Bytes of device memory; an array that is read at several places counts once, an access that
+        uses part of a sector counts the sector.
+    moved_bytes : float
+        Bytes that go through the level-1 cache: every access by itself, in whole sectors.
+    loads, stores : float
+        Accesses.
+    load_bytes : float
+        Bytes that the loads which wait for nothing ask for, each distinct.
+    crossed_bytes : float
+        Bytes of accesses whose neighbours lie along the second axis of a block, one side of a
+        transposition; they are not in the counts above, since what they cost depends on the block.
+    rounds : int
+        Loads that wait for each other; 2 where an index is itself loaded.
+    narrowest_bytes, widest_bytes : int
+        Of the elements of arrays whose neighbours are touched by neighbouring threads; 0 where
+        there is none.
+    operations : float
+        float32 operations, or integers', other than those of addresses.
+    double_operations : float
+        float64 operations.
+    atomics : float
+        Atomic operations.
+    is_serial : bool
+        Whether a load cannot be moved before the store of an earlier item, since the arrays may
+        overlap.
+    values : int
+        Variables that a thread holds, roughly.
+    """
+
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+    moved_bytes: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    load_bytes: float = 0.0
+    crossed_bytes: float = 0.0
+    rounds: int = 1
+    narrowest_bytes: int = 0
+    widest_bytes: int = 0
+    operations: float = 0.0
+    double_operations: float = 0.0
+    atomics: float = 0.0
+    is_serial: bool = False
+    values: int = 0
+
+    @property
+    def max_vector(self) -> int:
+        """The longest vector, 1, 2 or 4, whose accesses are no wider than 16 bytes."""
+        if not self.widest_bytes:
+            return 1
+        return max(1, min(4, VECTOR_BYTES // self.widest_bytes))
+
+    @property
+    def device_bytes(self) -> float:
+        """Bytes of device memory, read and written."""
+        return self.read_bytes + self.written_bytes
+
+
+def element_work(
+    body: BodyWork, kinds: Sequence[Kind], *, uses_double: bool | None = None
+) -> ElementWork:
+    """What a body does for one index, given its arguments' kinds.
+
+    Parameters
+    ----------
+    body : BodyWork
+        The counts.
+    kinds : sequence of Kind
+        Of the arguments.
+    uses_double : bool, optional
+        Whether the arithmetic is in float64; by default it is where an array holds that.
+
+    Returns
+    -------
+    ElementWork
+
+    Examples
+    --------
+    >>> from kerneldsl.analysis.work import Access, BodyWork
+    >>> from kerneldsl.language.kinds import parse_signature
+    >>> body = BodyWork((Access(0, False, "contiguous"), Access(1, True, "contiguous")), 1.0)
+    >>> found = element_work(body, parse_signature("float32[::1], float32[::1]"))
+    >>> found.read_bytes, found.written_bytes, found.max_vector
+    (4.0, 4.0, 4)
+    """
+    device: dict[tuple[int, bool], float] = {}
+    asked: dict[int, float] = {}
+    widths: set[int] = set()
+    moved = loads = stores = atomics = crossed = 0.0
+    rounds = 1
+    for access in body.accesses:
+        kind = _array(kinds[access.parameter])
+        if kind is None:
+            continue
+        itemsize = np.dtype(kind.dtype).itemsize
+        pattern = _pattern_in(access, kind)
+        sector = _sector_bytes(access, pattern, itemsize)
+        if pattern == "contiguous":
+            widths.add(itemsize)
+        if access.is_crossed and pattern == "strided":
+            crossed += itemsize * access.count
+            sector = 0.0
+        moved += sector * access.count
+        key = (access.parameter, access.is_store)
+        if pattern == "uniform":
+            sector = 0.0
+        # Neighbouring threads of a stencil read the same elements again, which a cache serves.
+        many = access.count if pattern == "scattered" else 1.0
+        device[key] = max(device.get(key, 0.0), sector * many)
+        if access.is_store:
+            stores += access.count
+        else:
+            loads += access.count
+            if pattern != "uniform":
+                asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize
+        atomics += access.count if access.is_atomic else 0.0
+        if access.depends_on_load:
+            rounds = 2
+    operations = body.operations + _DIVISION * body.divisions + _FUNCTION * body.functions
+    if uses_double is None:
+        uses_double = any(
+            kind.dtype in ("float64", "complex128") for kind in map(_array, kinds) if kind
+        )
+    return ElementWork(
+        read_bytes=sum(n for (_, is_store), n in device.items() if not is_store),
+        written_bytes=sum(n for (_, is_store), n in device.items() if is_store),
+        moved_bytes=moved,
+        loads=loads,
+        stores=stores,
+        load_bytes=sum(asked.values()),
+        crossed_bytes=crossed,
+        rounds=rounds,
+        narrowest_bytes=min(widths, default=0),
+        widest_bytes=max(widths, default=0),
+        operations=0.0 if uses_double else operations,
+        double_operations=operations if uses_double else 0.0,
+        atomics=atomics,
+        values=body.local_values,
+    )
+
+
+def _array(kind: Kind) -> ArrayKind | None:
+    if isinstance(kind, ArrayKind):
+        return kind
+    if isinstance(kind, TupleKind):
+        return next(_arrays(kind), None)
+    return None
+
+
+def _arrays(kind: TupleKind) -> Iterator[ArrayKind]:
+    for element in kind.elements:
+        found = _array(element)
+        if found is not None:
+            yield found
+
+
+def _pattern_in(access: Access, kind: ArrayKind) -> str:
+    """The pattern in an array of this layout; what is contiguous in C is strided in F."""
+    if access.pattern == "contiguous" and kind.ndim > 1 and kind.layout == "F":
+        return "strided"
+    return access.pattern
+
+
+def _sector_bytes(access: Access, pattern: str, itemsize: int) -> float:
+    """Bytes moved for one access, its share of what its neighbours need too."""
+    if pattern == "contiguous":
+        return float(itemsize)
+    if pattern == "uniform":
+        return itemsize / 32
+    if pattern == "strided" and access.step is not None:
+        return float(min(max(SECTOR_BYTES, itemsize), itemsize * access.step))
+    return float(max(SECTOR_BYTES, itemsize))

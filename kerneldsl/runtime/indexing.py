@@ -1,0 +1,62 @@
+"""What a view of a device array is: NumPy's own indexing, asked without any memory."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError
+
+__all__ = ["BasicIndex", "byte_offset", "checked_index", "phantom"]
+
+_BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
+#: What a device array can be indexed with.
+BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
+
+
+def checked_index(index: Any) -> tuple[Any, ...]:
+    """The items of an index that gives a view.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If one of them is something else than an int, a slice, ``...`` or ``None``.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    for item in items:
+        if isinstance(item, (bool, np.bool_)) or not (
+            item is None
+            or item is Ellipsis
+            or isinstance(item, slice)
+            or (hasattr(item, "__index__") and not hasattr(item, "shape"))
+            or isinstance(item, np.integer)
+        ):
+            raise ArgumentTypeError(
+                f"a device array cannot be indexed with a {type(item).__name__}",
+                value=index,
+                limit="Views are taken with ints, slices, ... and None",
+                remedy="Write a kernel that gathers, or index a copy: array.copy_to_host()",
+            )
+    if not any(item is Ellipsis for item in items):
+        items = (*items, Ellipsis)  # so that NumPy gives a view of rank 0, not an element
+    return items
+
+
+def phantom(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over no memory of its own; its elements must not be touched.
+
+    Views of it have the shape and strides of views of the array that it stands for.
+    """
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False)
+
+
+def byte_offset(view: np.ndarray[Any, Any]) -> int:
+    """How far a view of a phantom begins behind the phantom."""
+    base = view
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    return view.ctypes.data - base.ctypes.data

@@ -1,0 +1,278 @@
+"""From a launch to an executable and a configuration, made once and found again by its key.
+
+Under ``forall`` of an element kernel the planner decides first: block and mapping, from what the
+compiled kernel takes. Everything else is launched in the shape that it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.planner.candidates import Candidate
+from kerneldsl.planner.choose import (
+    Choice,
+    Problem,
+    choose,
+    describe,
+    estimate_resources,
+    every_plan,
+    extent_class,
+)
+from kerneldsl.planner.plan import LaunchPlan
+from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.runtime.launch import check_limits
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.planning import (
+    LaunchKey,
+    find_wide_stores,
+    is_planned,
+    make_problem,
+    notes_on,
+    planned_config,
+    serves,
+    worthwhile,
+)
+from kerneldsl.runtime.state import KernelState, Loaded
+from kerneldsl.target import (
+    ONE_EACH,
+    Artifact,
+    CompileOptions,
+    Dim3,
+    ElementMapping,
+    LaunchConfig,
+    Promises,
+    Resources,
+)
+
+if TYPE_CHECKING:
+    from kerneldsl.runtime.dispatch import LaunchShape
+    from kerneldsl.runtime.state import ArtifactKey
+
+__all__ = ["Loader"]
+
+#: Checked configurations of one executable that are remembered.
+_MAX_CONFIGS = 1024
+
+
+class Loader:
+    """Finds, or makes, what the launches of one kernel need.
+
+    Parameters
+    ----------
+    options : CompileOptions
+        The kernel's.
+    """
+
+    def __init__(self, options: CompileOptions) -> None:
+        self.options = options
+
+    # ----------------------------------------------------------------- launching
+
+    def load(self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey) -> Loaded:
+        """Code for a launch, on its device."""
+        mapping = ONE_EACH
+        if is_planned(state, place, shape, is_debug=self.options.debug):
+            choice = self._choice(state, shape, key)
+            if choice is not None and state.traits.uses_grid_only:
+                mapping = choice.candidate.mapping
+        promises = worthwhile(state.promises[key.promises], mapping.vector)
+        loaded = state.loaded[key] = self._load_form(state, key, mapping, promises)
+        return loaded
+
+    def configure(
+        self, state: KernelState, place: Place, loaded: Loaded, shape: LaunchShape, key: LaunchKey
+    ) -> LaunchConfig:
+        """Grid and block of a launch, checked."""
+        choice = state.choices.get(key)
+        if shape.extent is not None and choice is not None:
+            config = planned_config(choice.candidate, shape, place.device)
+        elif shape.extent is not None:
+            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
+            config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+        else:
+            assert shape.grid_dim is not None
+            assert shape.block_dim is not None
+            config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
+        if len(loaded.configs) >= _MAX_CONFIGS:
+            loaded.configs.clear()
+        loaded.configs[shape.key] = config
+        return config
+
+    def _load_form(
+        self, state: KernelState, key: LaunchKey, mapping: ElementMapping, promises: Promises
+    ) -> Loaded:
+        """Code with a mapping, for promises that hold: what is compiled already, if it will do."""
+        form = (*key[:-2], mapping)
+        known = state.forms.setdefault(form, [])
+        promises = next((each for each in known if serves(each, promises)), promises)
+        loaded = state.load(key.place, self._artifact_key(state, key, mapping, promises))
+        if promises not in known:
+            known.append(promises)
+        return loaded
+
+    def _artifact_key(
+        self, state: KernelState, key: LaunchKey, mapping: ElementMapping, promises: Promises
+    ) -> ArtifactKey:
+        return state.key(
+            key.place.target,
+            kinds_of(key.codes),
+            self.options,
+            key.mode,
+            key.block_dim,
+            key.place.device.arch,
+            key.is_overlapping,
+            mapping=mapping,
+            promises=promises,
+        )
+
+    # ------------------------------------------------------------------ planning
+
+    def _choice(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> Choice | None:
+        """Block and mapping of a launch, decided for the class of its extents."""
+        known = state.choices.get(key)
+        if known is not None:
+            return known
+        assert shape.extent is not None
+        if shape.plan is not None:
+            found = Choice(Candidate(shape.plan.block_dim, shape.plan.mapping), {})
+        else:
+            problem = self._problem(state, shape, key, extent_class(shape.extent))
+            if problem is None:
+                return None
+            found = choose(problem, lambda mapping: self._resources(state, key, problem, mapping))
+        state.choices[key] = found
+        return found
+
+    def _problem(
+        self, state: KernelState, shape: LaunchShape, key: LaunchKey, extent: tuple[int, ...]
+    ) -> Problem | None:
+        return make_problem(
+            state.unit,
+            kinds_of(key.codes),
+            key.place.device,
+            extent,
+            state.promises[key.promises],
+            block_dim=shape.block_dim,
+            shared_bytes=shape.shared_bytes,
+            can_map=state.traits.uses_grid_only,
+        )
+
+    def _resources(
+        self, state: KernelState, key: LaunchKey, problem: Problem, mapping: ElementMapping
+    ) -> Resources:
+        """What the kernel takes with a mapping, compiled for that."""
+        used = mapping if problem.can_map else ONE_EACH
+        promises = worthwhile(state.promises[key.promises], used.vector)
+        if not key.place.is_described:
+            return self._load_form(state, key, used, promises).executable.resources
+        artifact = self._artifact(state, key, used)
+        try:
+            return artifact.resources()
+        except ToolMissingError:  # no assembler on this machine
+            return estimate_resources(problem, mapping, {})
+
+    def _artifact(self, state: KernelState, key: LaunchKey, mapping: ElementMapping) -> Artifact:
+        promises = worthwhile(state.promises[key.promises], mapping.vector)
+        known = state.forms.get((*key[:-2], mapping), [])
+        promises = next((each for each in known if serves(each, promises)), promises)
+        artifact_key = self._artifact_key(state, key, mapping, promises)
+        return state.artifact(key.place.target, artifact_key)
+
+    def plan(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
+        """The plan of a launch, with its reasons."""
+        if shape.extent is not None and 0 in shape.extent:
+            return replace(
+                _bare(state, shape, key, (0, 0, 0)),
+                reasons=("The extent is empty: nothing is launched.",),
+            )
+        if is_planned(state, key.place, shape, is_debug=self.options.debug):
+            plan = self._decided(state, shape, key)
+        else:
+            plan = self._given(state, shape, key)
+        if plan is None:
+            return replace(
+                _bare(state, shape, key, shape.grid_dim or (1, 1, 1)),
+                reasons=("Too little is known of the device for more to be said.",),
+            )
+        mapping = plan.mapping if state.traits.uses_grid_only and key.mode.is_forall else ONE_EACH
+        return replace(
+            plan,
+            device=key.place.name,
+            notes=self._notes(state, key, mapping),
+        )
+
+    def _decided(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
+        """The plan of a launch whose block and mapping are the planner's to choose."""
+        assert shape.extent is not None
+        choice = self._choice(state, shape, key)
+        problem = self._problem(state, shape, key, shape.extent)
+        if choice is None or problem is None:
+            return None
+        if not choice.compiled:
+            mapping = choice.candidate.mapping
+            resources = self._resources(state, key, problem, mapping)
+            choice = Choice(choice.candidate, {mapping: resources})
+        return describe(problem, choice)
+
+    def _given(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
+        """The plan of a launch whose shape is given: what it does to the device."""
+        if key.place.is_host or shape.block_dim is None:
+            return None
+        extent = shape.extent
+        if extent is None:
+            assert shape.grid_dim is not None
+            extent = tuple(g * b for g, b in zip(shape.grid_dim, shape.block_dim, strict=True))
+        problem = make_problem(
+            state.unit,
+            kinds_of(key.codes),
+            key.place.device,
+            extent,
+            state.promises[key.promises],
+            block_dim=shape.block_dim,
+            shared_bytes=shape.shared_bytes,
+            can_map=False,
+        )
+        if problem is None:
+            return None
+        (mapping,) = problem.mappings()
+        resources = self._resources(state, key, problem, mapping)
+        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
+        return replace(plan, extent=shape.extent, considered_count=0)
+
+    def plans(
+        self, state: KernelState, shape: LaunchShape, key: LaunchKey
+    ) -> tuple[LaunchPlan, ...]:
+        """Every legal plan, the best first."""
+        if is_planned(state, key.place, shape, is_debug=self.options.debug):
+            assert shape.extent is not None
+            problem = None if 0 in shape.extent else self._problem(state, shape, key, shape.extent)
+            if problem is not None:
+                compiled = {
+                    each: self._resources(state, key, problem, each) for each in problem.mappings()
+                }
+                return tuple(
+                    replace(each, device=key.place.name) for each in every_plan(problem, compiled)
+                )
+        return (self.plan(state, shape, key),)
+
+    def _notes(
+        self, state: KernelState, key: LaunchKey, mapping: ElementMapping
+    ) -> tuple[str, ...]:
+        stores = find_wide_stores(state.unit, kinds_of(key.codes))
+        return notes_on(stores, self._artifact(state, key, mapping) if stores else None)
+
+
+def _bare(state: KernelState, shape: LaunchShape, key: LaunchKey, grid_dim: Dim3) -> LaunchPlan:
+    """A plan of which the device alone is known."""
+    return LaunchPlan(
+        kernel=state.unit.qualname,
+        device=key.place.name,
+        arch=key.place.device.arch,
+        extent=shape.extent,
+        grid_dim=grid_dim,
+        block_dim=shape.block_dim or (1, 1, 1),
+        shared_bytes=shape.shared_bytes,
+    )

@@ -1,0 +1,312 @@
+"""From a launch over an extent to its plan: what the planner is asked, and what becomes of it.
+
+A plan is made once for each kernel, signature, device, class of extents
+(:func:`~kerneldsl.planner.choose.extent_class`) and set of promises that hold; whoever launches
+looks it up by a key that holds those. Targets that deal out elements as mappings say
+(:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kerneldsl.abi import LaunchMode
+from kerneldsl.analysis.widening import WideStore, wide_stores
+from kerneldsl.analysis.work import body_work
+from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.planner.candidates import Candidate, fit_grid
+from kerneldsl.planner.choose import Problem
+from kerneldsl.planner.described import described_device
+from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.planner.work import element_work
+from kerneldsl.registry import get_target
+from kerneldsl.runtime.binding import Binding
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.promise_table import NOTHING
+from kerneldsl.target import (
+    NO_PROMISES,
+    ArrayPromises,
+    Artifact,
+    Device,
+    Dim3,
+    LaunchConfig,
+    Promises,
+)
+from kerneldsl.target.promises import MAX_ALIGNMENT
+
+if TYPE_CHECKING:
+    from kerneldsl.runtime.dispatch import LaunchShape
+    from kerneldsl.runtime.state import KernelState
+
+__all__ = [
+    "LaunchKey",
+    "assumed_promises",
+    "described_place",
+    "find_wide_stores",
+    "is_planned",
+    "launch_key",
+    "make_problem",
+    "notes_on",
+    "planned_config",
+    "serves",
+    "worthwhile",
+]
+
+#: One place for each architecture, as places are compared by identity.
+_described: dict[str, Place] = {}
+
+_DOUBLE = re.compile(r"\b(?:add|sub|mul|fma|div|sqrt|rcp|min|max|neg|abs|cvt)\.\S*f64\b")
+
+
+class LaunchKey(NamedTuple):
+    """What an executable and a plan are found by.
+
+    Parameters
+    ----------
+    codes : tuple of int
+        Of the arguments' kinds.
+    mode : LaunchMode
+        Explicit, or ``forall`` of some rank.
+    place : Place
+        Where.
+    block_dim : tuple of int or None
+        The block that was asked for.
+    is_overlapping : bool
+        Whether arguments overlap and the kernel's barriers are judged by that.
+    promises : int
+        Number of all that holds of the arguments, in the state's table.
+    extents : object
+        The class of the extents, or what was asked for in its place; ``None`` where nothing is
+        planned.
+    """
+
+    codes: tuple[int, ...]
+    mode: LaunchMode
+    place: Place
+    block_dim: Dim3 | None
+    is_overlapping: bool
+    promises: int
+    extents: Any
+
+
+def launch_key(
+    state: KernelState,
+    shape: LaunchShape,
+    place: Place,
+    binding: Binding,
+    is_overlapping: bool,
+) -> LaunchKey:
+    """The key of a launch."""
+    promises, extents = NOTHING, None
+    if place.target.maps_elements:
+        if not (binding.host and not place.is_host):  # those are copied to other addresses
+            promises = state.promises.number_of(binding, shape.extent)
+        extents = shape.planned_for
+    return LaunchKey(
+        binding.codes, shape.mode, place, shape.block_dim, is_overlapping, promises, extents
+    )
+
+
+def is_planned(state: KernelState, place: Place, shape: LaunchShape, *, is_debug: bool) -> bool:
+    """Whether block and mapping of a launch are the planner's to choose."""
+    return (
+        shape.extent is not None
+        and place.target.maps_elements
+        and not state.traits.uses_block
+        and not is_debug
+    )
+
+
+def serves(compiled: Promises, found: Promises) -> bool:
+    """Whether code compiled for some promises is as good as code for those that were found.
+
+    What the code then does without are tests of indices and wide integers. Arrays that do not
+    overlap, and wide accesses, are worth another form.
+    """
+    return (
+        found.cover(compiled)
+        and found.is_disjoint == compiled.is_disjoint
+        and all(
+            mine.alignment == its.alignment
+            for mine, its in zip(found.arrays, compiled.arrays, strict=False)
+        )
+    )
+
+
+def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> LaunchConfig:
+    """The configuration of a launch whose block and mapping are decided."""
+    assert shape.extent is not None
+    grid_dim = fit_grid(
+        candidate.mapping, shape.extent, candidate.block_dim, device.limits.max_grid_dim
+    )
+    if grid_dim is None:
+        blocks = candidate.mapping.blocks(shape.extent, candidate.block_dim)
+        raise LaunchConfigError(
+            f"the extent {shape.extent} needs {blocks} blocks of {candidate.block_dim} threads",
+            value=shape.extent,
+            limit=f"{device} allows {device.limits.max_grid_dim} (MAX_GRID_DIM)",
+            remedy="Use a larger block, or put the longest axis of the extent first",
+        )
+    return LaunchConfig(
+        grid_dim, candidate.block_dim, shape.extent, shared_bytes=shape.shared_bytes
+    )
+
+
+def make_problem(
+    unit: FunctionUnit,
+    kinds: tuple[Kind, ...],
+    device: Device,
+    extent: tuple[int, ...],
+    promises: Promises,
+    *,
+    block_dim: Dim3 | None,
+    shared_bytes: int,
+    can_map: bool,
+) -> Problem | None:
+    """Say what is to be planned.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel.
+    kinds : tuple of Kind
+        Of its arguments.
+    device : Device
+        Where.
+    extent : tuple of int
+        Positive extents; of their class, for a plan that serves the class.
+    promises : Promises
+        What holds of the arguments.
+    block_dim : tuple of int or None
+        The block, where it is given.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    can_map : bool
+        Whether indices may be dealt out otherwise than one to a thread.
+
+    Returns
+    -------
+    Problem or None
+        ``None`` where too little is known of the device.
+    """
+    try:
+        limits = DeviceOccupancyLimits.from_device(device)
+    except ArgumentValueError:  # older than the model of occupancy
+        return None
+    work = element_work(
+        body_work(unit, x_is_last=can_map),
+        kinds,
+        uses_double=_uses_double(kinds, find_wide_stores(unit, kinds)),
+    )
+    return Problem(
+        kernel=unit.qualname,
+        extent=extent,
+        work=replace(work, is_serial=not promises.is_disjoint and work.loads > 0),
+        device=device,
+        limits=limits,
+        rates=DeviceRates.from_device(device),
+        max_vector=_max_vector(kinds, promises),
+        can_map=can_map,
+        block_dim=block_dim,
+        shared_bytes=shared_bytes,
+    )
+
+
+def worthwhile(promises: Promises, vector: int) -> Promises:
+    """The promises that code with vectors of a length makes use of; fewer forms are compiled."""
+    if promises is NO_PROMISES:
+        return promises
+    return promises if vector > 1 else promises.without_alignment()
+
+
+def find_wide_stores(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[WideStore, ...]:
+    """Stores to float32 arrays of what the source computes in float64."""
+    return wide_stores(unit, kinds)
+
+
+def notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[str, ...]:
+    """What to say of such stores; nothing where the compiler has narrowed the arithmetic.
+
+    Parameters
+    ----------
+    stores : sequence of WideStore
+        What the source says.
+    artifact : Artifact or None
+        The compiled code, where there is some; of PTX it is seen whether it computes in float64.
+    """
+    if artifact is not None and stores:
+        try:
+            if not _DOUBLE.search(artifact.text("ptx")):
+                return ()
+        except ValueError:  # a target without PTX
+            pass
+    return tuple(str(store) for store in stores)
+
+
+def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> Promises:
+    """What is taken to hold of arguments of which the kinds alone are known.
+
+    That is what holds of arrays that were made for the extent: they are aligned, apart from each
+    other, and as long as it.
+    """
+    arrays = tuple(
+        ArrayPromises(
+            MAX_ALIGNMENT if kind.layout != "A" else 1,
+            None,
+            None,
+            "equal" if extent is not None and kind.ndim == len(extent) else "unknown",
+        )
+        for kind in _array_kinds(kinds)
+    )
+    total = math.prod(extent) if extent is not None else 0
+    return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
+
+
+def described_place(arch: str) -> Place:
+    """A place for planning alone: a device of an architecture that is not there.
+
+    Raises
+    ------
+    ArgumentValueError
+        Not enough is known of the architecture.
+    """
+    known = _described.get(arch)
+    if known is None:
+        place = Place(get_target("cuda"), described_device(arch), is_described=True)
+        known = _described.setdefault(arch, place)
+    return known
+
+
+def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
+    return bool(stores) or any(
+        kind.dtype in ("float64", "complex128") for kind in _array_kinds(kinds)
+    )
+
+
+def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
+    """The longest vector, up to 4, that the alignment of any array allows."""
+    longest = 1
+    for number, kind in enumerate(_array_kinds(kinds)):
+        alignment = promises.array(number).alignment
+        longest = max(longest, min(4, alignment // np.dtype(kind.dtype).itemsize))
+    return 1 << (longest.bit_length() - 1)
+
+
+def _array_kinds(kinds: Sequence[Kind]) -> list[ArrayKind]:
+    """Every array among the arguments, in the order in which promises number them."""
+    found: list[ArrayKind] = []
+    for kind in kinds:
+        if isinstance(kind, ArrayKind):
+            found.append(kind)
+        elif isinstance(kind, TupleKind):
+            found += _array_kinds(kind.elements)
+    return found

@@ -1,0 +1,118 @@
+"""What a launch has checked of its arguments, and compiled code may therefore count on.
+
+Promises are part of what code is compiled for. Found for a launch's arguments by
+:func:`kerneldsl.runtime.checked_promises.promises_of`, they say all that holds; code compiled for
+weaker ones (:meth:`Promises.cover`) runs for these arguments too. No promise is ever wrong to leave
+out, and :data:`NO_PROMISES` holds always.
+
+Arrays are counted through all arguments, those in tuples included, in the order of the parameters:
+the first array is number 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+__all__ = ["MAX_ALIGNMENT", "NO_PROMISES", "ArrayPromises", "Promises", "Span"]
+
+#: Bytes; the largest alignment that is told apart: that of the widest access of memory.
+MAX_ALIGNMENT = 16
+
+#: How an array's shape and the extent of ``forall`` go together: it is the same; it is at least as
+#: long along each axis; nothing is known.
+Span: TypeAlias = Literal["equal", "covers", "unknown"]
+
+_SPANS = ("unknown", "covers", "equal")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPromises:
+    """What holds of one array.
+
+    Parameters
+    ----------
+    alignment : int
+        Bytes, a power of two up to :data:`MAX_ALIGNMENT`: the first element's address and the
+        strides along all axes but `unit_axis` are multiples of it. 1 promises nothing (the size
+        of an element's part holds anyway).
+    unit_axis : int or None
+        For an array of layout "A": an axis along which its elements stand side by side.
+    same_as : int or None
+        The number of an earlier array, itself no copy of another, that is of the same kind, at the
+        same address, with the same shape and strides.
+    span : {"equal", "covers", "unknown"}
+        How its shape and the extent go together; "unknown" where they differ in rank.
+    """
+
+    alignment: int = 1
+    unit_axis: int | None = None
+    same_as: int | None = None
+    span: Span = "unknown"
+
+    def covers(self, other: ArrayPromises) -> bool:
+        """Whether everything that the other promises holds where these hold."""
+        return (
+            self.alignment % other.alignment == 0
+            and other.unit_axis in (None, self.unit_axis)
+            and other.same_as in (None, self.same_as)
+            and _SPANS.index(self.span) >= _SPANS.index(other.span)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What holds of a launch's arguments.
+
+    Parameters
+    ----------
+    arrays : tuple of ArrayPromises
+        For each array; empty promises nothing of any.
+    is_disjoint : bool
+        No array that the kernel may write shares memory with another array, those that are
+        `same_as` each other counting as one. LLVM is then told ``noalias``, and arrays that are
+        only read go through the non-coherent cache.
+    is_narrow : bool
+        Extents, lengths and numbers of elements are all below 2³¹.
+    counts : tuple of (int, int)
+        Pairs of a parameter of the entry, by its place in
+        :attr:`~kerneldsl.abi.ParameterLayout.parameters`, and an axis of the extent: the parameter
+        is an integer that the kernel compares with something, and at least the extent there.
+    """
+
+    arrays: tuple[ArrayPromises, ...] = ()
+    is_disjoint: bool = False
+    is_narrow: bool = False
+    counts: tuple[tuple[int, int], ...] = ()
+
+    def array(self, number: int) -> ArrayPromises:
+        """What holds of one array."""
+        return self.arrays[number] if self.arrays else _NOTHING
+
+    def cover(self, other: Promises) -> bool:
+        """Whether everything that the other promises holds where these hold.
+
+        Where ``is_disjoint`` was found with arrays counting as one, it covers only promises that
+        say so of them too.
+        """
+        if other.is_disjoint and not self.is_disjoint:
+            return False
+        if other.is_disjoint and any(
+            self.array(i).same_as != other.array(i).same_as
+            for i in range(max(len(self.arrays), len(other.arrays)))
+        ):
+            return False
+        return (
+            all(self.array(i).covers(each) for i, each in enumerate(other.arrays))
+            and (self.is_narrow or not other.is_narrow)
+            and set(other.counts) <= set(self.counts)
+        )
+
+    def without_alignment(self) -> Promises:
+        """These promises but for alignment, which matters only to accesses of several elements."""
+        return replace(self, arrays=tuple(replace(each, alignment=1) for each in self.arrays))
+
+
+_NOTHING = ArrayPromises()
+#: What holds of any arguments.
+NO_PROMISES = Promises()

@@ -1,0 +1,234 @@
+"""From an entry's lean parameters to Numba's values, and what the launch promises of them.
+
+A promise becomes something that LLVM cannot lose: an attribute of a pointer, a mask on a length
+whose low or high bits are known to be zero, one value in the place of two that are equal. Where
+nothing else is left it is an assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
+from kerneldsl.lowering.arrays import array_value
+from kerneldsl.target import ArrayPromises, Specialization
+
+__all__ = ["ParameterReader", "assume", "parameter_types"]
+
+_i1 = ir.IntType(1)
+_i64 = ir.IntType(64)
+_GLOBAL_SPACE = 1
+_BELOW_2_31 = 2**31 - 1
+
+
+def assume(builder: ir.IRBuilder, condition: ir.Value) -> None:
+    """Let LLVM count on a condition."""
+    builder.call(_assume_function(builder), [condition])
+
+
+def _assume_function(builder: ir.IRBuilder) -> ir.Function:
+    function = ir.FunctionType(ir.VoidType(), [_i1])
+    return builder.module.declare_intrinsic("llvm.assume", fnty=function)
+
+
+class _AssumeAligned(ir.Instruction):  # type: ignore[misc]
+    """An assumption about an address that does not count as a use of it.
+
+    llvmlite has no calls with operand bundles (LLVM Language Reference, "Assume Operand Bundles").
+    A comparison of the address would do for its alignment, but LLVM would then no longer see that
+    an array is only read.
+    """
+
+    def __init__(self, block: ir.Block, pointer: ir.Value, alignment: int) -> None:
+        super().__init__(block, ir.VoidType(), "call", [pointer])
+        self._alignment = alignment
+
+    def descr(self, buf: list[str]) -> None:
+        """Write the instruction."""
+        (pointer,) = self.operands
+        operands = f"{pointer.type} {pointer.get_reference()}, i64 {self._alignment}"
+        buf.append(f'call void @llvm.assume(i1 true) [ "align"({operands}) ]\n')
+
+
+def _assume_aligned(builder: ir.IRBuilder, pointer: ir.Value, alignment: int) -> None:
+    _assume_function(builder)
+    builder._insert(_AssumeAligned(builder.block, pointer, alignment))
+
+
+def parameter_types(context: Any, kind: Kind) -> Iterator[ir.Type]:
+    """LLVM types of the parameters of one argument, in the layout's order."""
+    if isinstance(kind, ArrayKind):
+        yield _element_type(context, kind).as_pointer(_GLOBAL_SPACE)
+        yield from [_i64] * (kind.ndim * (2 if kind.layout == "A" else 1))
+    elif isinstance(kind, ScalarKind):
+        scalar = _scalar_type(kind.dtype)
+        if isinstance(scalar, types.Complex):
+            yield from [context.get_data_type(scalar.underlying_float)] * 2
+        else:
+            yield context.get_data_type(scalar)
+    else:
+        for element in kind.elements:
+            yield from parameter_types(context, element)
+
+
+def _scalar_type(dtype: str) -> Any:
+    return getattr(types, "boolean" if dtype == "bool" else dtype)
+
+
+def _element_type(context: Any, kind: ArrayKind) -> ir.Type:
+    return context.get_data_type(_scalar_type(kind.dtype))
+
+
+class ParameterReader:
+    """Reads the parameters of an entry one after the other.
+
+    Parameters
+    ----------
+    context : KernelTargetContext
+        Where types have sizes.
+    builder : ir.IRBuilder
+        In the entry.
+    specialization : Specialization
+        Kinds of the parameters, and what the launch has checked of them.
+
+    Attributes
+    ----------
+    extent : list of ir.Value
+        The extent of ``forall``, with what is known of it.
+    fault : ir.Value or None
+        Debug mode: where the fault record is.
+    """
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, specialization: Specialization) -> None:
+        self._context = context
+        self._builder = builder
+        self._promises = specialization.promises
+        self._numbers = count()
+        #: Each array so far.
+        self._arrays: list[_Array] = []
+        arguments = list(builder.function.args)
+        self.fault = arguments.pop() if specialization.options.debug else None
+        ndim = specialization.mode.forall_ndim or 0
+        at = len(arguments) - ndim
+        self._parameters = iter(arguments[:at])
+        self.extent = [self._length(each) for each in arguments[at:]]
+        for number, kind in enumerate(array_kinds(specialization.kinds)):
+            promises = self._promises.array(number)
+            if promises.span == "equal":
+                self.extent = self._shape(kind, self.extent, promises)
+        self._assume_counts(specialization)
+
+    def value(self, kind: Kind, numba_type: Any) -> ir.Value:
+        """Numba's value of the next argument."""
+        context, builder = self._context, self._builder
+        if isinstance(kind, ArrayKind):
+            array = self._array(kind)
+            data = builder.addrspacecast(array.pointer, array.pointer.type.pointee.as_pointer())
+            if array.alignment > 1:
+                _assume_aligned(builder, data, array.alignment)
+            return array_value(
+                context, builder, numba_type, data, array.shape, strides=array.strides
+            )
+        if isinstance(kind, ScalarKind):
+            if isinstance(numba_type, types.Complex):
+                number = context.make_complex(builder, numba_type)
+                number.real, number.imag = next(self._parameters), next(self._parameters)
+                return number._getvalue()
+            return context.get_data_as_value(builder, numba_type, next(self._parameters))
+        members = [
+            self.value(element, element_type)
+            for element, element_type in zip(kind.elements, numba_type.types, strict=True)
+        ]
+        return context.make_tuple(builder, numba_type, members)
+
+    def _assume_counts(self, specialization: Specialization) -> None:
+        builder = self._builder
+        for place, axis in self._promises.counts:
+            number = builder.function.args[place]
+            if number.type.width < 64:
+                is_signed = specialization.layout.parameters[place].dtype.startswith("int")
+                number = (builder.sext if is_signed else builder.zext)(number, _i64)
+            assume(builder, builder.icmp_signed(">=", number, self.extent[axis]))
+
+    def _array(self, kind: ArrayKind) -> _Array:
+        promises = self._promises.array(next(self._numbers))
+        pointer = next(self._parameters)
+        shape = [next(self._parameters) for _ in range(kind.ndim)]
+        strides = None
+        if kind.layout == "A":
+            strides = [next(self._parameters) for _ in range(kind.ndim)]
+        if promises.same_as is not None:
+            array = self._arrays[promises.same_as]
+        else:
+            self._mark_pointer(pointer, promises)
+            if promises.span == "equal":
+                shape = self.extent
+            else:
+                shape = self._shape(kind, [self._length(each) for each in shape], promises)
+            if promises.span == "covers":
+                for length, extent in zip(shape, self.extent, strict=True):
+                    assume(self._builder, self._builder.icmp_signed("<=", extent, length))
+            if strides is not None:
+                strides = self._strides(kind, strides, promises)
+            array = _Array(pointer, shape, strides, promises.alignment)
+        self._arrays.append(array)
+        return array
+
+    def _mark_pointer(self, pointer: ir.Argument, promises: ArrayPromises) -> None:
+        natural = self._context.get_abi_alignment(pointer.type.pointee)
+        pointer.attributes.align = max(natural, promises.alignment)
+        if self._promises.is_disjoint:
+            pointer.attributes.add("noalias")
+
+    def _shape(
+        self, kind: ArrayKind, shape: Sequence[ir.Value], promises: ArrayPromises
+    ) -> list[ir.Value]:
+        """A shape whose rows are as long as is promised."""
+        known = list(shape)
+        if kind.ndim > 1 and kind.layout != "A":
+            # Rows follow each other without gaps, so that the distance of two is their length.
+            axis = 0 if kind.layout == "F" else kind.ndim - 1
+            multiple = max(1, promises.alignment // self._itemsize(kind))
+            known[axis] = _multiple(self._builder, known[axis], multiple)
+        return known
+
+    def _strides(
+        self, kind: ArrayKind, strides: Sequence[ir.Value], promises: ArrayPromises
+    ) -> list[ir.Value]:
+        return [
+            _i64(self._itemsize(kind))
+            if axis == promises.unit_axis
+            else _multiple(self._builder, stride, promises.alignment)
+            for axis, stride in enumerate(strides)
+        ]
+
+    def _length(self, parameter: ir.Value) -> ir.Value:
+        """A length; where it is known to fit 31 bits it has no others."""
+        if not self._promises.is_narrow:
+            return parameter
+        return self._builder.and_(parameter, _i64(_BELOW_2_31))
+
+    def _itemsize(self, kind: ArrayKind) -> int:
+        return int(self._context.get_abi_sizeof(_element_type(self._context, kind)))
+
+
+@dataclass(frozen=True)
+class _Array:
+    """One array's values; no strides where they follow from the shape."""
+
+    pointer: ir.Value
+    shape: list[ir.Value]
+    strides: list[ir.Value] | None
+    #: What is promised of the address, in bytes.
+    alignment: int
+
+
+def _multiple(builder: ir.IRBuilder, value: ir.Value, factor: int) -> ir.Value:
+    """A value that is a multiple of a power of two, with low bits that are seen to be zero."""
+    return value if factor == 1 else builder.and_(value, _i64(-factor))

@@ -1,0 +1,348 @@
+"""Which folders are taken, which are refused, and what a process without rights gets."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kerneldsl import cache as face
+from kerneldsl.cache.disk import DiskCache, counters
+from kerneldsl.cache.settings import read_settings
+from kerneldsl.cache.store import Store
+from kerneldsl.errors import CacheError, CacheWarning
+from tests.cache.processes import NOBODY, needs_fork, needs_root, run_in_child
+from tests.cache.trials import Trials, key_of, sections_of
+
+KEY = key_of(0)
+posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+
+
+def new_cache() -> tuple[DiskCache, list[str]]:
+    """A cache under the settings as they are, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = DiskCache(read_settings())
+    return made, [str(w.message) for w in caught if w.category is CacheWarning]
+
+
+def refused_with(*words: str) -> None:
+    cache, said = new_cache()
+    assert cache.user is None
+    assert not cache.keep(KEY, sections_of(KEY))
+    assert cache.look_up(KEY) is None
+    (message,) = said
+    for word in words:
+        assert word in message
+    with pytest.raises(CacheError):
+        face.clear()
+
+
+@posix
+def test_what_is_made_is_private(folder: Path, cache: DiskCache) -> None:
+    old = os.umask(0)
+    try:
+        cache.keep(KEY, sections_of(KEY))
+    finally:
+        os.umask(old)
+    assert cache.user is not None
+    for made in (folder, folder / "entries"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert stat.S_IMODE(cache.user.path_of(KEY).stat().st_mode) == 0o600
+
+
+@posix
+@pytest.mark.parametrize("name", [".", "entries"])
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_folder_that_others_can_write_to(store, folder, monkeypatch, name, mode) -> None:
+    store.write(KEY, sections_of(KEY))
+    (folder / name).chmod(mode)
+    refused_with("written to by others", f"{mode:04o}", "chmod go-w", "KERNELDSL_CACHE_SHARED")
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    cache, said = new_cache()
+    assert said == []
+    assert cache.look_up(KEY) is not None
+    assert cache.keep(KEY, sections_of(KEY))
+
+
+@posix
+def test_a_folder_that_becomes_unsafe(folder: Path, cache: DiskCache) -> None:
+    assert cache.keep(KEY, sections_of(KEY))
+    (folder / "entries").chmod(0o777)
+    with pytest.warns(CacheWarning, match="written to by others"):
+        assert not cache.keep(KEY, sections_of(KEY))
+
+
+@posix
+def test_an_entry_that_others_can_write_to(store: Store, trials: Trials) -> None:
+    store.write(KEY, sections_of(KEY))
+    store.path_of(KEY).chmod(0o606)
+    assert trials.read(store, KEY) == "miss: mode"
+    trials.check()
+
+
+@needs_root
+def test_a_folder_and_entries_of_another_user(store, folder, monkeypatch, trials) -> None:
+    store.write(KEY, sections_of(KEY))
+    os.chown(store.path_of(KEY), NOBODY, NOBODY)
+    assert trials.read(store, KEY) == "miss: owner"
+    os.chown(store.path_of(KEY), 0, 0)
+    os.chown(folder / "entries", NOBODY, NOBODY)
+    refused_with("belongs to user 65534", "KERNELDSL_CACHE_DIR", "KERNELDSL_CACHE_SHARED")
+    os.chown(folder / "entries", 0, 0)
+    os.chown(folder, NOBODY, NOBODY)
+    refused_with("belongs to user 65534")
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    assert new_cache()[0].look_up(KEY) is not None
+    trials.check()
+
+
+def test_links(folder: Path, tmp_path: Path, store: Store) -> None:
+    """A person may link the whole folder to another place; within it a link is nobody's."""
+    store.write(KEY, sections_of(KEY))
+    elsewhere = tmp_path / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    cache, said = new_cache()
+    assert said == []
+    assert cache.look_up(KEY) is not None
+    (elsewhere / "entries").rename(tmp_path / "entries")
+    (elsewhere / "entries").symlink_to(tmp_path / "entries")
+    refused_with("is a symbolic link")
+
+
+def test_a_file_in_the_place_of_the_folder(folder: Path) -> None:
+    folder.write_text("something else")
+    refused_with("is no folder")
+    assert folder.read_text() == "something else"
+
+
+def test_a_file_in_the_way_to_the_folder(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    cache, _ = new_cache()
+    with pytest.warns(CacheWarning, match="cannot be written to"):
+        assert not cache.keep(KEY, sections_of(KEY))
+    assert cache.look_up(KEY) is None
+
+
+def test_off(monkeypatch, folder: Path) -> None:
+    for word in ("off", "0", "False"):
+        monkeypatch.setenv("KERNELDSL_CACHE", word)
+        cache, said = new_cache()
+        assert not cache.is_on
+        assert said == []
+        assert not cache.keep(KEY, sections_of(KEY))
+        assert cache.look_up(KEY) is None
+    assert not folder.exists()
+    assert counters.read().misses == {}
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "1 PB", "1e9"])
+def test_a_size_that_is_none(monkeypatch, text: str) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_SIZE", text)
+    cache, (message,) = new_cache()
+    assert not cache.is_on
+    assert repr(text) in message
+    with pytest.raises(CacheError, match="KERNELDSL_CACHE_SIZE"):
+        face.prune()
+
+
+def test_without_a_home(monkeypatch) -> None:
+    """Nothing says where: one warning, and kernels are compiled each time."""
+    monkeypatch.delenv("KERNELDSL_CACHE_DIR")
+
+    def unknown() -> Path:
+        raise RuntimeError("there is no home directory")
+
+    monkeypatch.setattr("kerneldsl.cache.disk.cache_folder", unknown)
+    cache, (message,) = new_cache()
+    assert "no home directory" in message
+    assert not cache.keep(KEY, sections_of(KEY))
+
+
+# -------------------------------------------------------------------- the site's folder
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch) -> Store:
+    """A second folder with an entry of key 0."""
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "site"))
+    made = DiskCache(read_settings())
+    made.keep(KEY, {"ptx": b"site"})
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "user"))
+    monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(tmp_path / "site"))
+    counters.reset()
+    assert made.user is not None
+    return made.user
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = (p for p in folder.rglob("*") if p.is_file())
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in files}
+
+
+def test_the_site_comes_first_and_stays_as_it_is(site: Store) -> None:
+    os.utime(site.path_of(KEY), (1, 1))
+    site.path_of(key_of(1)).write_bytes(b"damaged")
+    before = snapshot(site.folder.path)
+    cache, _ = new_cache()
+    cache.keep(KEY, {"ptx": b"user"})
+    cache.keep(key_of(1), sections_of(key_of(1)))
+    found = cache.look_up(KEY)
+    assert found is not None
+    assert found.entry.sections == {"ptx": b"site"}
+    assert cache.look_up(key_of(1)) is not None, "the user's own is behind a damaged one"
+    assert cache.look_up(key_of(2)) is None
+    assert counters.read().misses == {"absent": 1}
+    assert snapshot(site.folder.path) == before
+    face.clear()
+    face.prune(0)
+    assert snapshot(site.folder.path) == before
+
+
+def test_a_site_that_is_not_there(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(tmp_path / "nowhere"))
+    cache, said = new_cache()
+    assert said == []
+    assert cache.keep(KEY, sections_of(KEY))
+    assert cache.look_up(KEY) is not None
+
+
+@posix
+def test_a_site_that_others_can_write_to(site: Store) -> None:
+    (site.folder.path / "entries").chmod(0o777)
+    cache, (message,) = new_cache()
+    assert "KERNELDSL_CACHE_SHARED" in message
+    assert cache.look_up(KEY) is None
+    assert cache.keep(KEY, sections_of(KEY)), "the user's own folder is as good as before"
+
+
+# ------------------------------------------------------------------- without rights
+
+
+def as_nobody(work: Callable[[], object]) -> None:
+    """Do some work as a user without rights; fail if that user has them after all."""
+
+    def drop_and_work() -> None:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        assert os.geteuid() == NOBODY
+        with pytest.raises(PermissionError):
+            os.setresuid(0, 0, 0)
+        work()
+
+    assert run_in_child(drop_and_work) == 0
+
+
+@pytest.fixture
+def open_tmp(tmp_path: Path):
+    """`tmp_path`, which others may pass through to what is in it."""
+    changed = []
+    for folder in (tmp_path, *tmp_path.parents):
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if not mode & 0o001:
+            folder.chmod(mode | 0o011)
+            changed.append((folder, mode))
+    yield tmp_path
+    for folder, mode in changed:
+        folder.chmod(mode)
+
+
+@needs_fork
+@needs_root
+def test_a_folder_that_this_user_can_only_read(open_tmp, folder: Path, store: Store) -> None:
+    """A hit is a hit, a write is one warning, and nothing else happens."""
+    store.write(KEY, sections_of(KEY))
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    for path in (folder, folder / "entries"):
+        path.chmod(0o500)
+    os.utime(store.path_of(KEY), (1, 1))
+
+    def work() -> None:
+        with pytest.raises(PermissionError):
+            (folder / "entries" / "probe").write_bytes(b"")
+        cache, said = new_cache()
+        assert said == []
+        trials = Trials()
+        assert trials.look_up(cache, KEY) == "right"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for number in range(5):
+                assert not cache.keep(key_of(number), sections_of(key_of(number)))
+        assert [w.category for w in caught] == [CacheWarning]
+        assert "Permission denied" in str(caught[0].message)
+        assert trials.look_up(cache, KEY) == "right"
+
+    as_nobody(work)
+
+
+@needs_fork
+@needs_root
+def test_damage_in_a_folder_that_can_only_be_read(open_tmp, folder: Path, store: Store) -> None:
+    store.path_of(KEY).write_bytes(b"damaged")
+    os.chown(store.path_of(KEY), NOBODY, NOBODY)
+    for path in (folder, folder / "entries"):
+        os.chown(path, NOBODY, NOBODY)
+        path.chmod(0o500)
+
+    def work() -> None:
+        cache, _ = new_cache()
+        assert cache.look_up(KEY) is None
+        assert cache.look_up(KEY) is None
+        assert counters.read().misses == {"length": 2}
+
+    as_nobody(work)
+
+
+@needs_fork
+@needs_root
+def test_a_folder_of_root_is_refused_and_a_site_of_root_is_taken(
+    open_tmp, folder: Path, store: Store, monkeypatch
+) -> None:
+    store.write(KEY, sections_of(KEY))
+    for path in (folder, folder / "entries"):
+        path.chmod(0o755)
+    store.path_of(KEY).chmod(0o644)
+
+    def as_user() -> None:
+        refused_with("belongs to user 0", "runs as 65534")
+
+    as_nobody(as_user)
+    own = open_tmp / "own"
+    own.mkdir()
+    os.chown(own, NOBODY, NOBODY)
+    monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(folder))
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(own / "cache"))
+
+    def as_site() -> None:
+        cache, said = new_cache()
+        assert said == []
+        trials = Trials()
+        assert trials.look_up(cache, KEY) == "right"
+        assert cache.keep(key_of(1), sections_of(key_of(1)))
+        assert (own / "cache" / "entries").stat().st_uid == NOBODY
+
+    as_nobody(as_site)
+
+
+@needs_fork
+@needs_root
+def test_a_parent_that_this_user_cannot_write_to(open_tmp, monkeypatch) -> None:
+    closed = open_tmp / "closed"
+    closed.mkdir(mode=0o755)
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(closed / "cache"))
+
+    def work() -> None:
+        cache, _ = new_cache()
+        assert cache.look_up(KEY) is None
+        with pytest.warns(CacheWarning, match="cannot be written to"):
+            assert not cache.keep(KEY, sections_of(KEY))
+
+    as_nobody(work)
