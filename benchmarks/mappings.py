@@ -150,13 +150,11 @@ def mappings(case: Case) -> list[ElementMapping]:
     if len(case.extent) == 2:
         return [
             ONE_EACH,
-            ElementMapping(grid_stride=""),
-            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8)),
-            ElementMapping((2, 4, 1), 2, "contiguous", grid_stride=""),
-            *(
-                ElementMapping((width, n, 1), width, "contiguous", grid_stride="")
-                for n in (1, 2, 4)
-            ),
+            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8, 16)),
+            ElementMapping((1, 4, 1), 1, "strided", grid_stride=""),
+            *(ElementMapping((2, n, 1), 2, "contiguous", grid_stride="") for n in (1, 4, 8)),
+            *(ElementMapping((width, n, 1), width, grid_stride="") for n in (1, 2, 4)),
+            *(ElementMapping((width, n, 1), width, "contiguous", grid_stride="") for n in (2, 4)),
         ]
     vectors = [v for v in (1, 2, 4, 8, 16) if v <= width]
     return [
@@ -187,13 +185,8 @@ class Mapped:
         target, device = binding.place.target, binding.place.device
         promises = NO_PROMISES
         if promised:
-            promises = promises_of(
-                base.kinds,
-                binding.values,
-                case.extent,
-                written=base.traits.written,
-                compared=base.traits.compared,
-            )
+            written = base.traits.written
+            promises = promises_of(base.kinds, binding.values, case.extent, written=written)
         specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
         self._executable = target.load(target.compile(specialization), device)
         self._mapping = mapping

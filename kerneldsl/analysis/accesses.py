@@ -16,7 +16,7 @@ from kerneldsl.analysis.effects import array_effects
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 
-__all__ = ["ArrayAccess", "array_accesses", "compared_parameters"]
+__all__ = ["ArrayAccess", "array_accesses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,6 @@ def array_accesses(unit: FunctionUnit) -> tuple[ArrayAccess, ...]:
         )
         for position in sorted(read | written)
     )
-
-
-def compared_parameters(unit: FunctionUnit) -> frozenset[int]:
-    """Find the parameters that a kernel's text compares with something, and never assigns to."""
-    names = {name: position for position, name in enumerate(unit.parameters)}
-    compared: set[str] = set()
-    assigned: set[str] = set()
-    for node in ast.walk(unit.tree):
-        if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            compared |= {side.id for side in sides if isinstance(side, ast.Name)}
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            assigned.add(node.id)
-    return frozenset(names[name] for name in (compared - assigned) & names.keys())
 
 
 def _with_loops(tree: ast.AST, *, in_loop: bool = False) -> Iterator[tuple[ast.AST, bool]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from kerneldsl.target import DeviceInfo
 
 __all__ = ["doctor", "status", "summary"]
+
+T = TypeVar("T")
 
 #: Exit code of ``doctor`` where something does not work.
 EXIT_PROBLEM = 1
@@ -157,7 +160,9 @@ def summary(as_json: JsonOption = False) -> None:
 
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
-        found, infos, default = backends(), devices(), current_target()
+        # A variable with a wrong value is for the checks to tell, with all the rest.
+        found, default = _unless_refused(backends) or (), _unless_refused(current_target)
+        infos = devices()
         say("Checking")
         report = _check(run_kernels=False)
     if as_json:
@@ -188,7 +193,7 @@ def summary(as_json: JsonOption = False) -> None:
         fixed=("device",),
     )
     rows = [
-        ("default", f"{default} (* above); `kerneldsl default` says why"),
+        ("default", default and f"{default} (* above); `kerneldsl default` says why"),
         ("detected", ", ".join(b.name for b in found if b.is_detected)),
         ("usable", ", ".join(b.name for b in found if b.is_usable)),
         ("versions", ", ".join(f"{n} {v}" for n, v in versions.items() if v)),
@@ -198,6 +203,15 @@ def summary(as_json: JsonOption = False) -> None:
     ]
     print_table(("this machine", ""), rows, fixed=("this machine",))
     _print_checks(report, only_faults=True)
+
+
+def _unless_refused(find: Callable[[], T]) -> T | None:
+    from kerneldsl.errors import KernelError
+
+    try:
+        return find()
+    except KernelError:
+        return None
 
 
 def _cache_folder() -> str | None:

@@ -333,7 +333,16 @@ class DeviceArray:
                 remedy="Pass one number that the dtype holds",
             ) from error
         stream = stream_of(self.place, stream)
-        fill_array(self.place, self.pointer, self.strides, self.shape, element, stream, owner=self)
+        fill_array(
+            self.place,
+            self.pointer,
+            self.strides,
+            self.shape,
+            element,
+            stream,
+            is_contiguous=self.layout != "A",
+            owner=self,
+        )
         self.note_use(stream)
 
     def note_use(self, stream: Any) -> None:

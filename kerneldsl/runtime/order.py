@@ -48,10 +48,12 @@ def stream_of(place: Place, stream: Any) -> Any:
     streams = _streams
     if stream is None:
         return None if streams is None else streams.ambient_stream(place)
+    if streams is not None and isinstance(stream, streams.Stream):
+        return streams.resolve_stream(place, stream)
     if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
         return None
     is_ours = isinstance(stream, DeviceStream)
-    if streams is not None and (is_ours or isinstance(stream, streams.Stream)):
+    if streams is not None and is_ours:
         return streams.resolve_stream(place, stream)
     if is_ours or isinstance(stream, int):
         return None if place.is_host and not is_ours else stream
@@ -62,7 +64,8 @@ def stream_of(place: Place, stream: Any) -> Any:
 
 def is_foreign(stream: Any) -> bool:
     """Whether a stream is another library's, so that its handle may die at any time."""
-    return stream is not None and (not isinstance(stream, DeviceStream) or stream.is_foreign)
+    # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "is_foreign", True)
 
 
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:

@@ -263,7 +263,7 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
             MAX_ALIGNMENT if kind.layout != "A" else 1,
             None,
             None,
-            "equal" if extent is not None and kind.ndim == len(extent) else "unknown",
+            extent is not None and kind.ndim == len(extent),
         )
         for kind in _array_kinds(kinds)
     )

@@ -90,9 +90,9 @@ class Stream:
     Attributes
     ----------
     is_blocking : bool
-        As given.
+        As given; False for another library's stream, of which it is not known.
     priority : int
-        As given.
+        As given; 0 for another library's stream.
 
     Raises
     ------
@@ -132,19 +132,20 @@ class Stream:
             ) from None
         place = current_place() if device is None else place_of(device)
         made = place.target.create_stream(place.device, priority=level, is_blocking=bool(blocking))
-        self._begin(place, made, level, bool(blocking))
+        made.priority, made.is_blocking = level, bool(blocking)
+        self._begin(place, made)
         register(place, made.handle, made)
 
-    def _begin(self, place: Place, stream: DeviceStream, priority: int, is_blocking: bool) -> None:
+    def _begin(self, place: Place, stream: DeviceStream) -> None:
         global are_in_use, _are_some_nonblocking  # noqa: PLW0603 -- facts about the process
         self._place = place
         self._stream = stream
         self._is_default = False
         self._is_closed = False
-        self.priority = priority
-        self.is_blocking = is_blocking
+        self.priority = stream.priority
+        self.is_blocking = stream.is_blocking
         are_in_use = True
-        if not is_blocking:
+        if not stream.is_blocking:
             _are_some_nonblocking = True
 
     @classmethod
@@ -196,7 +197,7 @@ class Stream:
         if found.handle in _DEFAULT_HANDLES:
             return default_stream(place.device)
         self = cls.__new__(cls)
-        self._begin(place, found, 0, is_blocking=False)
+        self._begin(place, found)
         return self
 
     # ------------------------------------------------------------------ what it is
@@ -478,8 +479,9 @@ def default_stream(device: DeviceLike | None = None) -> Stream:
     place = current_place() if device is None else place_of(device)
     found = _defaults.get(place)
     if found is None:
-        found = Stream.__new__(Stream)
-        found._begin(place, place.target.wrap_stream(place.device, None), 0, is_blocking=True)
+        found, stream = Stream.__new__(Stream), place.target.wrap_stream(place.device, None)
+        stream.is_blocking = True
+        found._begin(place, stream)
         found._is_default = True
         found = _defaults.setdefault(place, found)
     return found

@@ -78,6 +78,9 @@ class DeviceStream(ABC):
     recording: Recording | None = None
     #: Whether it belongs to another library, so that its handle may die at any time.
     is_foreign: bool = False
+    #: What the core has made it with; of another library's stream nothing is known.
+    priority: int = 0
+    is_blocking: bool = False
 
     @property
     def own_handle(self) -> int:

@@ -138,7 +138,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     name = entry_identifier(specialization.unit.name)
     with global_compiler_lock, target_override(TARGET_NAME):
         lowered = lower_unit(specialization, timings)
-        entry = build_entry(lowered.context, lowered.fndesc, name, specialization)
+        entry = build_entry(lowered, name, specialization)
         texts = tuple(lowered.library.texts())
     return LoweredKernel(specialization, name, str(entry), texts, lowered.fault_table, timings)
 

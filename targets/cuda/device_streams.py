@@ -21,6 +21,7 @@ from targets.cuda import captures
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.events import CudaEvent
+from targets.cuda.fork import ForkGuard, fork_guard
 from targets.cuda.streams import stream_handle, synchronize_stream
 
 __all__ = ["CudaStream", "create_stream", "wrap_stream"]
@@ -193,6 +194,9 @@ class CudaStream(DeviceStream):
         # then; so cuda.core's stream goes with the last reference to this one.
         if self.is_foreign:
             self._owner = None
+
+    def __del__(self, _guard: ForkGuard = fork_guard) -> None:
+        _guard.abandon(self._owner, self._builder, self._branch)
 
     def __repr__(self) -> str:
         return f"<CudaStream {self._own_handle:#x} on {self.device}>"

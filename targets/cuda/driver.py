@@ -39,6 +39,8 @@ __all__ = ["Driver", "get_driver"]
 
 _log = logging.getLogger("kerneldsl.cuda.driver")
 
+#: What ``cuInit`` answers where there is no device, or none that may be seen.
+_NOTHING_THERE = (100, 101)
 #: What the driver's library is called here.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -379,7 +381,7 @@ def _initialize() -> Driver:
             failure.what,
             value=failure.code,
             limit=failure.limit,
-            remedy=_why_nothing_is_visible() or failure.remedy,
+            remedy=(failure.code in _NOTHING_THERE and _why_nothing_is_visible()) or failure.remedy,
         ) from failure
     driver = Driver(api)
     try:

@@ -13,6 +13,7 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.target import Device, DeviceEvent, DeviceStream
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
+from targets.cuda.fork import ForkGuard, fork_guard
 
 __all__ = ["CudaEvent", "create_event", "wrap_event"]
 
@@ -95,9 +96,14 @@ class CudaEvent(DeviceEvent):
         return float(elapsed)
 
     def close(self) -> None:
-        if not self._is_foreign and self._owner is not None:
+        if fork_guard.has_forked:
+            fork_guard.abandon(self._owner)
+        elif not self._is_foreign and self._owner is not None:
             self._owner.close()
         self._owner = None
+
+    def __del__(self, _guard: ForkGuard = fork_guard) -> None:
+        _guard.abandon(self._owner)
 
 
 def create_event(driver: Driver, device: Device, *, is_timed: bool) -> CudaEvent:

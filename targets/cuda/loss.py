@@ -41,9 +41,6 @@ class _Loss:
     #: The device that answered with the error, where that is known.
     index: int | None
     error: DriverError
-    suspects: tuple[str, ...]
-    #: Names of the kernels among them; ``None`` where some have been forgotten.
-    kernels: frozenset[str] | None
 
 
 class DeviceWatch:
@@ -126,6 +123,7 @@ class DeviceWatch:
         )
 
     def _kernels(self, index: int | None) -> frozenset[str] | None:
+        """Names of the kernels among the suspects; ``None`` where some have been forgotten."""
         found: set[str] = set()
         for each in self._devices(index):
             notes = self.in_flight(each)
@@ -162,10 +160,8 @@ class DeviceWatch:
         error : DriverError
             The error.
         """
-        scope = None if error.loses_process else index
-        suspects, kernels = self.suspects(scope), self._kernels(scope)
         # The error's traceback would keep everything alive that its frames refer to.
-        loss = _Loss(index, copy.copy(error), suspects, kernels)
+        loss = _Loss(index, copy.copy(error))
         with self._lock:
             if error.loses_process:
                 self.lost.setdefault(None, loss)
@@ -217,6 +213,9 @@ class DeviceWatch:
         device = origin if index is None else f"{self._target}:{index}"
         since = f", because {origin} failed" if origin not in (None, device) else ""
         scope = None if first.loses_process else found.index
+        # Looked up now: another thread may have started its launch before the loss, and noted it
+        # a moment later. Nothing is launched any more.
+        suspects = self.suspects(scope)
         gone = f"no device of {self._target} can" if scope is None else f"{device} cannot"
         error = DeviceLostError(
             f"{device or f'every device of {self._target}'} is lost to this process{since}: "
@@ -225,14 +224,14 @@ class DeviceWatch:
             name=first.name,
             doing=doing,
             device=device,
-            suspects=found.suspects,
-            kernels=found.kernels,
+            suspects=suspects,
+            kernels=self._kernels(scope),
             is_news=scope in self._unseen,
             loses_process=first.loses_process,
             value=first.code,
             limit=f"After {first.name} ({first.code}) {gone} be used in the same process",
             remedy=first.remedy or "Start a new process",
-            chain=suspect_lines(found.suspects),
+            chain=suspect_lines(suspects),
         )
         self._unseen.discard(scope)
         error.__cause__ = first

@@ -33,6 +33,7 @@ __all__ = [
 
 #: The longest pattern that a memset of the driver repeats.
 MAX_PATTERN_BYTES = 4
+_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
 
 
 class CudaBuffer(Buffer):
@@ -192,11 +193,13 @@ def fill(
 
     For longer patterns see :mod:`~targets.cuda.fill`.
     """
-    api, value = driver.api, int.from_bytes(pattern, sys.byteorder)
-    memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
-    doing = f"fill {count} times {len(pattern)} bytes on cuda:{index}"
+    size, value = len(pattern), int.from_bytes(pattern, sys.byteorder)
     with driver.current(index):
-        driver.call(memset[len(pattern)], destination, value, count, stream, doing=doing)
+        memset = getattr(driver.api, _MEMSETS[size])
+        status = memset(destination, value, count, stream)[0]
+        if int(status):
+            doing = f"fill {count} times {size} bytes on cuda:{index}"
+            raise driver.failure(status, doing, index=index)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:

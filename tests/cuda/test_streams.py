@@ -490,6 +490,45 @@ def test_torch_takes_our_stream_and_we_take_theirs(torch: Any) -> None:
     side.synchronize()  # closing ours has left theirs open
 
 
+def test_the_default_stream_of_another_library_is_ours(torch: Any) -> None:
+    theirs = torch.cuda.default_stream()
+    assert kd.Stream.from_foreign(theirs) is kd.default_stream("cuda")
+    tensor = torch.zeros(1000, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(theirs)
+    with torch.cuda.stream(side), kd.default_stream("cuda"):
+        increment.forall(1000)(tensor)  # the block comes before torch's current stream
+    theirs.synchronize()
+    assert (tensor == 1).all()
+
+
+def test_threads_launch_update_and_close_one_graph() -> None:
+    stream = kd.Stream()
+    first, second = kd.zeros(256), kd.zeros(256)
+    graphs = []
+    for array in (first, second):
+        with stream.capture() as graph:
+            increment.forall(256)(array)
+        graphs.append(graph)
+    with stream.capture() as one:
+        increment.forall(256)(first)
+
+    def use() -> None:
+        own = kd.Stream()
+        for i in range(50):
+            one.launch(own)
+            one.update(graphs[i % 2])
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one.close()
+    kd.synchronize()
+    assert first.copy_to_host()[0] + second.copy_to_host()[0] == 400
+
+
 def test_events_of_torch_and_streams_of_torch_are_waited_for(torch: Any) -> None:
     ours = kd.Stream(blocking=False)
     side = torch.cuda.Stream()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import kerneldsl as kd
-from kerneldsl.analysis import analyze
-from kerneldsl.analysis.accesses import ArrayAccess, array_accesses, compared_parameters
+from kerneldsl.analysis.accesses import ArrayAccess, array_accesses
 from kerneldsl.frontend.normalize import make_unit
 
 
@@ -67,15 +66,3 @@ def test_what_a_device_function_does_counts_once() -> None:
         out[i] = _pick(x, i)
 
     assert array_accesses(make_unit(copy)) == (ArrayAccess(0, 1, 0), ArrayAccess(1, 0, 1))
-
-
-def test_compared_parameters_are_those_that_stay_what_they_are() -> None:
-    def guarded(n, m, limit, x, out):
-        i = kd.grid(1)
-        limit = limit - 1
-        if 0 <= i < n and i < limit and i < x.size:
-            out[i] = x[i] + m
-
-    unit = make_unit(guarded)
-    assert compared_parameters(unit) == {0}
-    assert analyze(unit).compared == {0}

@@ -283,6 +283,18 @@ def test_summary_shows_only_what_is_wrong(monkeypatch):
     assert "as it should be" not in result.stdout
 
 
+@pytest.mark.parametrize("name", ["KERNELDSL_TARGET", "KERNELDSL_FAKE_GPU"])
+def test_a_summary_goes_on_where_a_variable_is_wrong(monkeypatch, name):
+    monkeypatch.setenv(name, "nonsense")
+    result = invoke("summary")
+    assert result.exit_code == 0
+    assert "1 problem" in result.stdout
+    assert f"environment.{name}" in result.stdout
+    (default,) = re.findall(r"^default +(\S+)", result.stdout, re.MULTILINE)
+    assert (default == "-") is (name == "KERNELDSL_TARGET")
+    assert (as_json("summary")["default"] is None) is (name == "KERNELDSL_TARGET")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -388,6 +388,15 @@ def test_an_empty_list_of_visible_devices_is_named(
     assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
 
 
+def test_no_device_at_all(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    api.failures["cuInit"] = _Status(100, "CUDA_ERROR_NO_DEVICE")
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    reason = CudaTarget().unavailable_reason() or ""
+    assert "CUDA_ERROR_NO_DEVICE (100)" in reason
+    assert "nvidia-smi" in reason
+
+
 def test_minus_one_hides_every_device_and_is_named(
     monkeypatch: pytest.MonkeyPatch, api: FakeBindings
 ) -> None:
@@ -399,11 +408,11 @@ def test_minus_one_hides_every_device_and_is_named(
     assert "CUDA_VISIBLE_DEVICES is '-1': unset it" in reason
 
 
+@pytest.mark.parametrize("visible", [None, "0"])
 @pytest.mark.parametrize(
     ("code", "name", "advice"),
     [
         (34, "CUDA_ERROR_STUB_LIBRARY", "LD_LIBRARY_PATH"),
-        (100, "CUDA_ERROR_NO_DEVICE", "nvidia-smi"),
         (304, "CUDA_ERROR_OPERATING_SYSTEM", "/dev/nvidia"),
         (802, "CUDA_ERROR_SYSTEM_NOT_READY", "nvidia-fabricmanager"),
         (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "reboot"),
@@ -413,9 +422,16 @@ def test_minus_one_hides_every_device_and_is_named(
     ],
 )
 def test_a_driver_that_does_not_start_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, api: FakeBindings, code: int, name: str, advice: str
+    monkeypatch: pytest.MonkeyPatch,
+    api: FakeBindings,
+    code: int,
+    name: str,
+    advice: str,
+    visible: str | None,
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:  # which has no part in it
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     api.failures["cuInit"] = _Status(code, name)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     with pytest.raises(TargetUnavailableError, match=re.escape(f"{name} ({code})")) as caught:

@@ -55,6 +55,7 @@ class MemoryBindings(FakeBindings):
 def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
     kinds = parse_signature("float32[::1], int8")
     specialization = SimpleNamespace(
+        unit=SimpleNamespace(name="k"),
         options=CompileOptions(debug=debug),
         layout=ParameterLayout(("out", "flag"), kinds, EXPLICIT, debug),
     )

@@ -308,6 +308,14 @@ def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
     assert f"environment.{name}" not in by_name(host.check_environment())
 
 
+def test_a_fake_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("KERNELDSL_FAKE_GPU", "directx")
+    check = by_name(host.check_environment())["environment.KERNELDSL_FAKE_GPU"]
+    assert check.status == "problem"
+    assert "directx" in check.found
+    assert "webgpu" in check.found
+
+
 def test_the_policies_that_are_known_are_those_of_fallback():
     assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
 
