@@ -117,13 +117,12 @@ def conditions_of(
         if promised.same_as is not None:
             other = arrays[promised.same_as]
             conditions += map(Same, array.words(), other.words())
-        if compiled.is_narrow and promised.span != "equal":
+        if compiled.is_narrow and not promised.is_extent:
             conditions.append(Few(array.extents.start, array.kind.ndim, _NARROW - 1))
         if found.arrays and promised.alignment <= found.array(number).alignment < MAX_ALIGNMENT:
             conditions += _no_better(array, found.array(number).alignment)
     if compiled.is_disjoint:
         conditions += _disjoint(compiled, arrays, written)
-    conditions += [Within(parameter, low=extent[axis]) for parameter, axis in compiled.counts]
     return conditions
 
 
@@ -144,12 +143,9 @@ def _of_array(
     if promised.unit_axis is not None:
         stride = array.strides[promised.unit_axis]
         yield Within(stride, low=array.item_bytes, high=array.item_bytes)
-    if promised.span != "unknown":
+    if promised.is_extent:
         for parameter, n in zip(array.extents, extent, strict=True):
-            yield Within(parameter, low=n, high=n if promised.span == "equal" else _INT64_MAX)
-
-
-_INT64_MAX = 2**63 - 1
+            yield Within(parameter, low=n, high=n)
 
 
 def _no_better(array: PlacedArray, alignment: int) -> Iterator[Condition]:
