@@ -38,6 +38,7 @@ from kerneldsl.target import (
     Artifact,
     Device,
     Dim3,
+    ElementMapping,
     LaunchConfig,
     Promises,
 )
@@ -221,11 +222,9 @@ def make_problem(
     )
 
 
-def worthwhile(promises: Promises, vector: int) -> Promises:
-    """The promises that code with vectors of a length makes use of; fewer forms are compiled."""
-    if promises is NO_PROMISES:
-        return promises
-    return promises if vector > 1 else promises.without_alignment()
+def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
+    """The promises that code with a mapping makes use of; fewer forms are compiled."""
+    return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
 
 
 def find_wide_stores(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[WideStore, ...]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kerneldsl.target.element_mapping import ElementMapping
+
 __all__ = ["MAX_ALIGNMENT", "NO_PROMISES", "ArrayPromises", "Promises"]
 
 #: Bytes; the largest alignment that is told apart: that of the widest access of memory.
@@ -94,9 +96,28 @@ class Promises:
             self.is_narrow or not other.is_narrow
         )
 
-    def without_alignment(self) -> Promises:
-        """These promises but for alignment, which matters only to accesses of several elements."""
-        return replace(self, arrays=tuple(replace(each, alignment=1) for each in self.arrays))
+    def for_mapping(self, mapping: ElementMapping) -> Promises:
+        """What code with a mapping makes use of, so that it exists in few forms.
+
+        Alignment serves accesses of several elements alone. A thread that works on one element
+        gains nothing from two arrays being one, and next to nothing from their lengths.
+
+        Parameters
+        ----------
+        mapping : ElementMapping
+            Of the code.
+        """
+        if mapping.vector > 1:
+            return self
+        if not mapping.is_one_each:
+            arrays = tuple(replace(each, alignment=1) for each in self.arrays)
+            return replace(self, arrays=arrays)
+        units = tuple(ArrayPromises(unit_axis=each.unit_axis) for each in self.arrays)
+        return Promises(
+            units if any(each.unit_axis is not None for each in units) else (),
+            self.is_disjoint and all(each.same_as is None for each in self.arrays),
+            self.is_narrow,
+        )
 
 
 _NOTHING = ArrayPromises()

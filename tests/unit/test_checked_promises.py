@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
 from kerneldsl.runtime.checked_promises import promises_of
 from kerneldsl.runtime.strided import layout_of
-from kerneldsl.target import NO_PROMISES, ArrayPromises, Promises
+from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 
 _BASE = 1 << 20
 
@@ -134,12 +134,15 @@ def test_covering_is_a_partial_order_that_no_promises_end(
     values = [value for _, flat in arguments for value in flat]
     written = data.draw(st.sets(st.integers(0, len(views) - 1)))
     found = promises_of(kinds, values, (3,), written=written)
-    weaker = found.without_alignment()
     assert found.cover(found)
     assert found.cover(NO_PROMISES)
-    assert found.cover(weaker)
-    assert weaker.cover(weaker)
-    assert weaker.cover(found) == (weaker == found)
+    for mapping in (ONE_EACH, ElementMapping((4, 1, 1)), ElementMapping((4, 1, 1), 4)):
+        weaker = found.for_mapping(mapping)
+        assert found.cover(weaker)
+        assert weaker.cover(weaker)
+        assert weaker.for_mapping(mapping) == weaker
+        if weaker.arrays and mapping != ONE_EACH:
+            assert weaker.cover(found) == (weaker == found)
 
 
 def test_disjoint_but_for_what_is_the_same_is_no_promise_for_other_arrays() -> None:
@@ -148,6 +151,22 @@ def test_disjoint_but_for_what_is_the_same_is_no_promise_for_other_arrays() -> N
     assert not twice.cover(once)
     assert not once.cover(twice)
     assert twice.cover(Promises(twice.arrays))
+
+
+def test_one_element_a_thread_comes_in_few_forms() -> None:
+    kinds = parse_signature("f4[::1], f4[::1], f4[::1]")
+    forms = {
+        promises_of(kinds, values, (100,), written={2}).for_mapping(ONE_EACH)
+        for values in (
+            [_BASE, 100, _BASE + 400, 100, _BASE + 800, 100],
+            [_BASE + 4, 100, _BASE + 404, 101, _BASE + 808, 999],
+        )
+    }
+    assert forms == {Promises(is_disjoint=True, is_narrow=True)}
+    twice = promises_of(kinds, [_BASE, 100, _BASE + 400, 100, _BASE, 100], (100,), written={2})
+    assert twice.is_disjoint
+    assert twice.for_mapping(ONE_EACH) == Promises(is_narrow=True)
+    assert twice.for_mapping(ElementMapping((4, 1, 1))).array(2).same_as == 0
 
 
 def _find(signature: str, *values: Any) -> Promises:
