@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError
 from kerneldsl.target import DriverEntry, Holds, LaunchConfig
+from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class NativeDriver:
     def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
         """How native code launches a kernel in a configuration."""
         index, name = executable.device.index, executable.artifact.specialization.unit.name
-        watch = self._faults.watch
+        watch, stream = self._faults.watch, stream_handle(config.stream)
         kernel = _Kernel(executable, config)
         self._kernels[id(kernel)] = kernel
         return DriverEntry(
@@ -94,9 +95,9 @@ class NativeDriver:
             grid_dim=config.grid_dim,
             block_dim=config.block_dim,
             shared_bytes=config.shared_bytes,
-            stream=0,
+            stream=stream,
             note=watch.launches(index).append,
-            noted=(name, config.grid_dim, config.block_dim, 0),
+            noted=(name, config.grid_dim, config.block_dim, stream),
             holds=(
                 Holds(vars(self._faults), "watch", watch),
                 Holds(watch.lost, index, is_missing=True),
@@ -123,7 +124,7 @@ class NativeDriver:
             return _INVALID_CONTEXT
         if self._faults.is_planned("launch"):
             return _UNKNOWN
-        if stream or arrays:
+        if arrays or stream != stream_handle(config.stream):
             return _INVALID_VALUE
         parameters = _read_extra(extra) if extra else b""
         if parameters is None:

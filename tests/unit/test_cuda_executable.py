@@ -18,6 +18,7 @@ from kerneldsl.target import CompileOptions, LaunchConfig
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM
 from tests.unit.test_cuda_driver import FakeBindings
 
 _SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
@@ -147,7 +148,7 @@ def test_native_code_is_told_where_everything_is() -> None:
     assert entry is not None
     assert (entry.launch, entry.get_context, entry.set_context) == (0x7F00, 0x7F01, 0x7F02)
     assert (entry.context, entry.may_stay) == (driver.contexts[0][1], True)
-    assert (entry.function, entry.stream) == (int(function.handle), 0)
+    assert (entry.function, entry.stream) == (int(function.handle), LEGACY_DEFAULT_STREAM)
     assert (entry.grid_dim, entry.block_dim) == (_CONFIG.grid_dim, _CONFIG.block_dim)
     (held,) = entry.holds
     assert held.mapping[held.key] is held.value
