@@ -121,6 +121,10 @@ class FaultPlan:
         with self._lock:
             self._planned[operation].append(error)
 
+    def is_planned(self, operation: str) -> bool:
+        """Whether the next call of an operation is to fail."""
+        return bool(self._planned.get(operation))
+
     def begin(self, operation: str, device: Device | None = None) -> None:
         """Raise what is planned for this call, or that the device is lost.
 

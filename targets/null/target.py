@@ -27,6 +27,7 @@ from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
+from targets.null.native import NativeDriver
 from targets.null.pools import NullPool, NullSharedBuffer
 from targets.null.streams import NullEvent, NullStream
 
@@ -48,6 +49,8 @@ class NullTarget(Target):
     ----------
     launches : list of LaunchRecord
         Every launch that a driver would have taken, oldest first.
+    driver : NativeDriver
+        Takes the launches of native code.
     peer_access : set of (Device, Device)
         Each device and peer whose access was enabled.
     """
@@ -61,6 +64,7 @@ class NullTarget(Target):
         self._spaces: dict[Device, AddressSpace] = {}
         self._faults = FaultPlan()
         self.launches: list[LaunchRecord] = []
+        self.driver = NativeDriver(self._faults, self._write_down)
         self.peer_access: set[tuple[Device, Device]] = set()
         self.set_devices(*devices)
 
@@ -176,7 +180,8 @@ class NullTarget(Target):
             raise TypeError(
                 f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
             )
-        return NullExecutable(artifact, self.memory_of(device), self.record_launch)
+        space = self.memory_of(device)
+        return NullExecutable(artifact, space, self.record_launch, self.driver)
 
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
@@ -207,6 +212,9 @@ class NullTarget(Target):
             config.block_dim,
             stream_handle(config.stream),
         )
+        self._write_down(record)
+
+    def _write_down(self, record: LaunchRecord) -> None:
         with self._lock:
             self.launches.append(record)
 
