@@ -44,6 +44,9 @@ _NOTHING_THERE = (100, 101)
 #: What the driver's library is called here.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
+#: Tells NVIDIA's bindings to take the per-thread default stream where no other is named.
+_PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+
 
 class _CurrentContext:
     """Makes a device's primary context current, and puts back what was current before."""
@@ -107,6 +110,8 @@ class Driver:
         # Held again by an error that is met while a context is retained.
         self._lock = ForkSafeLock()
         self._devices: tuple[Device, ...] | None = None
+        #: Whether the bindings' calls that name no stream work in the default stream of the thread.
+        self.has_thread_defaults = os.environ.get(_PER_THREAD, "0").strip() not in ("", "0")
         #: The CUDA version the driver supports, such as ``(13, 0)``.
         self.cuda_version: tuple[int, int] = (0, 0)
         self.cuda_version = self._read_version()

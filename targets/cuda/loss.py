@@ -30,6 +30,9 @@ LaunchNote: TypeAlias = tuple[str | tuple[str, ...], Dim3 | None, Dim3 | None, i
 #: forgotten, and then no kernel can be cleared of suspicion.
 _REMEMBERED = 128
 
+#: The numbers that name the default stream.
+_DEFAULT_STREAMS = (0, 1)
+
 #: How many of the suspects a message lists.
 _LISTED = 16
 
@@ -143,7 +146,7 @@ class DeviceWatch:
         name, grid, block, stream = note
         what = name if isinstance(name, str) else f"a graph of {', '.join(name) or 'copies'}"
         shape = f" with grid {grid} and block {block}" if grid is not None else ""
-        where = f" in stream {stream:#x}" if stream else ""
+        where = f" in stream {stream:#x}" if stream not in _DEFAULT_STREAMS else ""
         often = f", {count} times" if count > 1 else ""
         return f"{what}{shape}{where} on {self._target}:{index}{often}"
 

@@ -138,6 +138,11 @@ class NullTarget(Target):
 
         return describe(device, lambda: self.memory_info(device)[0])
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        """Write it down; if it takes the device away, the next call there is told first."""
+        self._faults.watch.swallow(device.index, error)
+        super().swallow(device, error)
+
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
@@ -216,6 +221,7 @@ class NullTarget(Target):
         NotImplementedError
             The described device has no limit.
         """
+        self._begin("memory_info", device)
         free = self.memory_of(device).free_bytes()
         if free is None:
             raise NotImplementedError("the described device has no limit of memory")
