@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         UnknownTargetError,
         UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction, Kernel, Launch
+    from kerneldsl.kernels import DeviceFunction, Kernel
     from kerneldsl.language.intrinsics import (
         atomic,
         grid,
@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         threadfence_system,
         uniform,
     )
+    from kerneldsl.launches import BoundLaunch, Launch
     from kerneldsl.ranking import (
         Measurement,
         RankedDevice,
@@ -195,7 +196,8 @@ _MODULES = {
         "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
         "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
     ),
-    "kerneldsl.kernels": "DeviceFunction Kernel Launch",
+    "kerneldsl.kernels": "DeviceFunction Kernel",
+    "kerneldsl.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
         "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
@@ -236,6 +238,7 @@ __all__ = [
     "Backend",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
+    "BoundLaunch",
     "CacheError",
     "CacheWarning",
     "Check",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from kerneldsl.environment import logger
 from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
@@ -140,16 +139,20 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
 def let_go() -> None:
     """Let go of what the streams have done with."""
     done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
+    failures: list[tuple[Place, DriverError]] = []
     with _kept_lock:
         for key, waiting in tuple(_kept.items()):
             try:
                 while waiting and waiting[0][0].is_done():
                     done.append(waiting.popleft())
             except DriverError as error:  # the device has failed, and nothing on it goes on
-                logger.debug("%s", error)
+                failures.append((key[0], error))
                 done += waiting
                 waiting.clear()
             if not waiting:
                 del _kept[key]
-    for event, _ in done:  # what goes with them may run anything, so not under the lock
+    # What is told, and what goes with the events, may run anything, so not under the lock.
+    for place, failure in failures:
+        place.swallow(failure)
+    for event, _ in done:
         event.close()

@@ -212,9 +212,10 @@ class Stream:
         """The driver's number for the stream, as other libraries take it.
 
         While the stream is recorded it is the number of the recording: what another library puts
-        into *that* stream is recorded, too.
+        into *that* stream is recorded, too. The default stream is 0, as torch and CuPy count.
         """
-        return self._open().handle
+        handle = self._open().handle
+        return 0 if self._is_default else handle
 
     @property
     def is_closed(self) -> bool:
@@ -231,7 +232,7 @@ class Stream:
         """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
         if self._place.is_host:
             raise AttributeError(f"a stream on {self._place.name} has no __cuda_stream__")
-        return lambda: (0, self.handle)
+        return lambda: (0, self._open().handle)
 
     # ------------------------------------------------------------------ order
 

@@ -17,6 +17,7 @@ from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
+from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
 from kerneldsl.target.timer import LaunchTimer
@@ -39,10 +40,14 @@ __all__ = [
     "DeviceLimits",
     "DeviceStream",
     "Dim3",
+    "DriverEntry",
     "ElementMapping",
     "Executable",
+    "Holds",
+    "HostEntry",
     "LaunchConfig",
     "LaunchTimer",
+    "NativeEntry",
     "PoolBackend",
     "Promises",
     "Recording",

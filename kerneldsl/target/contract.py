@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import ArgumentTypeError, DriverError
 from kerneldsl.target.checks import Check
 from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
 from kerneldsl.target.device import Device, Dim3
@@ -230,6 +231,15 @@ class Target(ABC):
         with a remedy. Names **must** begin with the target's name and a dot.
         """
         return ()
+
+    def swallow(self, device: Device, error: DriverError) -> None:
+        """Take note of an error of a device that nobody can be told of, as in a finalizer.
+
+        **May** be overridden. Where the error takes the device out of use, the next call there
+        **must** then raise a `DeviceLostError` that says `is_news`, so that no launch goes round
+        the loss before anybody has seen it.
+        """
+        error_log.record(error, was_swallowed=True)
 
     # ------------------------------------------------------------------ memory
 

@@ -9,10 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
-from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
+from kerneldsl.target import (
+    Artifact,
+    Device,
+    Executable,
+    HostEntry,
+    LaunchConfig,
+    Resources,
+    Specialization,
+)
 from targets.cpu.code import HEADER_BYTES, Compiled
 from targets.cpu.faults import raise_recorded
-from targets.cpu.threads import threading_layer
+from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 __all__ = ["CpuArtifact", "CpuExecutable"]
 
@@ -84,15 +92,9 @@ class CpuExecutable(Executable):
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         """Run the kernel and wait for it; the GIL is released meanwhile."""
         layer = threading_layer()
-        if self.artifact.is_element_space:
-            units, space, threads = self._segments(config, layer.thread_count)
-        else:
-            units, space, threads = self._blocks(config)
+        units, step, space, parallel = self._divide(config, layer)
         if units == 0:
             return
-        parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
-        steps = min(units, _step_count(threads, layer.thread_count)) if parallel else 1
-        step = -(-units // steps)
         record = None
         fault = 0
         if self.artifact.fault_table is not None:
@@ -108,6 +110,41 @@ class CpuExecutable(Executable):
         )
         if record is not None:
             raise_recorded(record.raw, self.artifact, config)
+
+    def native_entry(self, config: LaunchConfig) -> HostEntry | None:
+        """The entry, shared among the threads as :meth:`launch` shares it."""
+        layer = threading_layer()
+        units, step, space, parallel = self._divide(config, layer)
+        if units == 0 or self.artifact.fault_table is not None:
+            return None
+        header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, 0, 0)
+        steps = -(-units // step)
+        address = self.artifact.compiled.address
+        if not parallel or steps == 1 or layer.parallel_for is None:
+            return HostEntry(address, header, steps, keep=(self,))
+        if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
+            return None
+        return HostEntry(
+            address,
+            header,
+            steps,
+            layer.parallel_for_address,
+            layer.thread_count,
+            running_address(),
+            keep=(self, layer),
+        )
+
+    def _divide(
+        self, config: LaunchConfig, layer: ThreadingLayer
+    ) -> tuple[int, int, tuple[int, ...], bool]:
+        """Units of work, units of a step, the space, and whether to share the steps."""
+        if self.artifact.is_element_space:
+            units, space, threads = self._segments(config, layer.thread_count)
+        else:
+            units, space, threads = self._blocks(config)
+        parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
+        steps = min(units, _step_count(threads, layer.thread_count)) if parallel else 1
+        return units, -(-units // max(steps, 1)), space, parallel
 
     def _segments(
         self, config: LaunchConfig, thread_count: int

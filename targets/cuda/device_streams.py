@@ -22,14 +22,14 @@ from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.events import CudaEvent
 from targets.cuda.fork import ForkGuard, fork_guard
-from targets.cuda.streams import stream_handle, synchronize_stream
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
 
 __all__ = ["CudaStream", "create_stream", "wrap_stream"]
 
 _log = logging.getLogger("kerneldsl.cuda.streams")
 
 #: Default streams, which are of whichever context is current.
-_OF_ANY_CONTEXT = (0, 1, 2)
+_OF_ANY_CONTEXT = (LEGACY_DEFAULT_STREAM, 2)
 
 
 class CudaStream(DeviceStream):
@@ -234,7 +234,7 @@ def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
     handle = stream_handle(stream)
     if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:
         _check_device(driver, device, handle)
-    is_foreign = stream is not None and handle not in (0, 1)
+    is_foreign = handle != LEGACY_DEFAULT_STREAM
     return CudaStream(driver, device, handle, stream, is_foreign=is_foreign)
 
 

@@ -30,6 +30,9 @@ LaunchNote: TypeAlias = tuple[str | tuple[str, ...], Dim3 | None, Dim3 | None, i
 #: forgotten, and then no kernel can be cleared of suspicion.
 _REMEMBERED = 128
 
+#: The numbers that name the default stream.
+_DEFAULT_STREAMS = (0, 1)
+
 #: How many of the suspects a message lists.
 _LISTED = 16
 
@@ -58,8 +61,8 @@ class DeviceWatch:
         self._launches: dict[int, deque[LaunchNote]] = {}
         #: Devices whose eldest launches have been forgotten while they may still have been running.
         self._has_forgotten: set[int] = set()
-        self._lost: dict[int, _Loss] = {}
-        self._lost_process: _Loss | None = None
+        #: Lost devices, by index; under ``None``, what lost all of them.
+        self.lost: dict[int | None, _Loss] = {}
         #: Devices, or ``None`` for the process, whose loss was swallowed: nobody has seen it yet.
         self._unseen: set[int | None] = set()
 
@@ -143,7 +146,7 @@ class DeviceWatch:
         name, grid, block, stream = note
         what = name if isinstance(name, str) else f"a graph of {', '.join(name) or 'copies'}"
         shape = f" with grid {grid} and block {block}" if grid is not None else ""
-        where = f" in stream {stream:#x}" if stream else ""
+        where = f" in stream {stream:#x}" if stream not in _DEFAULT_STREAMS else ""
         often = f", {count} times" if count > 1 else ""
         return f"{what}{shape}{where} on {self._target}:{index}{often}"
 
@@ -164,16 +167,16 @@ class DeviceWatch:
         loss = _Loss(index, copy.copy(error))
         with self._lock:
             if error.loses_process:
-                self._lost_process = self._lost_process or loss
+                self.lost.setdefault(None, loss)
             elif index is not None:
-                self._lost.setdefault(index, loss)
+                self.lost.setdefault(index, loss)
 
     def is_lost(self, index: int | None) -> bool:
         """Whether nothing can use a device any more in this process.
 
         Without a device: whether nothing can use any.
         """
-        return self._lost_process is not None or index in self._lost
+        return None in self.lost or index in self.lost
 
     def swallow(self, index: int | None, error: DriverError) -> None:
         """Note that nobody was told of an error that may have been the first.
@@ -207,9 +210,7 @@ class DeviceWatch:
         doing : str
             What was to be done, beginning with a verb.
         """
-        found = None if index is None else self._lost.get(index)
-        found = found or self._lost_process
-        assert found is not None
+        found = self.lost.get(index) or self.lost[None]
         first = found.error
         origin = None if found.index is None else f"{self._target}:{found.index}"
         device = origin if index is None else f"{self._target}:{index}"

@@ -135,7 +135,7 @@ class _FunctionBuilder:
         self._devices: dict[int, DeviceFunction] = {}
         self._sites: list[FaultSite] = []
         self._helpers = {**helpers(wraparound=self._options.wraparound), **guard_helper()}
-        self._wants_guard = not (specialization.mapping.is_one_each or self._options.debug)
+        self._wants_guard = specialization.traits.uses_grid_only and not self._options.debug
         #: Whether the guard of the kernel was found; known when it has been built.
         self.has_guard = False
 

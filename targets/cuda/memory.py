@@ -16,6 +16,7 @@ from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM
 
 __all__ = [
     "MAX_PATTERN_BYTES",
@@ -139,7 +140,7 @@ def copy_from_host(
     """Copy host memory to the device; by default the source may be changed when this returns."""
     api = driver.api
     with driver.current(index):
-        if stream or not blocking:
+        if not blocking or _needs_naming(driver, stream):
             status = api.cuMemcpyHtoDAsync(destination, source, nbytes, stream)[0]
             if blocking and not int(status):
                 # A copy from page-locked memory may still be reading its source.
@@ -164,7 +165,7 @@ def copy_to_host(
     api = driver.api
     launched = driver.watch.in_flight(index) if blocking else ()
     with driver.current(index):
-        if stream or not blocking:
+        if not blocking or _needs_naming(driver, stream):
             status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
             if blocking and not int(status):
                 status = api.cuStreamSynchronize(stream)[0]
@@ -174,6 +175,11 @@ def copy_to_host(
             raise driver.failure(status, f"copy {nbytes} bytes from cuda:{index} to the host")
     if launched:
         driver.watch.settle(index, launched, stream)
+
+
+def _needs_naming(driver: Driver, stream: int) -> bool:
+    """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
+    return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
 
 
 def copy_on_device(

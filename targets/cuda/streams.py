@@ -1,7 +1,9 @@
 """What may stand for a CUDA stream, and the order between streams.
 
 Every library has a stream class of its own. All of them come down to the driver's handle, a
-number; 0 is the legacy default stream, 1 names it too, and 2 is the default stream of the thread.
+number. 1 names the legacy default stream, and 2 the default stream of the thread. So 0 mostly means
+the former, but to NVIDIA's bindings the latter, if ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM``
+says so; the driver is therefore never handed a 0.
 
 References
 ----------
@@ -20,7 +22,7 @@ from targets.cuda.driver import Driver
 __all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle", "synchronize_stream", "wait_stream"]
 
 #: The stream that waits for, and holds up, every other blocking stream of the device.
-LEGACY_DEFAULT_STREAM = 0
+LEGACY_DEFAULT_STREAM = 1
 
 #: Where numba and cuda.core, torch, and CuPy keep the handle.
 _HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
@@ -39,7 +41,7 @@ def stream_handle(stream: Any) -> int:
     Returns
     -------
     int
-        The ``CUstream`` as a number.
+        The ``CUstream`` as a number; never 0.
 
     Raises
     ------
@@ -83,9 +85,10 @@ def stream_handle(stream: Any) -> int:
         if handle is None:
             return LEGACY_DEFAULT_STREAM
         try:
-            return int(handle)
+            number = int(handle)
         except (TypeError, ValueError):
             continue
+        return _checked(number)
     raise ArgumentTypeError(
         f"{type(stream).__name__} is no CUDA stream",
         value=stream,
@@ -96,7 +99,7 @@ def stream_handle(stream: Any) -> int:
 
 
 def _checked(handle: int) -> int:
-    """A handle, if it can be one."""
+    """A handle, if it can be one; that of the legacy default stream for 0."""
     if not 0 <= handle < 2**64:
         raise ArgumentValueError(
             f"stream {handle} is {'negative' if handle < 0 else 'beyond 64 bits'}",
@@ -104,7 +107,7 @@ def _checked(handle: int) -> int:
             limit="A CUstream handle is an address, or 0, 1 or 2 for the default streams",
             remedy="Pass None for the default stream",
         )
-    return handle
+    return handle or LEGACY_DEFAULT_STREAM
 
 
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:

@@ -28,6 +28,7 @@ from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
+from targets.null.native import NativeDriver
 from targets.null.pools import NullPool, NullSharedBuffer
 from targets.null.streams import NullEvent, NullStream
 
@@ -49,6 +50,8 @@ class NullTarget(Target):
     ----------
     launches : list of LaunchRecord
         Every launch that a driver would have taken, oldest first.
+    driver : NativeDriver
+        Takes the launches of native code.
     peer_access : set of (Device, Device)
         Each device and peer whose access was enabled.
     """
@@ -62,6 +65,7 @@ class NullTarget(Target):
         self._spaces: dict[Device, AddressSpace] = {}
         self._faults = FaultPlan()
         self.launches: list[LaunchRecord] = []
+        self.driver = NativeDriver(self._faults, self._write_down)
         self.peer_access: set[tuple[Device, Device]] = set()
         self.set_devices(*devices)
 
@@ -139,6 +143,11 @@ class NullTarget(Target):
 
         return describe(device, lambda: self.memory_info(device)[0])
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        """Write it down; if it takes the device away, the next call there is told first."""
+        self._faults.watch.swallow(device.index, error)
+        super().swallow(device, error)
+
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
@@ -190,7 +199,8 @@ class NullTarget(Target):
             raise TypeError(
                 f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
             )
-        return NullExecutable(artifact, self.memory_of(device), self.record_launch)
+        space = self.memory_of(device)
+        return NullExecutable(artifact, space, self.record_launch, self.driver)
 
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
@@ -221,6 +231,9 @@ class NullTarget(Target):
             config.block_dim,
             stream_handle(config.stream),
         )
+        self._write_down(record)
+
+    def _write_down(self, record: LaunchRecord) -> None:
         with self._lock:
             self.launches.append(record)
 
@@ -235,6 +248,7 @@ class NullTarget(Target):
         NotImplementedError
             The described device has no limit.
         """
+        self._begin("memory_info", device)
         free = self.memory_of(device).free_bytes()
         if free is None:
             raise NotImplementedError("the described device has no limit of memory")

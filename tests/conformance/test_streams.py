@@ -570,6 +570,51 @@ def test_what_cannot_be_recorded_is_refused(on: str) -> None:
         stream.synchronize()
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["never", "before its last step"])
+def test_every_stream_that_takes_part_has_to_be_waited_for(on: str, is_late: bool) -> None:
+    first, second = kd.Stream(), kd.Stream()
+    x, y = kd.zeros(64), kd.zeros(64)
+
+    def record() -> None:
+        with first.capture():
+            increment.forall(64)(x)
+            second.wait(first)
+            increment.forall(64, stream=second)(y)
+            if is_late:
+                first.wait(second)
+                increment.forall(64, stream=second)(y)
+                increment.forall(64)(x)
+
+    for _ in range(2):
+        with pytest.raises(kd.GraphError, match="CUDA_ERROR_STREAM_CAPTURE_UNJOINED") as caught:
+            record()
+        assert "stream.wait(other)" in str(caught.value)
+        for stream in (first, second):
+            assert not stream.is_capturing
+            stream.synchronize()
+    with second.capture() as graph:  # what went wrong leaves nothing behind
+        increment.forall(64)(y)
+    assert graph.node_count == 1
+    graph.launch(first)
+
+
+def test_a_stream_that_takes_part_may_be_waited_for_by_way_of_another(on: str) -> None:
+    first, second, third = kd.Stream(), kd.Stream(), kd.Stream()
+    x, y, z = (kd.zeros(64) for _ in range(3))
+    mark = kd.Event(timed=False)
+    for _ in range(2):
+        with first.capture() as graph:
+            increment.forall(64)(x)
+            second.wait(first)
+            increment.forall(64, stream=second)(y)
+            third.wait(second.record(mark))
+            increment.forall(64, stream=third)(z)
+            first.wait(third)
+        assert graph.node_count == 3
+        graph.launch(second)
+    second.synchronize()
+
+
 def test_numpy_arguments_and_debug_mode_are_refused_where_they_would_wait(on: str) -> None:
     stream, host, x = kd.Stream(), np.zeros(64), kd.zeros(64)
     debugging = kd.kernel(debug=True)(increment.function)

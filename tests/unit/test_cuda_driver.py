@@ -300,6 +300,31 @@ def test_copies_wait_where_the_contract_says(driver: Driver, api: FakeBindings) 
     ]
 
 
+@pytest.mark.parametrize(("value", "is_named"), [(None, False), ("0", False), ("1", True)])
+def test_a_copy_in_the_default_stream_is_never_left_to_that_of_the_thread(
+    api: FakeBindings, monkeypatch: pytest.MonkeyPatch, value: str | None, is_named: bool
+) -> None:
+    """The bindings can take calls that name no stream, or stream 0, for the thread's own."""
+    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+    monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    driver, default = Driver(api), streams.stream_handle(None)
+    memory.copy_from_host(driver, 0, 1, 2, 3, stream=default)
+    memory.copy_to_host(driver, 0, 1, 2, 3, stream=default)
+    calls = [call for call in api.calls if call[0].startswith(("cuMemcpy", "cuStream"))]
+    if is_named:
+        assert [call[0] for call in calls] == [
+            "cuMemcpyHtoDAsync",
+            "cuStreamSynchronize",
+            "cuMemcpyDtoHAsync",
+            "cuStreamSynchronize",
+        ]
+        assert {call[-1] for call in calls} == {1}
+    else:  # one call less
+        assert [call[0] for call in calls] == ["cuMemcpyHtoD", "cuMemcpyDtoH"]
+
+
 def test_a_loaded_function_knows_its_resources(driver: Driver) -> None:
     found = functions.load(driver, 0, ".version 7.0", "axpy").resources
     assert (found.registers, found.spill_bytes, found.local_bytes) == (40, 16, 0)

@@ -392,7 +392,7 @@ def test_streams_of_other_libraries(driver: Driver, api: StreamBindings, fake: F
     with pytest.raises(DeviceMismatchError, match="is on cuda:1, and the work on cuda:0"):
         device_streams.wrap_stream(driver, here, 0xB1)
     default = device_streams.wrap_stream(driver, here, None)
-    assert (default.handle, default.is_foreign) == (0, False)
+    assert (default.handle, default.is_foreign) == (1, False)
     with pytest.raises(ArgumentTypeError):
         device_streams.wrap_stream(driver, here, object())
 

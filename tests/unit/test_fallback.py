@@ -528,6 +528,46 @@ def test_a_kernel_that_was_started_when_the_loss_was_told_elsewhere(device, rng,
     assert kd.stats().fallbacks == 0
 
 
+def _meet_in_statistics(device, error):
+    device.fail_next("memory_info", error)
+    (found,) = kd.stats().devices
+    assert (found.memory_used_bytes, found.memory_total_bytes) == (None, None)
+
+
+def _meet_in_a_copy_that_ends(device, error):
+    array = kd.zeros(1001)
+    device.fail_next("query_event", error)  # of the mark behind the copy, which is looked at next
+    array.copy_from_host(np.ones(1001), blocking=False)
+
+
+def _meet_in_a_graph_that_goes(device, error):
+    stream, array = kd.Stream(), kd.zeros(1001)
+    host = np.ones(1001)
+    with stream.capture() as graph:
+        array.copy_from_host(host, blocking=False)
+    graph.launch(stream)
+    device.fail_next("query_event", error)
+    graph.close()
+
+
+@pytest.mark.parametrize(
+    "meet", [_meet_in_statistics, _meet_in_a_copy_that_ends, _meet_in_a_graph_that_goes]
+)
+def test_a_loss_that_was_met_on_the_way_is_raised_once(device, rng, meet):
+    """Whoever asks for figures, or drops what is done with, is not stopped; the next launch is."""
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    kernel.forall(out.size)(x, out.copy())
+    meet(device, null.fault("CUDA_ERROR_ILLEGAL_ADDRESS"))
+    assert kd.error_log.entries()[-1].was_swallowed
+    with pytest.raises(kd.DeviceLostError) as caught:
+        kernel.forall(out.size)(x, out)
+    assert caught.value.is_news
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_a_loss_that_nobody_was_told_of_is_raised_once(device, rng):
     kernel = make_kernel()
     x, out, expected = arguments(rng)

@@ -863,12 +863,6 @@ def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
     assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
 
 
-@pytest.mark.parametrize(("value", "is_said"), [("1", True), ("0", False), ("", False)])
-def test_default_streams_of_threads(nvidia, monkeypatch, value, is_said):
-    monkeypatch.setenv("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", value)
-    assert ("cuda.default_stream" in faults(cuda_checks.check_cuda())) == is_said
-
-
 def test_a_gpu_that_drives_a_display(nvidia):
     nvidia.attributes["KERNEL_EXEC_TIMEOUT"] = 1
     found = faults(cuda_checks.check_cuda())
