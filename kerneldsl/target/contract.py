@@ -349,8 +349,13 @@ class Target(ABC):
             remedy="Record one with kd.Event().record(stream)",
         )
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
-        """Make an event. The default is right where launches finish before they return."""
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
+        """Make an event. The default is right where launches finish before they return.
+
+        Where `is_blocking`, a thread that waits for it **should** sleep instead of spinning.
+        """
         from kerneldsl.target.host_streams import HostEvent
 
         return HostEvent(device, is_timed)

@@ -35,6 +35,7 @@ from targets.cuda.architectures import (
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
+from targets.cuda.pointers import device_of_pointer
 from targets.cuda.streams import (
     LEGACY_DEFAULT_STREAM,
     stream_handle,
@@ -110,7 +111,7 @@ class CudaTarget(Target):
             The address is not one of CUDA's.
         """
         driver = get_driver()
-        index = memory.device_of_pointer(driver, pointer)
+        index = device_of_pointer(driver, pointer)
         devices = driver.devices()
         if not 0 <= index < len(devices):
             raise DeviceMismatchError(
@@ -321,10 +322,12 @@ class CudaTarget(Target):
 
         return wrap_stream(get_driver(), device, stream)
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
         from targets.cuda.events import create_event
 
-        return create_event(get_driver(), device, is_timed=is_timed)
+        return create_event(get_driver(), device, is_timed=is_timed, is_blocking=is_blocking)
 
     def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
         from targets.cuda.events import wrap_event

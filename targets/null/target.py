@@ -353,6 +353,8 @@ class NullTarget(Target):
         handle = stream_handle(stream)
         return NullStream(device, partial(self._begin, device=device), handle, stream)
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
         self._begin("create_event", device)
         return NullEvent(device, is_timed, partial(self._begin, device=device))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -257,6 +258,19 @@ def test_what_is_no_stream(on: str) -> None:
         stream.wait("later")
     for use in (lambda: kd.Stream.from_foreign(None), lambda: stream.wait(None)):
         with pytest.raises(kd.ArgumentTypeError, match="None is no stream"):
+            use()
+
+
+@pytest.mark.parametrize("stream", [True, False, 1.0, "0", (1,), [None]])
+def test_copies_and_fills_refuse_what_is_no_stream(on: str, stream: Any) -> None:
+    x, y = kd.zeros(8), kd.zeros(8)
+    for use in (
+        lambda: kd.copy(y, x, stream=stream),
+        lambda: x.fill(1, stream),
+        lambda: x.copy_to_host(stream=stream),
+        lambda: kd.zeros(8, stream=stream),
+    ):
+        with pytest.raises(kd.ArgumentTypeError, match=re.escape(f"stream is {stream!r}")):
             use()
 
 
@@ -568,6 +582,17 @@ def test_what_cannot_be_recorded_is_refused(on: str) -> None:
             graph.launch()
         assert caught.value.remedy or caught.value.limit
         stream.synchronize()
+
+
+def test_an_event_whose_waiters_sleep(on: str) -> None:
+    event = kd.Event(timed=False, blocking=True)
+    increment.forall(64)(kd.zeros(64))
+    event.record()
+    event.synchronize()
+    assert event.query()
+    assert (event.is_blocking, event.is_timed) == (True, False)
+    assert "blocking" in repr(event)
+    assert not kd.Event().is_blocking
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["never", "before its last step"])
