@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -102,6 +103,9 @@ def cache_folder() -> Path:
     named = os.environ.get("KERNELDSL_CACHE_DIR", "").strip()
     if named:
         return Path(named).expanduser().absolute()
+    if sys.platform in ("linux",):  # as platformdirs does, without its import
+        base = os.environ.get("XDG_CACHE_HOME", "").strip() or Path("~/.cache").expanduser()
+        return Path(base, "kerneldsl").absolute()
     from platformdirs import user_cache_path
 
     return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
