@@ -80,12 +80,22 @@ def _emit_guards(module: ir.Module) -> Any:
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, missing, found = (
-            f.block(name) for name in ("dict", "cell", "missing", "found")
+        in_dict, in_cell, in_object, answered, missing, found = (
+            f.block(name) for name in ("dict", "cell", "object", "answered", "missing", "found")
         )
         guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
         owner = f.load(guard, 8, POINTER)
-        f.b.cbranch(f.equal(f.load(guard), I64(GuardKind.DICT)), in_dict, in_cell)
+        switch = f.b.switch(f.load(guard), bad)
+        switch.add_case(I64(GuardKind.DICT), in_dict)
+        switch.add_case(I64(GuardKind.CELL), in_cell)
+        switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
+        f.b.position_at_end(in_object)
+        read = f.python("PyObject_GetAttr", POINTER, owner, f.load(guard, 16, POINTER))
+        f.b.cbranch(f.is_null(read), bad, answered)
+        f.b.position_at_end(answered)
+        of_object = f.b.ptrtoint(read, I64)
+        f.python("Py_DecRef", ir.VoidType(), read)
+        f.b.branch(found)
         f.b.position_at_end(in_cell)
         of_cell = f.load(owner, layout.CELL_VALUE)
         f.b.branch(found)
@@ -98,6 +108,7 @@ def _emit_guards(module: ir.Module) -> Any:
         f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), found, bad)
         f.b.position_at_end(found)
         value = f.b.phi(I64)
+        value.add_incoming(of_object, answered)
         value.add_incoming(of_cell, in_cell)
         value.add_incoming(of_dict, in_dict)
         value.add_incoming(of_dict, missing)
