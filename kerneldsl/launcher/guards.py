@@ -75,7 +75,7 @@ def _reader_guards(reader: object) -> list[Guard] | None:
         if name in names and not hasattr(types.ModuleType, name):
             return [*outer, _held(names, name, names[name])]
         # Attributes of other objects may be computed, inherited or hidden: they are read.
-        return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, getattr(owner, name))]
+        return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
     return None
 
 

@@ -15,14 +15,20 @@ from typing import Any
 
 from kerneldsl.environment import launcher_is_off, logger
 from kerneldsl.errors import KernelWarning
-from kerneldsl.launcher.layout import UnknownLayout, check_layout, function_address, slot_offset
+from kerneldsl.launcher.layout import (
+    UnknownLayout,
+    UnknownPlatform,
+    check_layout,
+    function_address,
+    slot_offset,
+)
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime import streams
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import context_place
 from kerneldsl.runtime.readers import seal
 
-__all__ = ["Method", "generation", "install", "is_installed", "suspended"]
+__all__ = ["Method", "begin_generation", "generation", "install", "is_installed", "suspended"]
 
 _METH_O = 0x8
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
@@ -97,7 +103,8 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
     Returns
     -------
     bool
-        Whether they are there. On an interpreter that is not known they are not, with one warning.
+        Whether they are there. On an interpreter that is not known they are not, with one warning;
+        on a system that is not, without.
     """
     global _is_installed, _refusal, _methods, _descriptors  # noqa: PLW0603 -- one for the process
     with _lock:
@@ -113,6 +120,10 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
                 check_layout()
                 _descriptors = _make(methods, slots)
                 _methods = methods
+        except UnknownPlatform as error:
+            _refusal = str(error)
+            logger.debug("kernels are launched by way of Python: %s", error)
+            return False
         except (UnknownLayout, OSError, RuntimeError, ImportError) as error:
             _refusal = str(error)
             warnings.warn(
@@ -120,7 +131,7 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
                 f"native launcher does not know this interpreter ({error}). "
                 "KERNELDSL_LAUNCHER=off says that this is known",
                 KernelWarning,
-                stacklevel=2,
+                stacklevel=5,  # whoever launches
             )
             return False
         _put(_descriptors)
@@ -233,9 +244,13 @@ def _keep_forever(value: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-def _begin_generation() -> None:
+def begin_generation() -> None:
+    """Pass over every table that was made so far; launches are prepared anew.
+
+    For whoever changes what Python would choose for a launch, such as another plan for it.
+    """
     _generation[0] += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_generation)
+    os.register_at_fork(after_in_child=begin_generation)

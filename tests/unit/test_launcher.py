@@ -360,11 +360,13 @@ def test_a_recording_takes_launches(null):
     warm_up(launch, x)
     stream = kd.Stream("null")
     null.launches.clear()
+    bound = launch.bind(x)
     with stream.capture() as graph:
         launch(x)
+        bound()
     assert not null.launches
     graph.launch()
-    assert len(null.launches) == 1
+    assert len(null.launches) == 2
 
 
 # --------------------------------------------------------------------------- captured constants
@@ -575,6 +577,17 @@ def test_what_must_hold_no_longer_holds(fake):
     with is_native(launch, expected=False):
         launch(1, 2)
     assert fake.launches[-1][2] == {"a": 1, "x": 2}
+
+
+def test_a_new_generation_prepares_anew(fake):
+    launch = takes[1, 1]
+    warm_up(launch, 1, 2)
+    machine.begin_generation()
+    with is_native(launch, expected=False):
+        launch(1, 2)
+    warm_up(launch, 1, 2)
+    with is_native(launch):
+        launch(1, 2)
 
 
 # --------------------------------------------------------------------------- bind
