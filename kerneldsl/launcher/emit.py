@@ -32,8 +32,9 @@ class Addresses:
 
     Parameters
     ----------
-    generation : int
-        Of an int64; tables of another generation are passed over.
+    state : int
+        Of two int64: tables of another generation than the first are passed over, and all of them
+        while the second is not 0.
     array_block : int
         The offset of a device array's block.
     seal : int
@@ -48,7 +49,7 @@ class Addresses:
         What the methods know.
     """
 
-    generation: int
+    state: int
     array_block: int
     seal: int
     launch_tables: int
@@ -150,7 +151,7 @@ def _emit_try(
         f.require(f.equal(f.b.call(function, values), I32(1)), bad)
 
     f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
-    generation = f.load(f.pointer(addresses.generation))
+    generation = f.load(f.pointer(addresses.state))
     f.require(f.equal(word(Word.GENERATION), generation), bad)
     tally = word(Word.TALLY, POINTER)
     f.require(f.b.icmp_signed(">", f.load(tally, 8), I64(0)), bad)
@@ -194,6 +195,7 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     end, bad = f.block("end"), f.block("bad")
     result = f.b.alloca(I32)
     f.store(I32(0), result)
+    f.require(f.equal(f.load(f.pointer(addresses.state), 8), I64(0)), bad)
     tables = f.load(launch, addresses.launch_tables, POINTER)
     f.require(f.is_instance(tables, tuple), bad)
     f.python("Py_IncRef", ir.VoidType(), tables)
