@@ -10,6 +10,7 @@ from kerneldsl.target.code import (
     LaunchConfig,
     Resources,
     Specialization,
+    UnusableCodeError,
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
@@ -60,5 +61,9 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+<<<<<<< HEAD
+    "UnusableCodeError",
+=======
     "names_default_stream",
+>>>>>>> main
 ]
