@@ -61,9 +61,6 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
-<<<<<<< HEAD
     "UnusableCodeError",
-=======
     "names_default_stream",
->>>>>>> main
 ]
