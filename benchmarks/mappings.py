@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from machine import describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
@@ -293,6 +294,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1 << 28, help="of float32, a power of two")
     parser.add_argument("--only", default="", help="cases whose name begins so")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--commit", help="what is measured, where git cannot say")
     options = parser.parse_args()
     samples: list[Sample] = []
     good = True
@@ -301,11 +303,15 @@ def main() -> None:
             if case.name.startswith(options.only):
                 ways = compiled(case)
                 good &= check(case, ways)
-                found = list(measure(case, ways))
-                samples += found
-                report(case, found)
+                measured = list(measure(case, ways))
+                samples += measured
+                report(case, measured)
     if options.json:
-        options.json.write_text(json.dumps([asdict(s) for s in samples], indent=1) + "\n")
+        found = {
+            "machine": describe_gpu_machine(options.commit),
+            "samples": [asdict(s) for s in samples],
+        }
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(not good)
 
 

@@ -30,13 +30,15 @@ def status(as_json: JsonOption = False) -> None:
     """Show what devices and host are doing now, and the settings in effect."""
     from kerneldsl.runtime.placement import current_target, devices
 
-    found, default = devices(), current_target()
+    found = devices()
+    default, refusal = _or_refusal(current_target)
     live = [_live(info) for info in found]
     environment, errors = _environment(), _errors()
     if as_json:
         print_json(
             {
                 "default": default,
+                "default_refused": refusal,
                 "devices": live,
                 "host": _host(),
                 "environment": environment,
@@ -57,7 +59,10 @@ def status(as_json: JsonOption = False) -> None:
     if processes:
         print_table(("device", "process", "program", "memory"), processes, fixed=("device",))
     console = new_console()
-    console.print(f"Kernels run on {default} unless something else is said.", markup=False)
+    if refusal is None:
+        console.print(f"Kernels run on {default} unless something else is said.", markup=False)
+    else:
+        console.print(f"Kernels run nowhere unless a device is named: {refusal}", markup=False)
     if environment:
         print_table(("variable", "value", "meaning"), _variable_rows(), fixed=("variable",))
     else:
@@ -161,7 +166,7 @@ def summary(as_json: JsonOption = False) -> None:
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
         # A variable with a wrong value is for the checks to tell, with all the rest.
-        found, default = _unless_refused(backends) or (), _unless_refused(current_target)
+        found, default = _or_refusal(backends)[0] or (), _or_refusal(current_target)[0]
         infos = devices()
         say("Checking")
         report = _check(run_kernels=False)
@@ -205,13 +210,14 @@ def summary(as_json: JsonOption = False) -> None:
     _print_checks(report, only_faults=True)
 
 
-def _unless_refused(find: Callable[[], T]) -> T | None:
+def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What is found, or else the message that says why it is not, as for a wrong variable."""
     from kerneldsl.errors import KernelError
 
     try:
-        return find()
-    except KernelError:
-        return None
+        return find(), None
+    except KernelError as error:
+        return None, str(error)
 
 
 def _cache_folder() -> str | None:

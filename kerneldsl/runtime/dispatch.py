@@ -25,7 +25,7 @@ from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
-from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
+from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.loading import Loader
 from kerneldsl.runtime.placement import Place, place_of, resolve
@@ -269,7 +269,14 @@ class Dispatcher:
             else:
                 loaded.executable.launch(config, loaded.pack(*values))
         except RECOVERABLE as error:
-            if place.is_host or recordings.is_recorded(stream):
+            if place.is_host:
+                raise
+            if recordings.is_recorded(stream):
+                if may_recover(error, state.unit.name) and fallback_policy() != "never":
+                    error.add_line(
+                        f"{state.unit.qualname} was to be recorded, and what runs on the CPU is "
+                        "no step of a recording, so it was not run there instead"
+                    )
                 raise
             failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):

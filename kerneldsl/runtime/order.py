@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from kerneldsl.errors import DriverError
+from kerneldsl.errors import ArgumentTypeError, DriverError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
-from kerneldsl.target import DeviceEvent, DeviceStream
+from kerneldsl.target import DeviceEvent, DeviceStream, names_default_stream
 
 __all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of", "use_streams"]
+
+#: What is handed over by mistake, and would mean nothing where work is done at once.
+_NEVER_STREAMS = (bool, float, str, tuple, list)
 
 #: The module of streams, once it has been imported whole; without it nobody has made a stream.
 _streams: ModuleType | None = None
@@ -43,14 +46,27 @@ def stream_of(place: Place, stream: Any) -> Any:
     -------
     DeviceStream or None or object
         ``None`` is the default stream; another library's stream stays what it is.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is a bool, float, text or sequence.
     """
     streams = _streams
     if stream is None:
         return None if streams is None else streams.ambient_stream(place)
     if streams is not None and isinstance(stream, streams.Stream):
         return streams.resolve_stream(place, stream)
-    if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
+    if names_default_stream(stream):
         return None
+    if isinstance(stream, _NEVER_STREAMS):
+        raise ArgumentTypeError(
+            f"stream is {stream!r}",
+            value=stream,
+            limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
+            "handle",
+            remedy="Leave it out, or make one with kd.Stream()",
+        )
     is_ours = isinstance(stream, DeviceStream)
     if streams is not None and is_ours:
         return streams.resolve_stream(place, stream)

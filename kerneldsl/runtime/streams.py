@@ -27,7 +27,7 @@ from kerneldsl.runtime import order
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.runtime.recordings import is_recorded, refuse_recording
-from kerneldsl.target import Device, DeviceLike, DeviceStream
+from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.events import Event
@@ -46,9 +46,6 @@ __all__ = [
     "register",
     "resolve_stream",
 ]
-
-#: The numbers by which other libraries name the legacy default stream.
-_DEFAULT_HANDLES = (0, 1)
 
 #: Whether a stream was ever made, so that launches need not look for one before.
 are_in_use = False
@@ -194,7 +191,7 @@ class Stream:
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
             )
         found = _adopt(place, stream)
-        if found.handle in _DEFAULT_HANDLES:
+        if names_default_stream(found.handle):
             return default_stream(place.device)
         self = cls.__new__(cls)
         self._begin(place, found)
@@ -533,7 +530,7 @@ def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
         if stream.device != place.device:
             _refuse_place(str(stream.device), place)
         return stream
-    if place.is_host or (type(stream) is int and stream in _DEFAULT_HANDLES):
+    if place.is_host or names_default_stream(stream):
         return None
     return _adopt(place, stream)
 

@@ -10,6 +10,7 @@ from kerneldsl.target.code import (
     LaunchConfig,
     Resources,
     Specialization,
+    UnusableCodeError,
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
@@ -18,7 +19,13 @@ from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
 from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
-from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
+from kerneldsl.target.streams import (
+    DeviceEvent,
+    DeviceGraph,
+    DeviceStream,
+    Recording,
+    names_default_stream,
+)
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
@@ -54,4 +61,6 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+    "UnusableCodeError",
+    "names_default_stream",
 ]

@@ -23,6 +23,7 @@ __all__ = [
     "LaunchConfig",
     "Resources",
     "Specialization",
+    "UnusableCodeError",
 ]
 
 
@@ -128,6 +129,10 @@ class Resources:
     local_bytes: int | None
     static_shared_bytes: int
     max_block_threads: int
+
+
+class UnusableCodeError(Exception):
+    """Kept code that this process cannot use, so that it is compiled anew."""
 
 
 class Artifact(ABC):

@@ -15,7 +15,19 @@ from typing import Any
 
 from kerneldsl.target.device import Device
 
-__all__ = ["DeviceEvent", "DeviceGraph", "DeviceStream", "Recording", "Step"]
+__all__ = [
+    "DeviceEvent",
+    "DeviceGraph",
+    "DeviceStream",
+    "Recording",
+    "Step",
+    "names_default_stream",
+]
+
+
+def names_default_stream(stream: Any) -> bool:
+    """Whether something is a number by which libraries name the legacy default stream of CUDA."""
+    return isinstance(stream, int) and stream in (0, 1) and not isinstance(stream, bool)
 
 
 class Step:

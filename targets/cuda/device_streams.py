@@ -22,7 +22,12 @@ from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.events import CudaEvent
 from targets.cuda.fork import ForkGuard, fork_guard
-from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
+from targets.cuda.streams import (
+    LEGACY_DEFAULT_STREAM,
+    is_done,
+    stream_handle,
+    synchronize_stream,
+)
 
 __all__ = ["CudaStream", "create_stream", "wrap_stream"]
 
@@ -76,14 +81,13 @@ class CudaStream(DeviceStream):
         )
 
     def is_done(self) -> bool:
-        driver = self._driver
-        with driver.current(self.device.index):
-            status = driver.api.cuStreamQuery(self._own_handle)[0]
-            if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
-                return False
-            if int(status):
-                raise driver.failure(status, f"query stream {self._own_handle:#x} on {self.device}")
-        return True
+        return is_done(
+            self._driver,
+            self.device.index,
+            self._driver.api.cuStreamQuery,
+            self._own_handle,
+            doing=f"query stream {self._own_handle:#x} on {self.device}",
+        )
 
     def wait(self, event: DeviceEvent) -> None:
         self._wait(self.handle, event)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kerneldsl.errors import DriverError
@@ -26,7 +25,6 @@ __all__ = [
     "copy_from_host",
     "copy_on_device",
     "copy_to_host",
-    "device_of_pointer",
     "fill",
     "free",
     "memory_info",
@@ -213,42 +211,3 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
     doing = f"clear {nbytes} bytes on cuda:{index}"
     with driver.current(index):
         driver.call(driver.api.cuMemsetD8Async, destination, 0, nbytes, stream, doing=doing)
-
-
-def device_of_pointer(driver: Driver, pointer: int) -> int:
-    """Number of the device that an address belongs to.
-
-    Raises
-    ------
-    DriverError
-        The address is not one of CUDA's.
-    """
-    attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    doing = f"find the device of address {pointer:#x}"
-    with _some_context(driver):
-        return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
-
-
-def _some_context(driver: Driver) -> AbstractContextManager[None]:
-    """A ``with`` block in which the driver answers for any device's memory.
-
-    It does where some context is current, whosever that is; a thread that is new, or has used
-    other devices than the first, has none.
-    """
-    if int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")):
-        return nullcontext()
-    return driver.current(_device_in_use(driver))
-
-
-def _device_in_use(driver: Driver) -> int:
-    """A device that has a context already, because a new one takes memory; else the first."""
-    for index in tuple(driver.contexts):
-        return index
-    api = driver.api
-    for device in driver.devices():
-        handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
-        doing = f"see whether {device} is in use"
-        _, is_active = driver.call(api.cuDevicePrimaryCtxGetState, handle, doing=doing)
-        if int(is_active):
-            return device.index
-    return 0

@@ -19,7 +19,13 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.target import DeviceStream
 from targets.cuda.driver import Driver
 
-__all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle", "synchronize_stream", "wait_stream"]
+__all__ = [
+    "LEGACY_DEFAULT_STREAM",
+    "is_done",
+    "stream_handle",
+    "synchronize_stream",
+    "wait_stream",
+]
 
 #: The stream that waits for, and holds up, every other blocking stream of the device.
 LEGACY_DEFAULT_STREAM = 1
@@ -116,6 +122,36 @@ def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -
     with driver.current(index):
         driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
     driver.watch.settle(index, launched, stream)
+
+
+def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) -> bool:
+    """Whether a stream is empty, or an event reached, without waiting.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    index : int
+        The device.
+    query : callable
+        ``cuStreamQuery`` or ``cuEventQuery``.
+    handle : int
+        Of the stream or event.
+    doing : str
+        What is being done, for the error's text; begins with a verb.
+
+    Raises
+    ------
+    DriverError
+        Something before it has failed.
+    """
+    with driver.current(index):
+        status = query(handle)[0]
+        if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        if int(status):
+            raise driver.failure(status, doing)
+    return True
 
 
 def wait_stream(driver: Driver, index: int, later: int, sooner: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
@@ -35,6 +35,7 @@ from targets.cuda.architectures import (
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
+from targets.cuda.pointers import device_of_pointer
 from targets.cuda.streams import (
     LEGACY_DEFAULT_STREAM,
     stream_handle,
@@ -110,7 +111,7 @@ class CudaTarget(Target):
             The address is not one of CUDA's.
         """
         driver = get_driver()
-        index = memory.device_of_pointer(driver, pointer)
+        index = device_of_pointer(driver, pointer)
         devices = driver.devices()
         if not 0 <= index < len(devices):
             raise DeviceMismatchError(
@@ -126,11 +127,29 @@ class CudaTarget(Target):
     def compile(self, specialization: Specialization) -> Artifact:
         from targets.cuda.compiler import compile_kernel
 
-        arch = specialization.arch
-        if arch is None:
-            devices = self.devices()
-            arch = devices[0].arch if devices else DEFAULT_ARCH
-        return compile_kernel(specialization, arch=arch)
+        return compile_kernel(specialization, arch=self._arch(specialization))
+
+    def _arch(self, specialization: Specialization) -> str:
+        if specialization.arch is not None:
+            return specialization.arch
+        devices = self.devices()
+        return devices[0].arch if devices else DEFAULT_ARCH
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        from targets.cuda.stored import code_identity
+
+        return code_identity(specialization, self._arch(specialization))
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        from targets.cuda.artifact import CudaArtifact
+        from targets.cuda.stored import dump
+
+        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        from targets.cuda.stored import restore
+
+        return restore(specialization, sections, self._arch(specialization))
 
     def load(self, artifact: Artifact, device: Device) -> Executable:
         from targets.cuda.artifact import CudaArtifact
@@ -303,10 +322,12 @@ class CudaTarget(Target):
 
         return wrap_stream(get_driver(), device, stream)
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
         from targets.cuda.events import create_event
 
-        return create_event(get_driver(), device, is_timed=is_timed)
+        return create_event(get_driver(), device, is_timed=is_timed, is_blocking=is_blocking)
 
     def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
         from targets.cuda.events import wrap_event

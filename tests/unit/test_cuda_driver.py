@@ -74,7 +74,6 @@ class FakeBindings:
     CUdevice_attribute = _Names("CU_DEVICE_ATTRIBUTE_")
     CUfunction_attribute = _Names("CU_FUNC_ATTRIBUTE_")
     CUjit_option = _Names("CU_JIT_")
-    CUpointer_attribute = _Names("CU_POINTER_ATTRIBUTE_")
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
 
     def __init__(self) -> None:
@@ -234,51 +233,6 @@ def test_a_buffer_is_freed_on_its_device(driver: Driver, api: FakeBindings) -> N
     del buffer
     assert ("cuMemFree", 0xABC00) in api.calls
     assert api.calls.index(("cuCtxSetCurrent", 0x1001)) < api.calls.index(("cuMemFree", 0xABC00))
-
-
-class _AnswersInContexts(FakeBindings):
-    """Tells the device of an address only where some context is current, as the driver does."""
-
-    in_use: tuple[int, ...] = ()
-
-    def do_cuPointerGetAttribute(self, name: str, pointer: int) -> tuple[Any, ...]:
-        assert self.current, "no context is current"
-        return (1,)
-
-    def do_cuDevicePrimaryCtxGetState(self, device: int) -> tuple[Any, ...]:
-        return (0, int(device in self.in_use))
-
-
-@pytest.mark.parametrize(
-    ("ours", "in_use", "taken"),
-    [((1,), (0,), 0x1001), ((), (1,), 0x1001), ((), (0, 1), 0x1000), ((), (), 0x1000)],
-    ids=["a context of ours", "another library's", "the first of two", "none yet"],
-)
-def test_an_address_has_a_device_in_a_thread_without_a_context(
-    ours: tuple[int, ...], in_use: tuple[int, ...], taken: int
-) -> None:
-    api = _AnswersInContexts()
-    driver = Driver(api)
-    for index in ours:
-        driver.synchronize(index)
-    api.in_use, api.current = in_use, 0
-    api.calls.clear()
-    assert memory.device_of_pointer(driver, 0xABC00) == 1
-    assert next(call for call in api.calls if call[0] == "cuCtxSetCurrent")[1] == taken
-    retained = [call[1] for call in api.calls if call[0] == "cuDevicePrimaryCtxRetain"]
-    assert retained == ([] if ours else [taken - 0x1000])
-    # With nothing current, other libraries take the first device; its context may stay.
-    assert api.current == (0 if taken == 0x1001 else taken)
-
-
-def test_an_address_has_a_device_in_whichever_context_is_current() -> None:
-    api = _AnswersInContexts()
-    driver = Driver(api)
-    api.current = 0xF00
-    api.calls.clear()
-    assert memory.device_of_pointer(driver, 0xABC00) == 1
-    assert api.names() == ["cuCtxGetCurrent", "cuPointerGetAttribute"]
-    assert api.current == 0xF00
 
 
 def test_an_empty_buffer_calls_nothing(driver: Driver, api: FakeBindings) -> None:

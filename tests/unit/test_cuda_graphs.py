@@ -346,6 +346,9 @@ def test_events_are_recorded_waited_for_and_timed(
 ) -> None:
     first, second = (events.create_event(driver, stream.device, is_timed=t) for t in (True, False))
     assert [o.timing_enabled for o in fake.options[-2:]] == [True, False]
+    assert not any(o.blocking_sync for o in fake.options[-2:])
+    events.create_event(driver, stream.device, is_timed=False, is_blocking=True)
+    assert fake.options[-1] == SimpleNamespace(timing_enabled=False, blocking_sync=True)
     first.record(stream)
     assert ("cuEventRecord", 0x9000, _OWN) in api.calls
     stream.wait(first)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DeviceLostError, DeviceMemoryError, DriverError, OutOfMemoryError
 from kerneldsl.target import Device, DeviceLimits
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -470,6 +471,20 @@ def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
     del api.answers["cuEventQuery"]
     host_memory.ManagedBuffer(driver, device(), 50)
     assert api.since("cuMemFreeHost") == [("cuMemFreeHost", first.host_pointer)]
+
+
+def test_memory_is_freed_where_no_mark_can_be_made(driver: Driver, api: Bindings) -> None:
+    buffer = host_memory.PinnedBuffer(
+        driver, device(), 100, is_mapped=False, is_write_combined=False
+    )
+    api.answers["cuEventCreate"] = (2,)
+    api.calls.clear()
+    buffer.close()
+    assert api.since("cuMemFreeHost") == [("cuMemFreeHost", buffer.host_pointer)]
+    assert error_log.entries()[-1].was_swallowed
+    host_memory.ManagedBuffer(driver, device(), 50)  # is not told of it
+    assert not host_memory._postponed
+    assert api.since("cuMemFreeHost") == []
 
 
 def test_nothing_is_marked_while_a_graph_is_recorded(driver: Driver, api: Bindings) -> None:

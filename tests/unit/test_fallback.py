@@ -854,6 +854,25 @@ def test_what_is_recorded_is_not_replaced(device, rng):
     assert kd.stats().fallbacks == 0
 
 
+def test_a_failure_in_a_recording_says_why_the_cpu_does_not_take_over(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    there = kd.to_device(x), kd.to_device(out)
+    device.fail_next("compile", null.fault("compile"))
+    stream = kd.Stream()
+    for _ in range(2):  # the second time the failure is a remembered one
+        with stream.capture(), pytest.raises(kd.DriverError) as caught:
+            kernel.forall(out.size)(*there)
+        assert str(caught.value).count("was to be recorded") == 1
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(*there)
+    assert kd.stats().fallbacks == 1
+    device.fail_next("compile", null.fault("compile"))
+    with kd.fallback("never"), stream.capture(), pytest.raises(kd.DriverError) as caught:
+        kernel.forall(out.size)(*there)
+    assert "was to be recorded" not in str(caught.value)
+
+
 def test_the_stand_in_records_as_the_device_would(gone, rng):
     with pytest.warns(kd.FallbackWarning):
         choice = kd.use("gone")
