@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
@@ -87,12 +88,12 @@ class Launch:
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
         """Let native code repeat the launch that was just made, if it can."""
-        from kerneldsl.launcher.machine import generation
+        from kerneldsl.launcher import machine
         from kerneldsl.launcher.prepare import prepare
 
         made = None
         if _install():
-            made = prepare(self._dispatcher, self._shape, args, generation())
+            made = prepare(self._dispatcher, self._shape, args, machine.generation())
         # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
         self._due = 2 * self._slow_count
         if made is None:
@@ -101,6 +102,7 @@ class Launch:
         known = self._tables
         others = tuple(table for table in known if table.key != made.key)
         self._tables = (made, *others)[:_MAX_TABLES]
+        set_entry(self, machine.entry_address("launch"))
         if len(known) == len(others) < _MAX_TABLES:
             self._due = self._slow_count + 1
 
@@ -129,7 +131,12 @@ class Launch:
             args = self._dispatcher.in_order(args, named)
         self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
-        return BoundLaunch(self, args)
+        bound = _BoundLaunch(self, args)
+        if self._tables:
+            from kerneldsl.launcher import machine
+
+            set_entry(bound, machine.entry_address("bound"))
+        return bound
 
     def plan(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
@@ -248,6 +255,11 @@ class BoundLaunch:
         return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]
 
 
+# What is made of both: native code takes the calls of an instance once it has an entry.
+_Launch = callable_by_entry(Launch)
+_BoundLaunch = callable_by_entry(BoundLaunch)
+
+
 class LaunchMixin:
     """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
@@ -295,7 +307,7 @@ class LaunchMixin:
         is_plain = stream is None and _are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        launch = Launch(
+        launch = _Launch(
             self,
             LaunchShape(
                 read_dim3(grid, "grid_dim"),
@@ -350,7 +362,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        launch = Launch(
+        launch = _Launch(
             self,
             LaunchShape(
                 None,
@@ -413,19 +425,18 @@ def _install() -> bool:
     """Put the native forms of the methods in their places, where that can be done."""
     global _is_native  # noqa: PLW0603 -- one for the process
     if not _is_native:
-        from kerneldsl.launcher.machine import Method, install
+        from kerneldsl.launcher.machine import Entry, Method, install
 
         _is_native = install(
             (
-                Method(Launch, "__call__", "launch"),
-                Method(BoundLaunch, "__call__", "bound"),
                 Method(LaunchMixin, "forall", "forall"),
                 Method(LaunchMixin, "__getitem__", "getitem", takes_one=True),
             ),
+            (Entry(_Launch, "launch"), Entry(_BoundLaunch, "bound")),
             {
-                "launch_tables": (Launch, "_tables", Launch.__new__(Launch)),
-                "bound_launch": (BoundLaunch, "launch", BoundLaunch.__new__(BoundLaunch)),
-                "bound_args": (BoundLaunch, "args", BoundLaunch.__new__(BoundLaunch)),
+                "launch_tables": (Launch, "_tables", _Launch.__new__(_Launch)),
+                "bound_launch": (BoundLaunch, "launch", _BoundLaunch.__new__(_BoundLaunch)),
+                "bound_args": (BoundLaunch, "args", _BoundLaunch.__new__(_BoundLaunch)),
                 "kernel_extents": (LaunchMixin, "_extents", LaunchMixin()),
                 "kernel_grids": (LaunchMixin, "_grids", LaunchMixin()),
             },
