@@ -207,7 +207,7 @@ class _Body:
                     self._access(target, is_store=True)
                 elif isinstance(target, ast.Name):
                     self._values[target.id] = self._operate(
-                        node.op, self._values.get(target.id, _SAME), found, None
+                        node.op, self._values.get(target.id, _SAME), found, None, None
                     )
             case ast.For(target=target, iter=iterable, body=body):
                 self._for(target, iterable, body)
@@ -324,7 +324,7 @@ class _Body:
             case ast.BinOp(left=left, op=op, right=right):
                 first, second = self._expression(left), self._expression(right)
                 self._count_operation(op)
-                return self._operate(op, first, second, right)
+                return self._operate(op, first, second, left, right)
             case ast.UnaryOp(operand=operand):
                 found = self._expression(operand)
                 if isinstance(node.op, ast.USub):
@@ -360,7 +360,12 @@ class _Body:
             self._counter = saved
 
     def _operate(
-        self, op: ast.operator, first: _Value, second: _Value, right: ast.expr | None
+        self,
+        op: ast.operator,
+        first: _Value,
+        second: _Value,
+        left: ast.expr | None,
+        right: ast.expr | None,
     ) -> _Value:
         is_loaded = first.is_loaded or second.is_loaded
         match op:
@@ -372,7 +377,8 @@ class _Body:
                 factor = self._integer(right) if right is not None else None
                 return _Value(_scaled(first.form, factor), is_loaded)
             case ast.Mult() if first.is_constant:
-                return _Value(_scaled(second.form, None), is_loaded)
+                factor = self._integer(left) if left is not None else None
+                return _Value(_scaled(second.form, factor), is_loaded)
             case ast.FloorDiv() | ast.RShift() if second.is_constant:
                 return _Value((0,) * _AXES, is_loaded)  # neighbours mostly agree
             case ast.Mod() | ast.BitAnd() if second.is_constant:
