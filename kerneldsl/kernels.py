@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
@@ -189,12 +189,17 @@ class Kernel(InspectionMixin, Generic[P, R]):
 
     __kerneldsl_kernel__ = True
 
-    def __init__(self, function: Callable[P, R], options: KernelOptions) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: KernelOptions,
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.options = options
         self._block = options.block
-        self._dispatcher = Dispatcher(function, options.compile, options.signature)
+        self._dispatcher = Dispatcher(function, options.compile, options.signature, constants)
         self.__qualname__: str
 
     # ------------------------------------------------------------------ launching

@@ -34,7 +34,8 @@ _MAX_DEPTH = 8
 #: element, by a row or some other step, not at all, or to wherever data says.
 Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
 
-#: By how much an index grows with each axis of ``grid``: ``None`` for an amount that is not known.
+#: By how much an index grows with each round of a loop, then with z, y and x: ``None`` for an
+#: amount that is not known.
 _Form: TypeAlias = tuple[int | None, ...]
 
 
@@ -61,6 +62,9 @@ class Access:
     is_crossed : bool
         Whether neighbours along the last axis but one of ``grid`` touch neighbouring elements, as
         one side of a transposition does.
+    is_stepped : bool
+        Whether each round of a loop accesses elements of its own; where rounds move by one element,
+        neighbours access them too.
     """
 
     parameter: int
@@ -71,6 +75,7 @@ class Access:
     is_atomic: bool = False
     depends_on_load: bool = False
     is_crossed: bool = False
+    is_stepped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class _Value:
         return not self.is_loaded and not any(factor != 0 for factor in self.form)
 
 
-_AXES = 3
+_AXES = 4
 _SAME = _Value((0,) * _AXES)
 _LOADED = _Value((0,) * _AXES, is_loaded=True)
 
@@ -247,11 +252,15 @@ class _Body:
             if first is not None:
                 start = self._value(first)
         if isinstance(target, ast.Name):
-            self._values[target.id] = start
+            step = self._step(iterable)
+            self._values[target.id] = _Value((step, *start.form[1:]), start.is_loaded)
         self._in_loop(body, self._weight * max(trips, 0), None)
 
     def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
         outer, self._weight = self._weight, weight
+        for name in _advanced_names(body):
+            known = self._values.get(name, _SAME)
+            self._values[name] = _Value((None, *known.form[1:]), known.is_loaded)
         if test is not None:
             self._expression(test)
         self._statements(body)
@@ -268,6 +277,12 @@ class _Body:
         if any(bound is None for bound in bounds):
             return None
         return float(len(range(*[bound for bound in bounds if bound is not None])))
+
+    def _step(self, iterable: ast.expr) -> int | None:
+        """By how much a loop's variable grows with each round."""
+        if not isinstance(iterable, ast.Call) or len(iterable.args) < 3:
+            return 1
+        return self._integer(iterable.args[2])
 
     def _integer(self, node: ast.expr) -> int | None:
         """The value of an expression that is a constant of the source."""
@@ -399,7 +414,7 @@ class _Body:
             if use.intrinsic.name == "grid":
                 return self._axis(0, 1)
             if use.intrinsic.name.startswith("threadIdx."):
-                return _axis("zyx".index(use.intrinsic.name[-1]))
+                return _axis(1 + "zyx".index(use.intrinsic.name[-1]))
             if Effect.ATOMIC in use.intrinsic.effect:
                 for extra in node.args[2:]:
                     self._expression(extra)
@@ -447,7 +462,8 @@ class _Body:
         found = [self._index(part) for part in chain]
         if not isinstance(base, ast.Name) or base.id not in self._arrays or not found:
             return _LOADED
-        pattern, step = _pattern([each.form for each in found])
+        forms = [each.form for each in found]
+        pattern, step = _pattern(forms)
         is_loaded = any(each.is_loaded for each in found)
         if is_loaded:
             pattern, step = "scattered", None
@@ -459,11 +475,12 @@ class _Body:
                 parameter,
                 is_store,
                 pattern,
-                self._weight,
+                self._weight if is_loaded or any(form[0] != 0 for form in forms) else 1.0,
                 step,
                 is_atomic,
                 is_loaded,
-                pattern == "strided" and _is_crossed([each.form for each in found]),
+                pattern == "strided" and _is_crossed(forms),
+                any(form[0] not in (0, 1, -1) for form in forms),
             ),
         )
         return _LOADED
@@ -519,6 +536,16 @@ def _pattern(forms: list[_Form]) -> tuple[Pattern, int | None]:
     if step is not None and abs(step) == 1:
         return "contiguous", None
     return "strided", None if step is None else abs(step)
+
+
+def _advanced_names(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that a loop's body moves on by an augmented assignment."""
+    return {
+        node.target.id
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }
 
 
 def _is_crossed(forms: list[_Form]) -> bool:

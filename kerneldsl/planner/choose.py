@@ -8,7 +8,7 @@ one then seems better, that is compiled too, `MAX_COMPILED` at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
@@ -31,15 +31,18 @@ from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
 __all__ = [
     "MAX_COMPILED",
+    "TIE",
     "Choice",
     "Problem",
     "Scored",
     "choose",
     "describe",
+    "describe_scored",
     "estimate_resources",
     "every_plan",
     "extent_class",
     "rank",
+    "score",
 ]
 
 #: Mappings that are compiled for one decision, at most.
@@ -155,7 +158,7 @@ def rank(
         The best first: by time, and the plainer one of those that are within `TIE` of the best.
     """
     tried = problem.mappings() if mappings is None else mappings
-    return _in_order([each for mapping in tried for each in _score(problem, mapping, compiled)])
+    return _in_order([each for mapping in tried for each in score(problem, mapping, compiled)])
 
 
 def _in_order(found: list[Scored]) -> list[Scored]:
@@ -184,7 +187,7 @@ def _plainness(each: Scored) -> tuple[float, ...]:
     )
 
 
-def _score(
+def score(
     problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
 ) -> list[Scored]:
     """Every legal block with one mapping."""
@@ -280,7 +283,7 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
         No block of any size can run.
     """
     compiled: dict[ElementMapping, Resources] = {}
-    scores = {each: _score(problem, each, compiled) for each in problem.mappings()}
+    scores = {each: score(problem, each, compiled) for each in problem.mappings()}
     while True:
         ranked = _in_order([each for found in scores.values() for each in found])
         if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
@@ -289,7 +292,7 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
         if wanted in compiled:  # it does not fit, and neither did what was estimated
             break
         compiled[wanted] = compile_mapping(wanted)
-        scores[wanted] = _score(problem, wanted, compiled)
+        scores[wanted] = score(problem, wanted, compiled)
     taken = next((each for each in ranked if each.is_compiled), None)
     if taken is None:
         raise _nothing_fits(problem, compiled)
@@ -323,14 +326,14 @@ def describe(problem: Problem, choice: Choice) -> LaunchPlan:
         taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
     if taken is None:
         raise _nothing_fits(problem, choice.compiled)
-    return _make_plan(problem, taken, [each for each in ranked if each.candidate != wanted])
+    return describe_scored(problem, taken, [each for each in ranked if each.candidate != wanted])
 
 
 def every_plan(
     problem: Problem, compiled: dict[ElementMapping, Resources]
 ) -> tuple[LaunchPlan, ...]:
     """All legal plans of mappings that are compiled, the best first."""
-    return tuple(_make_plan(problem, each, []) for each in rank(problem, compiled, compiled))
+    return tuple(describe_scored(problem, each) for each in rank(problem, compiled, compiled))
 
 
 def _nothing_fits(
@@ -353,8 +356,8 @@ def _nothing_fits(
     )
 
 
-def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
-    """Write down a decision."""
+def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
+    """Write down a plan that was compared with others, the best of them first."""
     held, resources, prediction = taken.held, taken.resources, taken.prediction
     x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
     grid = Coverage(held, x * y * z)
@@ -388,7 +391,7 @@ def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchP
     )
 
 
-def _alternatives(taken: Scored, others: list[Scored]) -> tuple[PlanAlternative, ...]:
+def _alternatives(taken: Scored, others: Sequence[Scored]) -> tuple[PlanAlternative, ...]:
     """The best of other blocks and of other mappings; one index a thread is always among them."""
     same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
     other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]

@@ -143,14 +143,15 @@ def element_work(
         if pattern == "uniform":
             sector = 0.0
         # Neighbouring threads of a stencil read the same elements again, which a cache serves.
-        many = access.count if pattern == "scattered" else 1.0
+        is_distinct = pattern == "scattered" or access.is_stepped
+        many = access.count if is_distinct else 1.0
         device[key] = max(device.get(key, 0.0), sector * many)
         if access.is_store:
             stores += access.count
         else:
             loads += access.count
             if pattern != "uniform":
-                asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize
+                asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize * many
         atomics += access.count if access.is_atomic else 0.0
         if access.depends_on_load:
             rounds = 2

@@ -32,6 +32,7 @@ from kerneldsl.runtime.planning import (
     notes_on,
     planned_config,
     serves,
+    tiled_config,
     worthwhile,
 )
 from kerneldsl.runtime.state import KernelState, Loaded
@@ -88,6 +89,9 @@ class Loader:
         choice = state.choices.get(key)
         if shape.extent is not None and choice is not None:
             config = planned_config(choice.candidate, shape, place.device)
+        elif shape.extent is not None and shape.tile is not None:
+            config = tiled_config(shape)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
         elif shape.extent is not None:
             config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
@@ -142,7 +146,7 @@ class Loader:
             problem = self._problem(state, shape, key, extent_class(shape.extent))
             if problem is None:
                 return None
-            found = choose(problem, lambda mapping: self._resources(state, key, problem, mapping))
+            found = choose(problem, lambda mapping: self.resources(state, key, problem, mapping))
         state.choices[key] = found
         return found
 
@@ -160,7 +164,7 @@ class Loader:
             can_map=state.traits.uses_grid_only,
         )
 
-    def _resources(
+    def resources(
         self, state: KernelState, key: LaunchKey, problem: Problem, mapping: ElementMapping
     ) -> Resources:
         """What the kernel takes with a mapping, compiled for that."""
@@ -213,7 +217,7 @@ class Loader:
             return None
         if not choice.compiled:
             mapping = choice.candidate.mapping
-            resources = self._resources(state, key, problem, mapping)
+            resources = self.resources(state, key, problem, mapping)
             choice = Choice(choice.candidate, {mapping: resources})
         return describe(problem, choice)
 
@@ -221,26 +225,32 @@ class Loader:
         """The plan of a launch whose shape is given: what it does to the device."""
         if key.place.is_host or shape.block_dim is None:
             return None
-        extent = shape.extent
-        if extent is None:
-            assert shape.grid_dim is not None
-            extent = tuple(g * b for g, b in zip(shape.grid_dim, shape.block_dim, strict=True))
-        problem = make_problem(
+        problem = self.given_problem(state, shape, key)
+        if problem is None:
+            return None
+        (mapping,) = problem.mappings()
+        resources = self.resources(state, key, problem, mapping)
+        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
+        return replace(plan, extent=shape.extent, considered_count=0)
+
+    def given_problem(
+        self, state: KernelState, shape: LaunchShape, key: LaunchKey
+    ) -> Problem | None:
+        """What there is to say of a launch whose block is given: one index for each thread."""
+        assert shape.block_dim is not None
+        blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
+        assert blocks is not None
+        threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
+        return make_problem(
             state.unit,
             kinds_of(key.codes),
             key.place.device,
-            extent,
+            threads,
             state.promises[key.promises],
             block_dim=shape.block_dim,
             shared_bytes=shape.shared_bytes,
             can_map=False,
         )
-        if problem is None:
-            return None
-        (mapping,) = problem.mappings()
-        resources = self._resources(state, key, problem, mapping)
-        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
-        return replace(plan, extent=shape.extent, considered_count=0)
 
     def plans(
         self, state: KernelState, shape: LaunchShape, key: LaunchKey
@@ -251,7 +261,7 @@ class Loader:
             problem = None if 0 in shape.extent else self._problem(state, shape, key, shape.extent)
             if problem is not None:
                 compiled = {
-                    each: self._resources(state, key, problem, each) for each in problem.mappings()
+                    each: self.resources(state, key, problem, each) for each in problem.mappings()
                 }
                 return tuple(
                     replace(each, device=key.place.name) for each in every_plan(problem, compiled)

@@ -58,6 +58,7 @@ __all__ = [
     "notes_on",
     "planned_config",
     "serves",
+    "tiled_config",
     "worthwhile",
 ]
 
@@ -159,6 +160,16 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
     return LaunchConfig(
         grid_dim, candidate.block_dim, shape.extent, shared_bytes=shape.shared_bytes
     )
+
+
+def tiled_config(shape: LaunchShape) -> LaunchConfig:
+    """The configuration of a block kernel over an extent, whose first axis is along x."""
+    assert shape.extent is not None
+    assert shape.block_dim is not None
+    along = (*shape.extent, 1, 1)[:3]
+    tile = shape.tile or shape.block_dim
+    x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
+    return LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
 
 
 def make_problem(
