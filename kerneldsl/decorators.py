@@ -12,6 +12,7 @@ from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.planner.space import Space
 from kerneldsl.runtime.launch import read_dim3
+from kerneldsl.runtime.together import read_together
 from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import CompileOptions
 
@@ -58,6 +59,8 @@ def kernel(
     max_registers: int | None = None,
     launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
     space: Space,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
 ) -> Callable[[Callable[..., Any]], SpacedKernel]: ...
 @overload
 def kernel(
@@ -74,6 +77,8 @@ def kernel(
     launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
     block: int | tuple[int, ...] | None = None,
     space: None = None,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(
     function: Any = None,
@@ -89,6 +94,8 @@ def kernel(
     launch_bounds: Any = None,
     block: Any = None,
     space: Any = None,
+    cluster: Any = None,
+    cooperative: Any = False,
 ) -> Any:
     """Make a kernel of a Python function.
 
@@ -119,6 +126,11 @@ def kernel(
     space : Space, optional
         The blocks, and the values of the kernel's keyword-only parameters, that ``forall`` chooses
         from; see :class:`kerneldsl.Space`.
+    cluster : int or tuple of int, optional
+        Blocks of a cluster, which run at once on neighbouring multiprocessors, on devices of
+        compute capability 9.0 and newer.
+    cooperative : bool, optional
+        All blocks of a launch run at once, or the launch is an error.
 
     Returns
     -------
@@ -156,6 +168,7 @@ def kernel(
             launch_bounds=_read_launch_bounds(launch_bounds),
         ),
         None if block is None else read_dim3(block, "block_dim"),
+        read_together(cluster, cooperative),
     )
 
     if space is not None:

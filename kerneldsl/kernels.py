@@ -18,6 +18,7 @@ from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.state import SpecializationInfo
 from kerneldsl.runtime.streams import refuse_waiting
+from kerneldsl.runtime.together import ALONE, Together, read_together
 from kerneldsl.target import CompileOptions, DeviceLike, Dim3
 from kerneldsl.timing import Timing, measure
 
@@ -34,6 +35,7 @@ class KernelOptions:
     signature: tuple[Kind, ...] | None = None
     compile: CompileOptions = field(default_factory=CompileOptions)
     block: Dim3 | None = None
+    together: Together = ALONE
 
 
 class Launch:
@@ -238,6 +240,7 @@ class Kernel(InspectionMixin, Generic[P, R]):
                 None,
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
+                together=self.options.together,
             ),
         )
 
@@ -248,6 +251,8 @@ class Kernel(InspectionMixin, Generic[P, R]):
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
     ) -> Launch:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
@@ -267,6 +272,11 @@ class Kernel(InspectionMixin, Generic[P, R]):
         plan : LaunchPlan, optional
             Launch as this plan says: its block, items and vector are taken, whatever the extent.
             By default the planner decides; see :meth:`Launch.plan`.
+        cluster : int or tuple of int, optional
+            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
+            rounded up to whole ones. By default the decorator's.
+        cooperative : bool, optional
+            All blocks run at once, or the launch is an error. By default the decorator's.
 
         Raises
         ------
@@ -284,8 +294,14 @@ class Kernel(InspectionMixin, Generic[P, R]):
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
                 plan,
+                together=self._together(cluster, cooperative),
             ),
         )
+
+    def _together(self, cluster: Any, cooperative: Any) -> Together:
+        if cluster is None and cooperative is False:
+            return self.options.together
+        return read_together(cluster, cooperative)
 
     def _given(
         self, plan: LaunchPlan, block: Any, shared_bytes: int

@@ -41,6 +41,7 @@ __all__ = [
     "estimate_resources",
     "every_plan",
     "extent_class",
+    "in_order",
     "rank",
     "score",
 ]
@@ -158,10 +159,10 @@ def rank(
         The best first: by time, and the plainer one of those that are within `TIE` of the best.
     """
     tried = problem.mappings() if mappings is None else mappings
-    return _in_order([each for mapping in tried for each in score(problem, mapping, compiled)])
+    return in_order([each for mapping in tried for each in score(problem, mapping, compiled)])
 
 
-def _in_order(found: list[Scored]) -> list[Scored]:
+def in_order(found: list[Scored]) -> list[Scored]:
     if not found:
         return found
     best = min(each.prediction.time_ns for each in found)
@@ -285,7 +286,7 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
     compiled: dict[ElementMapping, Resources] = {}
     scores = {each: score(problem, each, compiled) for each in problem.mappings()}
     while True:
-        ranked = _in_order([each for found in scores.values() for each in found])
+        ranked = in_order([each for found in scores.values() for each in found])
         if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
             break
         wanted = ranked[0].candidate.mapping if ranked else next(iter(scores))

@@ -117,8 +117,8 @@ class _Generation:
     l2_latency_ns: float
     l2_bytes_per_clock: float
     bandwidth_share: float = 0.9
-    launch_ns: float = 1600.0
-    block_start_clocks: float = 110.0
+    launch_ns: float = 700.0
+    block_start_clocks: float = 157.0
 
 
 _GENERATIONS: dict[tuple[int, int], _Generation] = {
@@ -126,7 +126,7 @@ _GENERATIONS: dict[tuple[int, int], _Generation] = {
     (8, 0): _Generation(64, 32, 650, 220, 40),
     (8, 6): _Generation(128, 2, 600, 230, 32),
     (8, 9): _Generation(128, 2, 650, 280, 32),
-    (9, 0): _Generation(128, 64, 800, 280, 30),
+    (9, 0): _Generation(128, 64, 350, 200, 30),
     (10, 0): _Generation(128, 64, 800, 280, 30),
     (12, 0): _Generation(128, 2, 700, 300, 32),
 }

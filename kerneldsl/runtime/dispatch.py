@@ -40,6 +40,7 @@ from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
+from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import (
     ONE_EACH,
     Artifact,
@@ -75,6 +76,7 @@ class LaunchShape:
         "shared_bytes",
         "stream",
         "tile",
+        "together",
     )
 
     def __init__(
@@ -86,6 +88,7 @@ class LaunchShape:
         shared_bytes: int,
         plan: LaunchPlan | None = None,
         tile: Dim3 | None = None,
+        together: Together = ALONE,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -98,13 +101,15 @@ class LaunchShape:
         self.plan = plan
         #: Indices of the extent that a block serves, where that is not one for each thread.
         self.tile = tile
+        #: Which blocks run at the same time.
+        self.together = together
         #: What is planned for: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
             self.planned_for = (plan.block_dim, plan.mapping)
         elif extent is not None:
             self.planned_for = extent_class(extent)
-        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile)
+        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
 
 
 class Dispatcher:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.errors import ToolMissingError
+from kerneldsl.errors import LaunchConfigError, ToolMissingError
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import (
     Choice,
@@ -36,6 +36,7 @@ from kerneldsl.runtime.planning import (
     worthwhile,
 )
 from kerneldsl.runtime.state import KernelState, Loaded
+from kerneldsl.runtime.together import ALONE, check_together, in_clusters
 from kerneldsl.target import (
     ONE_EACH,
     Artifact,
@@ -100,9 +101,33 @@ class Loader:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
             config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
+        if shape.together is not ALONE:
+            config = self._together(state, loaded, shape, config)
         if len(loaded.configs) >= _MAX_CONFIGS:
             loaded.configs.clear()
         loaded.configs[shape.key] = config
+        return config
+
+    def _together(
+        self, state: KernelState, loaded: Loaded, shape: LaunchShape, config: LaunchConfig
+    ) -> LaunchConfig:
+        """The configuration of a launch whose blocks run together, checked."""
+        name, together = state.unit.qualname, shape.together
+        if shape.extent is not None and not state.traits.uses_block:
+            raise LaunchConfigError(
+                f"forall of the element kernel {name} was given cluster or cooperative",
+                value=together,
+                limit="Blocks that run together are of use to kernels that work with their block",
+                remedy=f"Leave them out, or launch {name}[grid, block](…)",
+            )
+        if together.cluster_dim is not None and shape.extent is not None:
+            config = in_clusters(config, together.cluster_dim)
+        config = replace(
+            config, cluster_dim=together.cluster_dim, is_cooperative=together.is_cooperative
+        )
+        executable = loaded.executable
+        resources = None if executable.device.target == "cpu" else executable.resources
+        check_together(name, config, executable.device, resources)
         return config
 
     def _load_form(

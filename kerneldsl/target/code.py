@@ -172,6 +172,10 @@ class LaunchConfig:
         which another library has made an argument.
     shared_bytes : int
         Dynamic shared memory of a block.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
     """
 
     grid_dim: Dim3
@@ -179,6 +183,8 @@ class LaunchConfig:
     extent: tuple[int, ...] | None = None
     stream: Any = None
     shared_bytes: int = 0
+    cluster_dim: Dim3 | None = None
+    is_cooperative: bool = False
 
 
 class Executable(ABC):

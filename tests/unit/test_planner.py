@@ -31,14 +31,15 @@ from kerneldsl.planner.cost import predict
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.plan import HostShare, LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.work import ElementWork, element_work
+from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from kerneldsl.target import ElementMapping, Resources
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")
 AXPY = ElementWork(
     read_bytes=8,
     written_bytes=4,
-    moved_bytes=12,
+    arrays=(ArrayReads(4), ArrayReads(4)),
+    vector_accesses=3,
     loads=2,
     stores=1,
     load_bytes=8,
@@ -64,7 +65,8 @@ works = st.builds(
     lambda read, written, widest, operations, double, rounds: ElementWork(
         read_bytes=read,
         written_bytes=written,
-        moved_bytes=read + written,
+        arrays=(ArrayReads(read),) if read else (),
+        vector_accesses=1 if widest else 0,
         loads=math.ceil(read / 4),
         stores=math.ceil(written / 4),
         load_bytes=read,
@@ -218,7 +220,7 @@ def test_more_bytes_and_operations_take_no_less_time(
         work,
         read_bytes=work.read_bytes * factor,
         written_bytes=work.written_bytes * factor,
-        moved_bytes=work.moved_bytes * factor,
+        scattered_bytes=work.scattered_bytes * factor,
         operations=work.operations * factor,
     )
     assert time_of(dearer, (n,), block) >= time_of(work, (n,), block) * (1 - 1e-9)
