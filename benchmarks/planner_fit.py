@@ -1,8 +1,9 @@
 """Compare the planner's model with recorded times, without the device that they were taken on.
 
 ``python benchmarks/planner_fit.py sweep.json`` reads what ``benchmarks/planner.py --record`` has
-written, lets the model predict every plan in it, and prints how good the plan is that the model would
-take. That is how the constants in `kerneldsl/planner` were found, and how a change of them is judged.
+written, lets the model predict every plan in it, and prints how good the plan is that the model
+would take. That is how the constants in `kerneldsl/planner` were found, and how a change of them is
+judged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from planner_kernels import CASES
 
@@ -25,11 +25,12 @@ from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, Scored, in_order
 from kerneldsl.planner.cost import CONSTANTS, Constants, predict
+from kerneldsl.planner.occupancy import occupancy
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.resources import KernelResources
-from kerneldsl.planner.occupancy import occupancy
 from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import Device, ElementMapping, Resources
 from targets import null
 
@@ -66,7 +67,9 @@ class Recorded:
                 each.candidate,
                 self.problem.work,
                 self.problem.extent,
-                math.prod(each.candidate.mapping.blocks(self.problem.extent, each.candidate.block_dim)),
+                math.prod(
+                    each.candidate.mapping.blocks(self.problem.extent, each.candidate.block_dim)
+                ),
                 each.held.active_blocks,
                 rates,
                 spill_bytes=each.resources.spill_bytes or 0,
@@ -82,6 +85,8 @@ def works() -> dict[str, tuple[ElementWork, bool]]:
     found = {}
     with null.described_as(H200), kd.use("null"):
         for case in CASES:
+            if isinstance(case.kernel, SpacedKernel):
+                continue
             prepared = case.prepare(10)
             dispatcher = case.kernel._dispatcher
             codes, _ = dispatcher.identity(prepared.args)
@@ -95,11 +100,15 @@ def read(path: Path, device: Device = H200) -> Iterator[Recorded]:
     known = works()
     limits, rates = DeviceOccupancyLimits.from_device(device), DeviceRates.from_device(device)
     for kernel in json.loads(path.read_text())["kernels"]:
+        if kernel["name"] not in known:
+            continue
         for size in kernel["sizes"]:
             extent = tuple(size["extent"])
             problem = Problem(kernel["name"], extent, known[kernel["name"]], device, limits, rates)
             plans, times = [], []
             for row in size["swept"]:
+                if row["vector"] > problem.work.max_vector:
+                    continue  # no longer a plan
                 mapping = ElementMapping(items=tuple(row["items"]), vector=row["vector"])
                 candidate = Candidate(tuple(row["block"]), mapping)
                 takes = Resources(row["registers"], row["spill_bytes"], 0, 0, 1024)

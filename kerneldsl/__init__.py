@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         threadfence_system,
         uniform,
     )
-    from kerneldsl.planner.plan import HostShare, LaunchPlan, PlanAlternative
+    from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
     from kerneldsl.planner.space import Space
     from kerneldsl.ranking import (
         Measurement,
@@ -156,7 +156,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.runtime.stream_pool import StreamPool
     from kerneldsl.runtime.streams import Stream, current_stream, default_stream
-    from kerneldsl.target import Device, DeviceInfo, ElementMapping
+    from kerneldsl.target import Device, DeviceInfo, ElementMapping, HostShare
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
 
@@ -203,7 +203,7 @@ _MODULES = {
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
-    "kerneldsl.planner.plan": "HostShare LaunchPlan PlanAlternative",
+    "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
     "kerneldsl.planner.space": "Space",
     "kerneldsl.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
     "kerneldsl.registry": "get_target",
@@ -225,7 +225,7 @@ _MODULES = {
     "kerneldsl.runtime.stream_pool": "StreamPool",
     "kerneldsl.runtime.streams": "Stream current_stream default_stream",
     "kerneldsl.runtime.scores": "Score",
-    "kerneldsl.target": "Device DeviceInfo ElementMapping",
+    "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
 }

@@ -112,7 +112,9 @@ class BodyWork:
     local_values: int = 0
 
 
-def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
+def body_work(
+    unit: FunctionUnit, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS
+) -> BodyWork:
     """Count what a kernel does for one index.
 
     Parameters
@@ -122,12 +124,14 @@ def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
     x_is_last : bool
         Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
         for its place by ``grid`` alone; else the first does.
+    unknown_trips : float
+        Rounds that a loop of unknown length is taken to make.
 
     Returns
     -------
     BodyWork
     """
-    counter = _Counter(x_is_last=x_is_last)
+    counter = _Counter(x_is_last=x_is_last, unknown_trips=unknown_trips)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
     return BodyWork(
         accesses=tuple(counter.accesses.values()),
@@ -143,6 +147,7 @@ def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
 @dataclass
 class _Counter:
     x_is_last: bool = True
+    unknown_trips: float = UNKNOWN_TRIPS
     accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
     operations: float = 0.0
     divisions: float = 0.0
@@ -212,7 +217,7 @@ class _Body:
                 self._for(target, iterable, body)
             case ast.While(test=test, body=body):
                 self._counter.has_unknown_loop = True
-                with_weight = self._weight * UNKNOWN_TRIPS
+                with_weight = self._weight * self._counter.unknown_trips
                 self._in_loop(body, with_weight, test)
             case ast.If(test=test, body=body, orelse=other):
                 self._expression(test)
@@ -240,7 +245,7 @@ class _Body:
         trips = self._trips(iterable)
         if trips is None:
             self._counter.has_unknown_loop = True
-            trips = UNKNOWN_TRIPS
+            trips = self._counter.unknown_trips
         self._expression(iterable)
         start = UNIFORM
         if isinstance(iterable, ast.Call) and iterable.args:
@@ -366,7 +371,7 @@ class _Body:
     def _value(self, node: ast.expr) -> IndexForm:
         """What is known of a value, without counting it again."""
         saved = self._counter
-        self._counter = _Counter(x_is_last=saved.x_is_last)
+        self._counter = _Counter(saved.x_is_last, saved.unknown_trips)
         try:
             return self._expression(node)
         finally:

@@ -85,6 +85,9 @@ class Constants:
     """Of a line of 128 bytes in the level-1 cache."""
     line_waste: float = 0.5
     """By how much more a sector costs whose line is not written by one block."""
+    halo: float = 0.5
+    """Of the elements around a block's own, what it reads from the level-2 cache; other blocks of
+    the multiprocessor have left the rest in the level-1 cache."""
     crossed_items: float = 0.25
     """The same where threads have several items."""
     crossed_share: float = 0.3
@@ -146,7 +149,7 @@ def predict(
     total_bytes = elements * (work.device_bytes + work.crossed_bytes)
     outside = _outside_share(total_bytes, c.resident_share * rates.l2_bytes)
     spilled = 2.0 * spill_bytes * threads * grid_blocks
-    traffic = elements * _l2_bytes(work, tile) + spilled
+    traffic = elements * _l2_bytes(work, tile, c) + spilled
     traffic += elements * _crossed_bytes(candidate, work, c) / c.crossed_share
     memory_ns = 1e9 * max(
         total_bytes * outside / rates.memory_bytes_per_s, traffic / rates.l2_bytes_per_s
@@ -194,7 +197,7 @@ def _norm(parts: tuple[float, ...], exponent: float) -> float:
     return largest * math.pow(total, 1.0 / exponent)
 
 
-def _l2_bytes(work: ElementWork, tile: tuple[int, int, int]) -> float:
+def _l2_bytes(work: ElementWork, tile: tuple[int, int, int], c: Constants) -> float:
     """Bytes between the level-2 cache and multiprocessors for an element.
 
     A block reads the elements of its tile and, of a stencil, those around it.
@@ -203,7 +206,7 @@ def _l2_bytes(work: ElementWork, tile: tuple[int, int, int]) -> float:
     for array in work.arrays:
         share = float(array.itemsize)
         for width, spread in zip(tile, array.spread, strict=True):
-            share *= (width + spread) / width
+            share *= (width + c.halo * spread) / width
         total += share
     return total
 

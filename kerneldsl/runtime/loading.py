@@ -6,9 +6,11 @@ compiled kernel takes. Everything else is launched in the shape that it was give
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import LaunchConfigError, ToolMissingError
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import (
@@ -20,6 +22,7 @@ from kerneldsl.planner.choose import (
     every_plan,
     extent_class,
 )
+from kerneldsl.planner.host import describe_share, element_ns, share_on_host
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.binding import kinds_of
 from kerneldsl.runtime.launch import check_limits
@@ -27,6 +30,7 @@ from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import (
     LaunchKey,
     find_wide_stores,
+    host_work,
     is_planned,
     make_problem,
     notes_on,
@@ -43,6 +47,7 @@ from kerneldsl.target import (
     CompileOptions,
     Dim3,
     ElementMapping,
+    HostShare,
     LaunchConfig,
     Promises,
     Resources,
@@ -103,10 +108,29 @@ class Loader:
             config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
         if shape.together is not ALONE:
             config = self._together(state, loaded, shape, config)
+        if place.is_host:
+            config = replace(config, share=self._share(state, place, key, config))
         if len(loaded.configs) >= _MAX_CONFIGS:
             loaded.configs.clear()
         loaded.configs[shape.key] = config
         return config
+
+    def _share(
+        self, state: KernelState, place: Place, key: LaunchKey, config: LaunchConfig
+    ) -> HostShare | None:
+        """How threads of the host share a launch."""
+        pool = place.target.thread_pool()
+        if pool is None:
+            return None
+        indices = math.prod(config.extent or ())
+        trips: float = UNKNOWN_TRIPS
+        if config.extent is None or state.traits.uses_block:
+            threads = math.prod(config.grid_dim) * math.prod(config.block_dim)
+            trips = max(trips, indices / max(threads, 1)) if config.extent else trips
+            indices = threads
+        is_mapped = state.traits.uses_grid_only and config.extent is not None
+        work = host_work(state.unit, kinds_of(key.codes), x_is_last=is_mapped, trips=trips)
+        return share_on_host(indices, element_ns(work), *pool)
 
     def _together(
         self, state: KernelState, loaded: Loaded, shape: LaunchShape, config: LaunchConfig
@@ -221,6 +245,8 @@ class Loader:
             plan = self._decided(state, shape, key)
         else:
             plan = self._given(state, shape, key)
+        if plan is None and key.place.is_host:
+            return self._on_host(state, shape, key)
         if plan is None:
             return replace(
                 _bare(state, shape, key, shape.grid_dim or (1, 1, 1)),
@@ -258,6 +284,19 @@ class Loader:
         plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
         return replace(plan, extent=shape.extent, considered_count=0)
 
+    def _on_host(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
+        """The plan of a launch on the CPU: how its threads share the work."""
+        loaded = self.load(state, key.place, shape, key)
+        config = self.configure(state, key.place, loaded, shape, key)
+        plan = _bare(state, shape, key, config.grid_dim)
+        pool = key.place.target.thread_pool()
+        reasons: tuple[str, ...] = ()
+        if config.share is not None and pool is not None:
+            reasons = describe_share(config.share, *pool)
+        return replace(
+            plan, block_dim=config.block_dim, host=config.share, reasons=reasons, notes=()
+        )
+
     def given_problem(
         self, state: KernelState, shape: LaunchShape, key: LaunchKey
     ) -> Problem | None:
@@ -266,6 +305,10 @@ class Loader:
         blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
         assert blocks is not None
         threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
+        trips: float = UNKNOWN_TRIPS
+        if shape.tile is not None:
+            # What a thread does for several indices, it mostly does in a loop.
+            trips = max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
         return make_problem(
             state.unit,
             kinds_of(key.codes),
@@ -275,6 +318,7 @@ class Loader:
             block_dim=shape.block_dim,
             shared_bytes=shape.shared_bytes,
             can_map=False,
+            unknown_trips=trips,
         )
 
     def plans(

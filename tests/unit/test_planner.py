@@ -29,10 +29,10 @@ from kerneldsl.planner.choose import (
 )
 from kerneldsl.planner.cost import predict
 from kerneldsl.planner.described import described_device
-from kerneldsl.planner.plan import HostShare, LaunchPlan, PlanAlternative
+from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
-from kerneldsl.target import ElementMapping, Resources
+from kerneldsl.target import ElementMapping, HostShare, Resources
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")
 AXPY = ElementWork(
