@@ -19,7 +19,7 @@ from kerneldsl.planner.candidates import (
     fit_grid,
     walked_axes,
 )
-from kerneldsl.planner.cost import Prediction, predict
+from kerneldsl.planner.cost import CONSTANTS, Prediction, predict
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
@@ -383,7 +383,9 @@ def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = 
         waves=grid.waves,
         tail_efficiency=grid.tail_efficiency,
         bytes_in_flight=prediction.bytes_in_flight,
-        bytes_to_saturate=bytes_to_saturate(rates.memory_bytes_per_s, rates.memory_latency_ns),
+        bytes_to_saturate=bytes_to_saturate(
+            rates.memory_bytes_per_s, CONSTANTS.start_ns + rates.memory_latency_ns
+        ),
         bytes_moved=int(math.prod(problem.extent) * problem.work.device_bytes),
         predicted_ns=prediction.time_ns,
         bound=prediction.bound,

@@ -63,36 +63,36 @@ class Prediction:
 class Constants:
     """What the model was fitted with; see `docs/planning.md`."""
 
-    thread_instructions: float = 14.0
+    thread_instructions: float = 10.3
     """Of a thread, for its index, tests and addresses."""
-    access_instructions: float = 2.0
+    access_instructions: float = 6.0
     """Of each access, its address included."""
-    round_instructions: float = 1.0
+    round_instructions: float = 2.2
     """Of each round of a loop, beside its body; items of a thread share them."""
     issue_per_clock: float = 4.0
     """Instructions of warps that a multiprocessor issues in a clock."""
-    dependent_clocks: float = 5.0
+    dependent_clocks: float = 5.4
     """From an instruction to one that needs its result."""
-    start_ns: float = 260.0
+    start_ns: float = 280.0
     """The life of a block that does nothing."""
-    warp_ns: float = 7.0
+    warp_ns: float = 2.5
     """By which each warp of a block makes it live longer."""
-    queueing: float = 2.7
+    queueing: float = 4.2
     """How latency and bandwidth add up: the exponent of their norm."""
-    sharpness: float = 8.0
+    sharpness: float = 5.45
     """The same for what else sets the pace."""
-    line_clocks: float = 1.0
+    line_clocks: float = 1.4
     """Of a line of 128 bytes in the level-1 cache."""
-    line_waste: float = 0.5
+    line_waste: float = 0.36
     """By how much more a sector costs whose line is not written by one block."""
-    halo: float = 0.5
+    halo: float = 0.6
     """Of the elements around a block's own, what it reads from the level-2 cache; other blocks of
     the multiprocessor have left the rest in the level-1 cache."""
-    crossed_items: float = 0.25
+    crossed_items: float = 0.57
     """The same where threads have several items."""
-    crossed_share: float = 0.3
+    crossed_share: float = 0.47
     """Of the level-2 cache's bandwidth, what single sectors get."""
-    resident_share: float = 0.7
+    resident_share: float = 0.37
     """Of the level-2 cache, what data may take to stay in it."""
 
 
@@ -230,9 +230,16 @@ def _lines(candidate: Candidate, work: ElementWork) -> float:
     itemsize = max(work.widest_bytes, work.narrowest_bytes, 4)
     each = itemsize / _LINE_BYTES
     # Vectors leave gaps between what neighbours access one by one.
-    gaps = float(mapping.vector)
+    gaps = float(mapping.vector) * _rows_read(work, mapping.items[1])
     others = work.loads + work.stores - work.vector_accesses - work.row_accesses
-    return each * (work.vector_accesses + gaps * work.row_accesses) + others / 32.0 * gaps
+    apart = others / 32.0 * mapping.vector
+    return each * (work.vector_accesses + gaps * work.row_accesses) + apart
+
+
+def _rows_read(work: ElementWork, rows: int) -> float:
+    """Of the rows that a stencil reads for each element, those that no other item has read."""
+    shares = [(rows + y) / (rows * (y + 1)) for _, y, _ in (a.spread for a in work.arrays)]
+    return sum(shares) / len(shares) if shares else 1.0
 
 
 def _outside_share(total_bytes: float, kept_bytes: float) -> float:
