@@ -98,6 +98,12 @@ def main() -> int:
     parser.add_argument("--commit", help="what is run, where there is no git repository")
     parser.add_argument("--devices", type=int, default=1, help="how many there must be")
     options = parser.parse_args()
+    from kerneldsl.registry import get_target
+
+    reason = get_target("cuda").unavailable_reason()
+    if reason is not None:
+        print(reason, file=sys.stderr)
+        return 1
     found = describe_gpu_machine(options.commit)
     print(json.dumps(found, indent=1))
     if len(found["devices"]) < options.devices:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from machine import describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
@@ -150,13 +151,11 @@ def mappings(case: Case) -> list[ElementMapping]:
     if len(case.extent) == 2:
         return [
             ONE_EACH,
-            ElementMapping(grid_stride=""),
-            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8)),
-            ElementMapping((2, 4, 1), 2, "contiguous", grid_stride=""),
-            *(
-                ElementMapping((width, n, 1), width, "contiguous", grid_stride="")
-                for n in (1, 2, 4)
-            ),
+            *(ElementMapping((1, n, 1), 1, "contiguous", grid_stride="") for n in (2, 4, 8, 16)),
+            ElementMapping((1, 4, 1), 1, "strided", grid_stride=""),
+            *(ElementMapping((2, n, 1), 2, "contiguous", grid_stride="") for n in (1, 4, 8)),
+            *(ElementMapping((width, n, 1), width, grid_stride="") for n in (1, 2, 4)),
+            *(ElementMapping((width, n, 1), width, "contiguous", grid_stride="") for n in (2, 4)),
         ]
     vectors = [v for v in (1, 2, 4, 8, 16) if v <= width]
     return [
@@ -187,13 +186,8 @@ class Mapped:
         target, device = binding.place.target, binding.place.device
         promises = NO_PROMISES
         if promised:
-            promises = promises_of(
-                base.kinds,
-                binding.values,
-                case.extent,
-                written=base.traits.written,
-                compared=base.traits.compared,
-            )
+            written = base.traits.written
+            promises = promises_of(base.kinds, binding.values, case.extent, written=written)
         specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
         self._executable = target.load(target.compile(specialization), device)
         self._mapping = mapping
@@ -300,6 +294,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1 << 28, help="of float32, a power of two")
     parser.add_argument("--only", default="", help="cases whose name begins so")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--commit", help="what is measured, where git cannot say")
     options = parser.parse_args()
     samples: list[Sample] = []
     good = True
@@ -308,11 +303,15 @@ def main() -> None:
             if case.name.startswith(options.only):
                 ways = compiled(case)
                 good &= check(case, ways)
-                found = list(measure(case, ways))
-                samples += found
-                report(case, found)
+                measured = list(measure(case, ways))
+                samples += measured
+                report(case, measured)
     if options.json:
-        options.json.write_text(json.dumps([asdict(s) for s in samples], indent=1) + "\n")
+        found = {
+            "machine": describe_gpu_machine(options.commit),
+            "samples": [asdict(s) for s in samples],
+        }
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(not good)
 
 

@@ -286,6 +286,7 @@ def measure_leak(report: Report, name: str, run: Callable[[int], Any], count: in
     def look() -> tuple[int, int, int]:
         gc.collect()
         kd.synchronize("cuda:0")
+        kd.MemoryPool.default("cuda:0").trim()  # so that nothing hides in what it keeps
         free, _ = torch.cuda.mem_get_info(0)
         return free, process.memory_info().rss, sys.getallocatedblocks()
 

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         UnknownTargetError,
         UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction, Kernel, Launch
+    from kerneldsl.kernels import DeviceFunction, Kernel
     from kerneldsl.language.intrinsics import (
         atomic,
         grid,
@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         threadfence_system,
         uniform,
     )
+    from kerneldsl.launches import BoundLaunch, Launch
     from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
     from kerneldsl.planner.space import Space
     from kerneldsl.ranking import (
@@ -197,7 +198,8 @@ _MODULES = {
         "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
         "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
     ),
-    "kerneldsl.kernels": "DeviceFunction Kernel Launch",
+    "kerneldsl.kernels": "DeviceFunction Kernel",
+    "kerneldsl.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
         "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
@@ -240,6 +242,7 @@ __all__ = [
     "Backend",
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
+    "BoundLaunch",
     "CacheError",
     "CacheWarning",
     "Check",

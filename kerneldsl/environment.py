@@ -22,6 +22,8 @@
 ``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
                       straight back, so that tools such as compute-sanitizer see each array's
                       bounds; read when a pool is made
+``KERNELDSL_LAUNCHER``  ``off`` makes every launch by way of Python; read when the first launch is
+                      prepared
 ================== =======================================================================
 """
 
@@ -41,6 +43,7 @@ __all__ = [
     "debug_is_on",
     "fake_gpu_spec",
     "fallback_spec",
+    "launcher_is_off",
     "logger",
     "pool_is_off",
     "target_spec",
@@ -54,6 +57,7 @@ VARIABLES = {
     "KERNELDSL_LOG": "level of the log on standard error",
     "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
     "KERNELDSL_POOL": "whether device memory comes from pools",
+    "KERNELDSL_LAUNCHER": "whether native code repeats launches",
     "KERNELDSL_CACHE": "whether anything is kept between processes",
     "KERNELDSL_CACHE_DIR": "folder for what is kept between processes",
     "KERNELDSL_CACHE_SITE": "second folder of kept code, only read",
@@ -101,6 +105,11 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
+
+
+def launcher_is_off() -> bool:
+    """Whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
+    return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
 
 
 def pool_is_off() -> bool:

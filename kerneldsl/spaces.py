@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
-from kerneldsl.kernels import Kernel, KernelOptions, Launch
+from kerneldsl.kernels import Kernel, KernelOptions
+from kerneldsl.launches import Launch
 from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from kerneldsl.analysis.accesses import compared_parameters
 from kerneldsl.analysis.effects import array_effects
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
@@ -69,7 +68,6 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         written=written,
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
-        compared=compared_parameters(unit),
     )
 
 

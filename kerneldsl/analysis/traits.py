@@ -58,9 +58,6 @@ class KernelTraits:
         When no two arguments overlap in memory.
     barrier_problems_if_overlapping : tuple of BarrierProblem
         When any two may.
-    compared : frozenset of int
-        Positions of parameters that the kernel itself compares with something, and does not
-        assign to.
     """
 
     uses_block: bool
@@ -73,4 +70,3 @@ class KernelTraits:
     written: frozenset[int]
     barrier_problems: tuple[BarrierProblem, ...]
     barrier_problems_if_overlapping: tuple[BarrierProblem, ...]
-    compared: frozenset[int] = frozenset()

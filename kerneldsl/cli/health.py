@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor", "status", "summary"]
 
+T = TypeVar("T")
+
 #: Exit code of ``doctor`` where something does not work.
 EXIT_PROBLEM = 1
 
@@ -27,13 +30,15 @@ def status(as_json: JsonOption = False) -> None:
     """Show what devices and host are doing now, and the settings in effect."""
     from kerneldsl.runtime.placement import current_target, devices
 
-    found, default = devices(), current_target()
+    found = devices()
+    default, refusal = _or_refusal(current_target)
     live = [_live(info) for info in found]
     environment, errors = _environment(), _errors()
     if as_json:
         print_json(
             {
                 "default": default,
+                "default_refused": refusal,
                 "devices": live,
                 "host": _host(),
                 "environment": environment,
@@ -54,7 +59,10 @@ def status(as_json: JsonOption = False) -> None:
     if processes:
         print_table(("device", "process", "program", "memory"), processes, fixed=("device",))
     console = new_console()
-    console.print(f"Kernels run on {default} unless something else is said.", markup=False)
+    if refusal is None:
+        console.print(f"Kernels run on {default} unless something else is said.", markup=False)
+    else:
+        console.print(f"Kernels run nowhere unless a device is named: {refusal}", markup=False)
     if environment:
         print_table(("variable", "value", "meaning"), _variable_rows(), fixed=("variable",))
     else:
@@ -157,7 +165,9 @@ def summary(as_json: JsonOption = False) -> None:
 
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
-        found, infos, default = backends(), devices(), current_target()
+        # A variable with a wrong value is for the checks to tell, with all the rest.
+        found, default = _or_refusal(backends)[0] or (), _or_refusal(current_target)[0]
+        infos = devices()
         say("Checking")
         report = _check(run_kernels=False)
     if as_json:
@@ -188,7 +198,7 @@ def summary(as_json: JsonOption = False) -> None:
         fixed=("device",),
     )
     rows = [
-        ("default", f"{default} (* above); `kerneldsl default` says why"),
+        ("default", default and f"{default} (* above); `kerneldsl default` says why"),
         ("detected", ", ".join(b.name for b in found if b.is_detected)),
         ("usable", ", ".join(b.name for b in found if b.is_usable)),
         ("versions", ", ".join(f"{n} {v}" for n, v in versions.items() if v)),
@@ -198,6 +208,16 @@ def summary(as_json: JsonOption = False) -> None:
     ]
     print_table(("this machine", ""), rows, fixed=("this machine",))
     _print_checks(report, only_faults=True)
+
+
+def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What is found, or else the message that says why it is not, as for a wrong variable."""
+    from kerneldsl.errors import KernelError
+
+    try:
+        return find(), None
+    except KernelError as error:
+        return None, str(error)
 
 
 def _cache_folder() -> str | None:

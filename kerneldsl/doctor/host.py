@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kerneldsl import environment
+from kerneldsl.detection import backends
 from kerneldsl.detection.files import read_text
 from kerneldsl.errors import KernelError
 from kerneldsl.registry import get_target
@@ -152,14 +153,7 @@ def check_environment() -> Iterator[Check]:
     """Look at the environment variables of kerneldsl, misspelled ones too."""
     yield from _check_target_spec()
     yield from _check_words()
-    spec = environment.fake_gpu_spec()
-    if spec is not None:
-        yield Check(
-            "environment.KERNELDSL_FAKE_GPU",
-            "warning",
-            f"KERNELDSL_FAKE_GPU is {spec!r}, so kd.backends() pretends",
-            "Unset it outside of tests",
-        )
+    yield from _check_fake_gpu()
     unknown = [
         n for n in sorted(os.environ) if n.startswith("KERNELDSL_") and not _is_known_variable(n)
     ]
@@ -177,6 +171,20 @@ def check_environment() -> Iterator[Check]:
         names = [n for n in environment.VARIABLES if n in os.environ]
         shown = ", ".join(f"{n}={os.environ[n]!r}" for n in names) or "none is set"
         yield Check("environment", "ok", f"kerneldsl's variables: {shown}")
+
+
+def _check_fake_gpu() -> Iterator[Check]:
+    spec = environment.fake_gpu_spec()
+    if spec is None:
+        return
+    name = "environment.KERNELDSL_FAKE_GPU"
+    try:
+        backends()  # which reads the variable, and looks at nothing else
+    except KernelError as error:
+        yield Check(name, "problem", said_by(error), error.remedy)
+    else:
+        found = f"KERNELDSL_FAKE_GPU is {spec!r}, so kd.backends() pretends"
+        yield Check(name, "warning", found, "Unset it outside of tests")
 
 
 def _check_words() -> Iterator[Check]:

@@ -11,7 +11,14 @@ import numpy as np
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.kinds import DTYPE_NAMES
 
-__all__ = ["CAPTURABLE", "constant_problem", "is_constant", "make_captured", "plain_value"]
+__all__ = [
+    "CAPTURABLE",
+    "constant_problem",
+    "is_constant",
+    "make_captured",
+    "plain_value",
+    "same_value",
+]
 
 #: What can be captured, in words.
 CAPTURABLE = (
@@ -73,18 +80,18 @@ def plain_value(value: Any) -> Any:
     return int(value) if isinstance(value, enum.IntEnum) else value
 
 
-def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
-    """Describe a captured value.
+def same_value(value: Any, now: Any) -> Any:
+    """Return `value` where what is read `now` is the same constant, else `now`.
 
-    A value that was bound anew to an equal one, as a notebook cell that is run again does, reads as
-    the old object, so that comparing by identity sees no change.
+    A value that was bound anew to an equal one, as a notebook cell that is run again does, counts
+    as the old object, so that comparing by identity sees no change.
     """
+    if now is value or type(now) is not type(value) or isinstance(now, np.ndarray):
+        return now
+    # repr tells 0.0 from -0.0 and finds nan equal to nan.
+    return value if is_constant(now) and repr(now) == repr(value) else now
 
-    def read_same() -> Any:
-        now = read()
-        if now is value or type(now) is not type(value) or isinstance(now, np.ndarray):
-            return now
-        # repr tells 0.0 from -0.0 and finds nan equal to nan.
-        return value if is_constant(now) and repr(now) == repr(value) else now
 
-    return Captured(name, path, value, read_same)
+def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
+    """Describe a captured value."""
+    return Captured(name, path, value, lambda: same_value(value, read()), read)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kerneldsl.frontend.captured import is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
+from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics import Intrinsic
 
@@ -116,7 +117,7 @@ class Scope:
                     f"{path} is {_describe(value)}; check the spelling",
                     value=error,
                 )
-            read = _attribute_reader(read, link.attr)
+            read = AttributeReader(read, link.attr)
             path, at, is_direct = f"{path}.{link.attr}", link, False
         foreign = foreign_name(value, ())
         if foreign is not None:
@@ -135,10 +136,9 @@ class Scope:
                     f"{name} has no value yet",
                     f"Assign {name} before the kernel is launched",
                 )
-            return lambda: _read_cell(cell, name)
+            return CellReader(cell, name)
         if name in self._globals:
-            namespace = self._globals
-            return lambda: _read_global(namespace, name)
+            return GlobalReader(self._globals, name)
         if hasattr(builtins, name):
             return lambda: getattr(builtins, name)
         self._reporter.fail(
@@ -172,28 +172,3 @@ def _describe(value: object) -> str:
     if isinstance(value, types.ModuleType):
         return f"the module {value.__name__}"
     return f"of type {type(value).__name__}"
-
-
-def _read_cell(cell: types.CellType, name: str) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        raise NameError(f"the captured name {name!r} has been deleted") from None
-
-
-def _read_global(namespace: dict[str, Any], name: str) -> Any:
-    try:
-        return namespace[name]
-    except KeyError:
-        raise NameError(f"the captured name {name!r} has been deleted") from None
-
-
-def _attribute_reader(read: Callable[[], Any], attribute: str) -> Callable[[], Any]:
-    def read_attribute() -> Any:
-        owner = read()
-        try:
-            return getattr(owner, attribute)
-        except AttributeError:
-            raise NameError(f"the captured attribute {attribute!r} has been deleted") from None
-
-    return read_attribute

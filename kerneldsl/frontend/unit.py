@@ -64,13 +64,17 @@ class Captured:
     value : object
         What it was when the unit was made.
     read : callable
-        Reads it now; raises ``NameError`` where it has been deleted.
+        Reads it now; raises ``NameError`` where it has been deleted. An equal constant that took
+        the place of `value` reads as `value`.
+    source : callable or None
+        Reads the object that is there now, whatever it is equal to.
     """
 
     name: str
     path: str
     value: Any
     read: Callable[[], Any]
+    source: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,11 +78,14 @@ def as_numpy(array: DeviceArray, dtype: Any, copy: bool | None) -> np.ndarray[An
 
     Raises
     ------
+    ClosedResourceError
+        If the array was closed.
     ArgumentTypeError
-        If the array is not in the host's memory.
+        If it is not in the host's memory.
     ValueError
         If there has to be a copy, and must not.
     """
+    array.check_open()
     if not array.place.is_host:
         raise ArgumentTypeError(
             f"an array on {array.place.name} is not converted to NumPy by itself",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import weakref
 from collections.abc import Iterator
 from typing import Any, Literal, Self
@@ -12,6 +13,7 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ClosedResourceError,
+    KernelError,
     ReadOnlyArrayError,
 )
 from kerneldsl.language.kinds import Layout
@@ -25,8 +27,17 @@ from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
 from kerneldsl.runtime.transfer import fill_array, read_array, write_array
 from kerneldsl.target import Device, DeviceStream
 
-__all__ = ["BasicIndex", "DeviceArray", "contiguous_strides", "layout_of"]
+__all__ = [
+    "OTHER_HOME",
+    "READ_ONLY",
+    "BasicIndex",
+    "DeviceArray",
+    "contiguous_strides",
+    "layout_of",
+]
 
+#: Flags of an array's block.
+READ_ONLY, OTHER_HOME = 1, 2
 #: Stands for owners that do not know the arrays over their memory.
 _NO_FAMILY: Any = object()
 #: Held where an array gets a family, lest two threads make it one each.
@@ -64,6 +75,7 @@ class DeviceArray:
 
     __slots__ = (
         "__weakref__",
+        "_block",
         "_owner",
         "code",
         "dtype",
@@ -103,6 +115,8 @@ class DeviceArray:
         self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
         #: Code of the kind, filled in when it is first passed to a kernel.
         self.code = -1
+        #: The same for native code, filled in with the code: see :meth:`seal`.
+        self._block: bytes | None = None
 
     @property
     def device(self) -> Device:
@@ -298,11 +312,37 @@ class DeviceArray:
         self.note_use(stream)
 
     def fill(self, value: Any, stream: Any = None) -> None:
-        """Set every element to a value, converted to the dtype, in the stream's order."""
+        """Set every element to a value, converted to the dtype, in the stream's order.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
+        """
         self.check_writable()
-        element = np.asarray(value).astype(self.dtype)
+        element = np.empty((), self.dtype)
+        try:
+            element[...] = value
+        except KernelError:  # of a device array that is not converted by itself
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"an array of dtype {self.dtype} cannot be filled with {value!r}",
+                value=value,
+                limit=f"NumPy says: {error}",
+                remedy="Pass one number that the dtype holds",
+            ) from error
         stream = stream_of(self.place, stream)
-        fill_array(self.place, self.pointer, self.strides, self.shape, element, stream, owner=self)
+        fill_array(
+            self.place,
+            self.pointer,
+            self.strides,
+            self.shape,
+            element,
+            stream,
+            is_contiguous=self.layout != "A",
+            owner=self,
+        )
         self.note_use(stream)
 
     def note_use(self, stream: Any) -> None:
@@ -375,10 +415,25 @@ class DeviceArray:
         for array in (self, *(getattr(owner, "family", None) or ())):
             array.is_closed = True
             array.code = -1  # so that a launch looks
+            array._block = None
             if not is_lent:
                 array._owner = None
         if hasattr(owner, "family") and not is_lent:
             owner.close()
+
+    def seal(self, code: int) -> None:
+        """Note the code of the kind, and lay out what native code passes to a kernel.
+
+        The block is the place's identity, the code and flags (1: read-only; 2: the memory comes
+        from another stream than the default one), then pointer, extents and strides, all int64.
+        """
+        home = getattr(self._owner, "_home", None)
+        flags = READ_ONLY * self.is_read_only | OTHER_HOME * (home is not None)
+        self._block = struct.pack(
+            f"=qqqQ{2 * len(self.shape)}q",
+            *(id(self.place), code, flags, self.pointer, *self.shape, *self.strides),
+        )
+        self.code = code
 
     def check_open(self) -> None:
         """Raise `ClosedResourceError` if the memory has been given back."""

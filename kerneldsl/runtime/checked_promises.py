@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.binding import flat_count
 from kerneldsl.runtime.strided import byte_bounds, contiguous_strides
-from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises, Span
+from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises
 
 __all__ = ["promises_of"]
 
@@ -29,7 +29,6 @@ def promises_of(
     extent: tuple[int, ...] = (),
     *,
     written: Collection[int],
-    compared: Collection[int] = (),
 ) -> Promises:
     """Find all that holds of a launch's arguments.
 
@@ -45,8 +44,6 @@ def promises_of(
     written : collection of int
         Positions of the arguments that the kernel may write
         (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
-    compared : collection of int
-        Positions of those that it compares with something.
 
     Returns
     -------
@@ -65,15 +62,12 @@ def promises_of(
     for number, array in enumerate(arrays):
         same = next((i for i in range(number) if arrays[i].is_same(array)), None)
         promises.append(
-            ArrayPromises(array.alignment(), array.unit_axis(), same, _span(array.shape, extent))
+            ArrayPromises(
+                array.alignment(), array.unit_axis(), same, bool(extent) and array.shape == extent
+            )
         )
     is_narrow = all(n < _NARROW for n in extent) and all(array.is_narrow() for array in arrays)
-    return Promises(
-        tuple(promises),
-        _is_disjoint(arrays, promises, written),
-        is_narrow,
-        tuple(_counts(kinds, values, extent, compared)),
-    )
+    return Promises(tuple(promises), _is_disjoint(arrays, promises, written), is_narrow)
 
 
 @dataclass(frozen=True)
@@ -152,15 +146,6 @@ def _arrays_in(kind: Kind, position: int, values: Iterator[Any]) -> Iterator[_Ar
             next(values)
 
 
-def _span(shape: tuple[int, ...], extent: tuple[int, ...]) -> Span:
-    if not extent or len(shape) != len(extent):
-        return "unknown"
-    if shape == extent:
-        return "equal"
-    is_covered = all(length >= n for length, n in zip(shape, extent, strict=True))
-    return "covers" if is_covered else "unknown"
-
-
 def _is_disjoint(
     arrays: Sequence[_Array], promises: Sequence[ArrayPromises], written: Collection[int]
 ) -> bool:
@@ -178,21 +163,3 @@ def _is_disjoint(
             if other != group and max(low, begin) < min(high, end):
                 return False
     return True
-
-
-def _counts(
-    kinds: Sequence[Kind],
-    values: Sequence[Any],
-    extent: tuple[int, ...],
-    compared: Collection[int],
-) -> Iterator[tuple[int, int]]:
-    if not extent or not compared:
-        return
-    place = 0
-    for position, kind in enumerate(kinds):
-        is_integer = isinstance(kind, ScalarKind) and np.dtype(kind.dtype).kind in "iu"
-        if is_integer and position in compared:
-            for axis, n in enumerate(extent):
-                if values[place] >= n:
-                    yield place, axis
-        place += flat_count(kind)

@@ -17,7 +17,6 @@ from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.shared_memory import SharedMemory
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.strided import HostMemory, address_of
-from kerneldsl.target import DeviceStream
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.arrays import DeviceArray
@@ -73,7 +72,8 @@ def _is_plain(array: DeviceArray, host: Any) -> bool:
 
 
 def _is_recorded(stream: Any) -> bool:
-    return isinstance(stream, DeviceStream) and stream.recording is not None
+    # A handle has no recording; to ask for the class of a stream takes far longer.
+    return stream is not None and getattr(stream, "recording", None) is not None
 
 
 def _lives_until_used(place: Place, array: DeviceArray, host: np.ndarray[Any, Any]) -> bool:
@@ -91,11 +91,14 @@ def _lives_until_used(place: Place, array: DeviceArray, host: np.ndarray[Any, An
     return (
         type(owner) is SharedMemory
         and owner.place is place
-        and isinstance(array._owner, PooledBuffer | SharedMemory)
+        and type(array._owner) in (PooledBuffer, SharedMemory)
     )
 
 
 def _note_use(array: DeviceArray, stream: Any) -> None:
+    """As `DeviceArray.note_use` does, for a stream that is not recorded."""
     owner = array._owner
-    if type(owner) is not PooledBuffer or owner._home is not stream:
+    if type(owner) is PooledBuffer:
+        owner.note_use(stream)
+    else:
         array.note_use(stream)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -24,7 +25,7 @@ from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
-from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, reason_of
+from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.loading import Loader
 from kerneldsl.runtime.placement import Place, place_of, resolve
@@ -48,11 +49,12 @@ from kerneldsl.target import (
     DeviceLike,
     Dim3,
     LaunchConfig,
+    Promises,
     Resources,
     Target,
 )
 
-__all__ = ["Dispatcher", "LaunchShape"]
+__all__ = ["Dispatcher", "LaunchShape", "Launchable"]
 
 _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 #: States of a kernel whose captured constants go back and forth that are remembered.
@@ -110,6 +112,40 @@ class LaunchShape:
         elif extent is not None:
             self.planned_for = extent_class(extent)
         self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
+
+
+@dataclass(frozen=True, slots=True)
+class Launchable:
+    """All that a launch is made of, found and ready.
+
+    Parameters
+    ----------
+    state : KernelState
+        The kernel, for the captured constants as they are.
+    binding : Binding
+        The arguments, as the kernel takes them.
+    given : tuple of int
+        Codes of the arguments' kinds, before a signature converted them.
+    place : Place
+        Where it runs.
+    is_overlapping : bool
+        Whether arguments overlap in memory, where that matters.
+    promises : Promises
+        What holds of the arguments, as far as it was looked at.
+    loaded : Loaded
+        The code.
+    config : LaunchConfig
+        In which configuration it is launched, in the default stream.
+    """
+
+    state: KernelState
+    binding: Binding
+    given: tuple[int, ...]
+    place: Place
+    is_overlapping: bool
+    promises: Promises
+    loaded: Loaded
+    config: LaunchConfig
 
 
 class Dispatcher:
@@ -208,14 +244,10 @@ class Dispatcher:
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
         state = self.state()
-        if len(args) != state.parameter_count:
-            self._refuse_count(state.unit, args)
-        binding = bind(state.unit.parameters, args)
+        binding = self._read(state, args)
+        if self.signature is not None:
+            self._conform(state, binding)
         traits = state.traits
-        if binding.read_only and traits.written:
-            check_writable(binding, state.unit.parameters, args, traits.written)
-        if self.signature is not None and self._signature_codes is not None:
-            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
         place = resolve(binding.place or shape.place) if instead is None else instead
         if place.asked is not None:
             self._launch_in_place_of(place, shape, args)
@@ -252,7 +284,14 @@ class Dispatcher:
             else:
                 loaded.executable.launch(config, loaded.pack(*values))
         except RECOVERABLE as error:
-            if place.is_host or recordings.is_recorded(stream):
+            if place.is_host:
+                raise
+            if recordings.is_recorded(stream):
+                if may_recover(error, state.unit.name) and fallback_policy() != "never":
+                    error.add_line(
+                        f"{state.unit.qualname} was to be recorded, and what runs on the CPU is "
+                        "no step of a recording, so it was not run there instead"
+                    )
                 raise
             failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
@@ -293,6 +332,73 @@ class Dispatcher:
             shape.grid_dim, shape.block_dim, shape.extent, stream, shape.shared_bytes
         )
         self.launch(on_host, args, place_of("cpu"))
+
+    def _bind(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
+        """Read the arguments."""
+        if len(args) != state.parameter_count:
+            self._refuse_count(state.unit, args)
+        return bind(state.unit.parameters, args)
+
+    def _read(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
+        """Read the arguments of a launch, which may write them."""
+        binding = self._bind(state, args)
+        if binding.read_only and state.traits.written:
+            check_writable(binding, state.unit.parameters, args, state.traits.written)
+        return binding
+
+    def _conform(self, state: KernelState, binding: Binding) -> None:
+        """Convert the arguments to the declared signature."""
+        if self.signature is not None and self._signature_codes is not None:
+            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+
+    def find(
+        self, shape: LaunchShape, args: tuple[Any, ...], *, make: bool = False
+    ) -> Launchable | None:
+        """What a launch in the default stream would start now; nothing is launched.
+
+        Parameters
+        ----------
+        shape : LaunchShape
+            In which shape.
+        args : tuple
+            The arguments, one for each parameter.
+        make : bool, optional
+            Whether to compile and load what is not there yet. What fails then on the side of a
+            device is left to the launch, which may turn to the CPU.
+
+        Returns
+        -------
+        Launchable or None
+            ``None`` where something is not there, the extent is empty, or the CPU stands in for a
+            device that cannot be used.
+
+        Raises
+        ------
+        KernelError
+            What is the user's own mistake, as the launch would raise it.
+        """
+        state = self.state()
+        binding = self._read(state, args)
+        given = binding.codes
+        self._conform(state, binding)
+        place = resolve(binding.place or shape.place)
+        if place.asked is not None or (make and not self._check(state, place, shape)):
+            return None
+        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        key = launch_key(state, shape, place, binding, is_overlapping)
+        loaded = state.loaded.get(key)
+        config = loaded.configs.get(shape.key) if loaded is not None else None
+        if make and (loaded is None or config is None):
+            try:
+                loaded = self._loader.load(state, place, shape, key)
+                config = self._loader.configure(state, place, loaded, shape, key)
+            except RECOVERABLE:
+                if place.is_host:
+                    raise
+        if loaded is None or config is None:
+            return None
+        promises = state.promises[key.promises]
+        return Launchable(state, binding, given, place, is_overlapping, promises, loaded, config)
 
     def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
         """Where a launch with these arguments, or in a stream of a place, would run now."""
@@ -472,11 +578,8 @@ class Dispatcher:
             codes = tuple(map(code_of, kinds))
             asked = shape.planned_for if place.target.maps_elements else None
             return LaunchKey(codes, shape.mode, place, shape.block_dim, False, promises, asked)
-        if len(args) != state.parameter_count:
-            self._refuse_count(state.unit, args)
-        binding = bind(state.unit.parameters, args)
-        if self.signature is not None and self._signature_codes is not None:
-            conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+        binding = self._bind(state, args)
+        self._conform(state, binding)
         place = place or resolve(binding.place or shape.place).actual
         is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
         return launch_key(state, shape, place, binding, is_overlapping)
@@ -510,11 +613,8 @@ class Dispatcher:
         elif not args and self.signature is not None:
             kinds = self.signature
         else:
-            if len(args) != state.parameter_count:
-                self._refuse_count(state.unit, args)
-            binding = bind(state.unit.parameters, args)
-            if self.signature is not None and self._signature_codes is not None:
-                conform(binding, self.signature, self._signature_codes, state.unit.parameters)
+            binding = self._bind(state, args)
+            self._conform(state, binding)
             kinds = kinds_of(binding.codes)
             is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
         if len(kinds) != state.parameter_count:

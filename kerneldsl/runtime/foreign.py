@@ -89,6 +89,8 @@ def _read_torch(value: Any, binding: Binding) -> int:
             kind=ArgumentValueError,
         )
     element = np.dtype(dtype)
+    if element.kind in "fc":
+        _refuse_lazy(value, element)
     shape = tuple(value.shape)
     strides = tuple(step * element.itemsize for step in value.stride())
     kind = value.device.type
@@ -109,6 +111,18 @@ def _read_torch(value: Any, binding: Binding) -> int:
     tensor = DeviceArray(place, value.data_ptr(), shape, strides, element, value)
     binding.keep += (tensor,)
     return read_device_array(tensor, binding)
+
+
+def _refuse_lazy(value: Any, dtype: np.dtype[Any]) -> None:
+    """Refuse a view whose memory holds other numbers than the tensor."""
+    lazy = "neg" if value.is_neg() else "conj" if dtype.kind == "c" and value.is_conj() else None
+    if lazy is not None:
+        done = {"neg": "negated", "conj": "conjugated"}[lazy]
+        raise Refused(
+            f"the tensor is {done} only when torch reads it, so its memory holds other numbers",
+            remedy=f"Pass tensor.resolve_{lazy}()",
+            kind=ArgumentValueError,
+        )
 
 
 # --------------------------------------------------------------------------- protocols

@@ -14,6 +14,7 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ClosedResourceError,
     DeviceMismatchError,
+    DriverError,
     GraphError,
     KernelError,
 )
@@ -33,8 +34,8 @@ __all__ = ["Graph", "capture"]
 
 _lock = ForkSafeLock()
 
-#: What graphs that are gone have needed, with the marks after which nothing needs it any more.
-_retired: deque[tuple[tuple[DeviceEvent, ...], list[Any]]] = deque()
+#: Where graphs ran that are gone, the marks after which nothing needs them, and what they needed.
+_retired: deque[tuple[Place, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
 class Graph:
@@ -252,7 +253,7 @@ class Graph:
         runs = (*self._runs.values(), *self._foreign_runs)
         self._runs, self._foreign_runs = {}, []
         if runs:
-            _retired.append((runs, self._kept))
+            _retired.append((self._place, runs, self._kept))
         _drop_retired()
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
@@ -297,8 +298,9 @@ def _drop_retired() -> None:
         except IndexError:
             return
         try:
-            is_done = all(event.is_done() for event in retired[0])
-        except KernelError:
+            is_done = all(event.is_done() for event in retired[1])
+        except DriverError as error:
+            retired[0].swallow(error)
             is_done = True  # the device has failed, and nothing runs there any more
         if not is_done:
             _retired.appendleft(retired)

@@ -7,6 +7,7 @@ and moves to where it is used.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.creation import Order, Shape, checked_dtype, checked_shape, empty
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.runtime.pools import PooledBuffer, allocate
+from kerneldsl.runtime.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
 from kerneldsl.runtime.shared_memory import SharedMemory
 from kerneldsl.runtime.strided import HostMemory, contiguous_strides, host_view
 from kerneldsl.target import DeviceLike
@@ -28,10 +29,11 @@ def _place(device: DeviceLike | None) -> Place:
     return current_place() if device is None else place_of(device)
 
 
-def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    size = dtype.itemsize
-    for extent in shape:
-        size *= extent
+def _size(place: Place, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
+    size = math.prod(shape) * dtype.itemsize
+    if size >= ABSURD_BYTES:
+        raise size_error(place, size)
     return size
 
 
@@ -79,7 +81,7 @@ def pinned_empty(
     such arrays and use them again.
     """
     place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(extents, element)
+    nbytes = _size(place, extents, element)
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
         return np.empty(extents, element, order=order)
@@ -191,7 +193,7 @@ def managed_empty(
         There is no room.
     """
     place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(extents, element)
+    nbytes = _size(place, extents, element)
     if place.is_host or nbytes == 0:
         return empty(extents, element, order=order, device=place.device)
     owner = SharedMemory(

@@ -84,7 +84,7 @@ class Loader:
             choice = self._choice(state, shape, key)
             if choice is not None and state.traits.uses_grid_only:
                 mapping = choice.candidate.mapping
-        promises = worthwhile(state.promises[key.promises], mapping.vector)
+        promises = worthwhile(state.promises[key.promises], mapping)
         loaded = state.loaded[key] = self._load_form(state, key, mapping, promises)
         return loaded
 
@@ -218,7 +218,7 @@ class Loader:
     ) -> Resources:
         """What the kernel takes with a mapping, compiled for that."""
         used = mapping if problem.can_map else ONE_EACH
-        promises = worthwhile(state.promises[key.promises], used.vector)
+        promises = worthwhile(state.promises[key.promises], used)
         if not key.place.is_described:
             return self._load_form(state, key, used, promises).executable.resources
         artifact = self._artifact(state, key, used)
@@ -228,7 +228,7 @@ class Loader:
             return estimate_resources(problem, mapping, {})
 
     def _artifact(self, state: KernelState, key: LaunchKey, mapping: ElementMapping) -> Artifact:
-        promises = worthwhile(state.promises[key.promises], mapping.vector)
+        promises = worthwhile(state.promises[key.promises], mapping)
         known = state.forms.get((*key[:-2], mapping), [])
         promises = next((each for each in known if serves(each, promises)), promises)
         artifact_key = self._artifact_key(state, key, mapping, promises)

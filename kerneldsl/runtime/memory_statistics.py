@@ -62,12 +62,16 @@ class PoolStatistics:
         return (
             f"pool {self.name!r} on {self.device}: {format_bytes(self.in_use_bytes)} in use"
             f"{limit}, {format_bytes(self.reserved_bytes)} reserved, peak "
-            f"{format_bytes(self.peak_bytes)}; {self.allocation_count} allocations, "
-            f"{self.hit_ratio:.0%} without the device, {self.free_count} frees"
+            f"{format_bytes(self.peak_bytes)}; {_counted(self.allocation_count, 'allocation')}, "
+            f"{self.hit_ratio:.0%} hits, {_counted(self.free_count, 'free')}"
         )
 
     def _repr_html_(self) -> str:
         return html_table(_HEADERS, [_row(self)], f"memory pool on {self.device}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 #: What tables show of a pool.

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from kerneldsl.environment import logger
-from kerneldsl.errors import DriverError
+from kerneldsl.errors import ArgumentTypeError, DriverError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
-from kerneldsl.target import DeviceEvent, DeviceStream
+from kerneldsl.target import DeviceEvent, DeviceStream, names_default_stream
 
 __all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of", "use_streams"]
+
+#: What is handed over by mistake, and would mean nothing where work is done at once.
+_NEVER_STREAMS = (bool, float, str, tuple, list)
 
 #: The module of streams, once it has been imported whole; without it nobody has made a stream.
 _streams: ModuleType | None = None
@@ -44,14 +46,29 @@ def stream_of(place: Place, stream: Any) -> Any:
     -------
     DeviceStream or None or object
         ``None`` is the default stream; another library's stream stays what it is.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is a bool, float, text or sequence.
     """
     streams = _streams
     if stream is None:
         return None if streams is None else streams.ambient_stream(place)
-    if isinstance(stream, int) and stream in (0, 1):  # both name the legacy default stream
+    if streams is not None and isinstance(stream, streams.Stream):
+        return streams.resolve_stream(place, stream)
+    if names_default_stream(stream):
         return None
+    if isinstance(stream, _NEVER_STREAMS):
+        raise ArgumentTypeError(
+            f"stream is {stream!r}",
+            value=stream,
+            limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
+            "handle",
+            remedy="Leave it out, or make one with kd.Stream()",
+        )
     is_ours = isinstance(stream, DeviceStream)
-    if streams is not None and (is_ours or isinstance(stream, streams.Stream)):
+    if streams is not None and is_ours:
         return streams.resolve_stream(place, stream)
     if is_ours or isinstance(stream, int):
         return None if place.is_host and not is_ours else stream
@@ -62,7 +79,8 @@ def stream_of(place: Place, stream: Any) -> Any:
 
 def is_foreign(stream: Any) -> bool:
     """Whether a stream is another library's, so that its handle may die at any time."""
-    return stream is not None and (not isinstance(stream, DeviceStream) or stream.is_foreign)
+    # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "is_foreign", True)
 
 
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
@@ -137,16 +155,20 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
 def let_go() -> None:
     """Let go of what the streams have done with."""
     done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
+    failures: list[tuple[Place, DriverError]] = []
     with _kept_lock:
         for key, waiting in tuple(_kept.items()):
             try:
                 while waiting and waiting[0][0].is_done():
                     done.append(waiting.popleft())
             except DriverError as error:  # the device has failed, and nothing on it goes on
-                logger.debug("%s", error)
+                failures.append((key[0], error))
                 done += waiting
                 waiting.clear()
             if not waiting:
                 del _kept[key]
-    for event, _ in done:  # what goes with them may run anything, so not under the lock
+    # What is told, and what goes with the events, may run anything, so not under the lock.
+    for place, failure in failures:
+        place.swallow(failure)
+    for event, _ in done:
         event.close()

@@ -84,6 +84,11 @@ class Place:
         place.asked, place.missing, place.actual = asked, missing, self
         return place
 
+    def swallow(self, error: DriverError) -> None:
+        """Write down an error that nobody can be told of; what it takes away is told next time."""
+        self.target.swallow(self.device, error)
+        environment.logger.debug("%s", error)
+
     def __repr__(self) -> str:
         return f"Place({self.name})"
 

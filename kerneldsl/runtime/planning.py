@@ -38,6 +38,7 @@ from kerneldsl.target import (
     Artifact,
     Device,
     Dim3,
+    ElementMapping,
     LaunchConfig,
     Promises,
 )
@@ -241,11 +242,9 @@ def host_work(
     return element_work(body_work(unit, x_is_last=x_is_last, unknown_trips=trips), kinds)
 
 
-def worthwhile(promises: Promises, vector: int) -> Promises:
-    """The promises that code with vectors of a length makes use of; fewer forms are compiled."""
-    if promises is NO_PROMISES:
-        return promises
-    return promises if vector > 1 else promises.without_alignment()
+def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
+    """The promises that code with a mapping makes use of; fewer forms are compiled."""
+    return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
 
 
 def find_wide_stores(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[WideStore, ...]:
@@ -283,7 +282,7 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
             MAX_ALIGNMENT if kind.layout != "A" else 1,
             None,
             None,
-            "equal" if extent is not None and kind.ndim == len(extent) else "unknown",
+            extent is not None and kind.ndim == len(extent),
         )
         for kind in _array_kinds(kinds)
     )

@@ -29,14 +29,16 @@ from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 __all__ = [
+    "ABSURD_BYTES",
     "MemoryPool",
     "PooledBuffer",
     "allocate",
     "memory_stats",
+    "size_error",
 ]
 
 #: More bytes than an address can name.
-_ABSURD_BYTES = 1 << 63
+ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
 
 
@@ -268,7 +270,7 @@ class MemoryPool:
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
         """Take memory from this pool; see :func:`allocate`."""
-        if not 0 < nbytes < _ABSURD_BYTES:
+        if not 0 < nbytes < ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
         home = stream_of(memory.place, stream)
@@ -294,14 +296,20 @@ class MemoryPool:
     def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
         """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
         if nbytes != 0:
-            raise ArgumentValueError(
-                f"{nbytes} bytes were asked for on {self._place.name}",
-                value=nbytes,
-                limit="An allocation has at least 0 and fewer than 2**63 bytes",
-            )
+            raise size_error(self._place, nbytes)
         self._check_open()
         pointer = _address_of_nothing() if self._place.is_host else 0
         return PooledBuffer(self, pointer, 0, None)
+
+
+def size_error(place: Place, nbytes: int) -> ArgumentValueError:
+    """The error for more bytes than an address can name, or fewer than none."""
+    return ArgumentValueError(
+        f"{nbytes} bytes were asked for on {place.name}",
+        value=nbytes,
+        limit="An allocation has at least 0 and fewer than 2**63 bytes",
+        remedy="Check the shape, and how it was computed",
+    )
 
 
 _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(

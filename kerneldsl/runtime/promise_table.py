@@ -1,7 +1,7 @@
 """What launches of a kernel have checked of their arguments, by number.
 
 Finding all that holds (:func:`~kerneldsl.runtime.checked_promises.promises_of`) takes longer than a
-launch, so the answer is remembered for addresses, shapes, integers and extents; the number that
+launch, so the answer is remembered for addresses, shapes, strides and extents; the number that
 stands for it is quick to hash.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.abi import ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.language.kinds import Kind
+from kerneldsl.language.kinds import Kind, ScalarKind, TupleKind
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.binding import Binding, kinds_of
+from kerneldsl.runtime.binding import Binding, flat_count, kinds_of
 from kerneldsl.runtime.checked_promises import promises_of
 from kerneldsl.target import NO_PROMISES, Promises
 
@@ -23,7 +22,6 @@ __all__ = ["NOTHING", "PromiseTable"]
 NOTHING = 0
 #: Arguments that are remembered; a program that goes through more asks again.
 _MAX_KNOWN = 256
-_WHOLE = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 
 
 class PromiseTable:
@@ -32,7 +30,7 @@ class PromiseTable:
     Parameters
     ----------
     traits : KernelTraits
-        What the kernel writes and compares.
+        What the kernel writes.
     """
 
     def __init__(self, traits: KernelTraits) -> None:
@@ -71,7 +69,6 @@ class PromiseTable:
             binding.values,
             extent or (),
             written=traits.written,
-            compared=traits.compared,
         )
         number = self.number(found)
         with self._lock:
@@ -91,11 +88,13 @@ class PromiseTable:
 
 
 def _places_that_matter(kinds: tuple[Kind, ...]) -> tuple[int, ...]:
-    """Flat values that are addresses, lengths, strides or integers."""
-    names = tuple(str(i) for i in range(len(kinds)))
-    parameters = ParameterLayout(names, kinds).parameters
-    return tuple(
-        place
-        for place, parameter in enumerate(parameters)
-        if parameter.dtype == "pointer" or parameter.dtype in _WHOLE
-    )
+    """Flat values that belong to arrays."""
+    places: list[int] = []
+    at = 0
+    for kind in kinds:
+        for part in kind.elements if isinstance(kind, TupleKind) else (kind,):
+            count = flat_count(part)
+            if not isinstance(part, ScalarKind):
+                places += range(at, at + count)
+            at += count
+    return tuple(places)

@@ -18,7 +18,7 @@ from kerneldsl.runtime.binding import Binding, Reader, Refused, code_of, kinds_o
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.strided import address_of
 
-__all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray"]
+__all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray", "seal"]
 
 #: Largest rank of an array argument.
 MAX_NDIM = 8
@@ -188,13 +188,27 @@ def read_device_array(value: DeviceArray, binding: Binding) -> int:
         _claim(binding, place)
     code = value.code
     if code < 0:
-        value.check_open()
-        _check_dtype(value.dtype)
-        code = value.code = code_of(ArrayKind(value.dtype.name, value.ndim, value.layout))
+        seal(value)
+        code = value.code
     if value.is_read_only:
         binding.read_only += (len(binding.values),)
     binding.values += value.packed
     return code
+
+
+def seal(value: DeviceArray) -> None:
+    """Note once what is passed of a device array.
+
+    Raises
+    ------
+    ClosedResourceError
+        If it has been closed.
+    Refused
+        If kernels do not take its dtype.
+    """
+    value.check_open()
+    _check_dtype(value.dtype)
+    value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
 
 
 def _claim(binding: Binding, place: Place) -> None:

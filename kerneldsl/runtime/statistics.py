@@ -149,7 +149,10 @@ def _memory(place: Place | None) -> tuple[int | None, int | None]:
         return None, None
     try:
         free, total = place.target.memory_info(place.device)
-    except (NotImplementedError, DriverError, TargetUnavailableError):  # such as a lost device
+    except DriverError as error:  # such as a lost device
+        place.swallow(error)
+        return None, None
+    except (NotImplementedError, TargetUnavailableError):
         return None, None
     return total - free, total
 

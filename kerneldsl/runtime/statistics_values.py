@@ -78,7 +78,7 @@ class DeviceStatistics:
     device_to_host_bytes: int
     device_to_device_bytes: int
     device_to_peer_bytes: int
-    memory_used_bytes: int | None
+    memory_used_bytes: int | None = field(compare=False)
     memory_total_bytes: int | None
 
 

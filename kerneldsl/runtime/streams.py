@@ -27,7 +27,7 @@ from kerneldsl.runtime import order
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.runtime.recordings import is_recorded, refuse_recording
-from kerneldsl.target import Device, DeviceLike, DeviceStream
+from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.events import Event
@@ -46,9 +46,6 @@ __all__ = [
     "register",
     "resolve_stream",
 ]
-
-#: The numbers by which other libraries name the legacy default stream.
-_DEFAULT_HANDLES = (0, 1)
 
 #: Whether a stream was ever made, so that launches need not look for one before.
 are_in_use = False
@@ -90,9 +87,9 @@ class Stream:
     Attributes
     ----------
     is_blocking : bool
-        As given.
+        As given; False for another library's stream, of which it is not known.
     priority : int
-        As given.
+        As given; 0 for another library's stream.
 
     Raises
     ------
@@ -132,19 +129,20 @@ class Stream:
             ) from None
         place = current_place() if device is None else place_of(device)
         made = place.target.create_stream(place.device, priority=level, is_blocking=bool(blocking))
-        self._begin(place, made, level, bool(blocking))
+        made.priority, made.is_blocking = level, bool(blocking)
+        self._begin(place, made)
         register(place, made.handle, made)
 
-    def _begin(self, place: Place, stream: DeviceStream, priority: int, is_blocking: bool) -> None:
+    def _begin(self, place: Place, stream: DeviceStream) -> None:
         global are_in_use, _are_some_nonblocking  # noqa: PLW0603 -- facts about the process
         self._place = place
         self._stream = stream
         self._is_default = False
         self._is_closed = False
-        self.priority = priority
-        self.is_blocking = is_blocking
+        self.priority = stream.priority
+        self.is_blocking = stream.is_blocking
         are_in_use = True
-        if not is_blocking:
+        if not stream.is_blocking:
             _are_some_nonblocking = True
 
     @classmethod
@@ -193,10 +191,10 @@ class Stream:
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
             )
         found = _adopt(place, stream)
-        if found.handle in _DEFAULT_HANDLES:
+        if names_default_stream(found.handle):
             return default_stream(place.device)
         self = cls.__new__(cls)
-        self._begin(place, found, 0, is_blocking=False)
+        self._begin(place, found)
         return self
 
     # ------------------------------------------------------------------ what it is
@@ -211,9 +209,10 @@ class Stream:
         """The driver's number for the stream, as other libraries take it.
 
         While the stream is recorded it is the number of the recording: what another library puts
-        into *that* stream is recorded, too.
+        into *that* stream is recorded, too. The default stream is 0, as torch and CuPy count.
         """
-        return self._open().handle
+        handle = self._open().handle
+        return 0 if self._is_default else handle
 
     @property
     def is_closed(self) -> bool:
@@ -230,7 +229,7 @@ class Stream:
         """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
         if self._place.is_host:
             raise AttributeError(f"a stream on {self._place.name} has no __cuda_stream__")
-        return lambda: (0, self.handle)
+        return lambda: (0, self._open().handle)
 
     # ------------------------------------------------------------------ order
 
@@ -478,8 +477,9 @@ def default_stream(device: DeviceLike | None = None) -> Stream:
     place = current_place() if device is None else place_of(device)
     found = _defaults.get(place)
     if found is None:
-        found = Stream.__new__(Stream)
-        found._begin(place, place.target.wrap_stream(place.device, None), 0, is_blocking=True)
+        found, stream = Stream.__new__(Stream), place.target.wrap_stream(place.device, None)
+        stream.is_blocking = True
+        found._begin(place, stream)
         found._is_default = True
         found = _defaults.setdefault(place, found)
     return found
@@ -530,7 +530,7 @@ def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
         if stream.device != place.device:
             _refuse_place(str(stream.device), place)
         return stream
-    if place.is_host or (type(stream) is int and stream in _DEFAULT_HANDLES):
+    if place.is_host or names_default_stream(stream):
         return None
     return _adopt(place, stream)
 

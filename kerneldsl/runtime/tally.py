@@ -1,13 +1,15 @@
 """How often each kernel was launched, exactly, and how long it took, from samples.
 
 This is on the path of every launch: counting is one call of a C function that is atomic under the
-interpreter's lock, so no thread waits for another and no count is lost. Time is taken of the first
-launches and then of every 64th: on a CPU by the host's clock around the launch, on a device by two
-events around it, which are read later.
+interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
+launches. Time is taken of the first launches, ever less often, and then of every 64th, of native
+ones of every 1024th: on a CPU by the host's clock around the launch, on a device by two events
+around it, which are read later.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import time
 
@@ -19,6 +21,8 @@ __all__ = ["Tally", "launch_and_time", "tallies", "tally_of"]
 
 #: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
 _EVERY = 64
+#: The same of launches by native code, which cost so little that timing them would show.
+_EVERY_NATIVE = 1024
 
 
 class Tally:
@@ -41,6 +45,7 @@ class Tally:
     __slots__ = (
         "_base",
         "_lock",
+        "_quota",
         "_reads",
         "_warm_up_ns",
         "count",
@@ -51,6 +56,7 @@ class Tally:
         "place",
         "samples",
         "total_ns",
+        "words",
     )
 
     def __init__(self, kernel: str, place: Place) -> None:
@@ -60,6 +66,9 @@ class Tally:
         self.due = 1
         self.is_due = True
         self.pending: LaunchTimer | None = None
+        #: Launches made by native code, which counts under the interpreter's lock, and how many of
+        #: them are left before one has to come by here to be timed.
+        self.words = (ctypes.c_int64 * 2)()
         self._lock = ForkSafeLock()
         #: What reading the count has advanced it by, and what it was when it was last reset.
         self._reads = 0
@@ -67,6 +76,9 @@ class Tally:
         self._forget()
 
     def _forget(self) -> None:
+        # Native code may launch no more before the next launch has been timed.
+        self.words[1] = 0
+        self._quota = 1
         self._warm_up_ns: int | None = None
         self.samples = 0
         self.total_ns = 0
@@ -78,7 +90,7 @@ class Tally:
             return self._read() - self._base
 
     def _read(self) -> int:
-        found = next(self.count) - 1 - self._reads
+        found = next(self.count) - 1 - self._reads + self.words[0]
         self._reads += 1
         return found
 
@@ -87,6 +99,7 @@ class Tally:
         with self._lock:
             self._base = self._read()
             self._forget()
+            self.is_due = True
 
     def add(self, nanoseconds: int) -> None:
         """Take up a measured launch; the first may hold costs that no later one has."""
@@ -118,6 +131,18 @@ class Tally:
             if elapsed >= 0:
                 self.add(elapsed)
             return True
+
+    def refill(self) -> bool:
+        """Let native code launch again, if it may no more, and say whether that was so.
+
+        The next launch by way of Python is timed.
+        """
+        if self.words[1] > 0:
+            return False
+        self.is_due = True
+        self.words[1] = self._quota
+        self._quota = min(2 * self._quota, _EVERY_NATIVE)
+        return True
 
     def arm(self, count: int) -> None:
         """Have the next launch timed, now that the count has come to what was due."""

@@ -185,16 +185,21 @@ def fill_array(
     element: np.ndarray[Any, Any],
     stream: Any = None,
     *,
+    is_contiguous: bool = False,
     owner: Any = None,
 ) -> None:
     """Set every element of a strided array on a device to one value, in the stream's order.
 
-    Parameters are those of `read_array`, `element` a NumPy array of rank 0. Nothing is copied from
-    the host unless the array is strided in many small pieces.
+    Parameters are those of `read_array`, `element` a NumPy array of rank 0; `is_contiguous` says
+    that the array is known to be so. Nothing is copied from the host unless the array is strided in
+    many small pieces.
     """
     if 0 in shape:
         return
     size = element.itemsize
+    if is_contiguous:
+        _fill(place, pointer, math.prod(shape), element, stream, owner)
+        return
     if is_dense(shape, strides, size):
         low, high = byte_bounds(pointer, shape, strides, size)
         _fill(place, low, (high - low) // size, element, stream, owner)
@@ -218,6 +223,9 @@ def _fill(
     pattern = _shortest(element.tobytes())
     repetitions = count * element.itemsize // len(pattern)
     target, device = place.target, place.device
+    if stream is None:  # as mostly, and never recorded
+        target.fill(device, pointer, pattern, repetitions)
+        return
 
     def run() -> None:
         target.fill(device, pointer, pattern, repetitions, stream)

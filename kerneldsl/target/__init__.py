@@ -17,8 +17,15 @@ from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
+from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
-from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording
+from kerneldsl.target.streams import (
+    DeviceEvent,
+    DeviceGraph,
+    DeviceStream,
+    Recording,
+    names_default_stream,
+)
 from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
@@ -39,11 +46,15 @@ __all__ = [
     "DeviceLimits",
     "DeviceStream",
     "Dim3",
+    "DriverEntry",
     "ElementMapping",
     "Executable",
+    "Holds",
+    "HostEntry",
     "HostShare",
     "LaunchConfig",
     "LaunchTimer",
+    "NativeEntry",
     "PoolBackend",
     "Promises",
     "Recording",
@@ -51,4 +62,5 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+    "names_default_stream",
 ]

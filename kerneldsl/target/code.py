@@ -13,6 +13,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.target.device import Device, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target.native import NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, Promises
 
 __all__ = [
@@ -240,3 +241,12 @@ class Executable(ABC):
         **May** return before the kernel has finished. In debug mode **must** wait, and raise the
         `KernelFault` that the kernel recorded.
         """
+
+    def native_entry(self, config: LaunchConfig) -> NativeEntry | None:
+        """Describe how native code starts the kernel in this configuration.
+
+        Is asked for after :meth:`launch` has accepted the configuration, whose stream is the
+        device's default stream, and never in debug mode. **May** return ``None``: then every launch
+        goes through :meth:`launch`.
+        """
+        return None

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.error_history import error_log
+from kerneldsl.errors import ArgumentTypeError, DriverError
 from kerneldsl.target.checks import Check
 from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
 from kerneldsl.target.device import Device, Dim3
@@ -206,6 +207,15 @@ class Target(ABC):
         """
         return ()
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        """Take note of an error of a device that nobody can be told of, as in a finalizer.
+
+        **May** be overridden. Where the error takes the device out of use, the next call there
+        **must** then raise a `DeviceLostError` that says `is_news`, so that no launch goes round
+        the loss before anybody has seen it.
+        """
+        error_log.record(error, was_swallowed=True)
+
     # ------------------------------------------------------------------ memory
 
     def memory_info(self, device: Device) -> tuple[int, int]:
@@ -314,8 +324,13 @@ class Target(ABC):
             remedy="Record one with kd.Event().record(stream)",
         )
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
-        """Make an event. The default is right where launches finish before they return."""
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
+        """Make an event. The default is right where launches finish before they return.
+
+        Where `is_blocking`, a thread that waits for it **should** sleep instead of spinning.
+        """
         from kerneldsl.target.host_streams import HostEvent
 
         return HostEvent(device, is_timed)

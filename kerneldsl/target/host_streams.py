@@ -49,6 +49,8 @@ class HostStream(DeviceStream):
         self.is_foreign = foreign is not None
         self.handle = next(_numbers) if handle is None else handle
         self._wait_for_device = wait_for_device
+        #: The steps of the recording that come before what is put in next: a bit for each.
+        self.steps_before = 0
 
     def synchronize(self) -> None:
         self._wait_for_device()
@@ -58,27 +60,57 @@ class HostStream(DeviceStream):
         return True
 
     def wait(self, event: DeviceEvent) -> None:
-        event.synchronize()
+        """Wait now; in a recording what the event stands behind comes before what follows."""
+        if self.recording is None:
+            event.synchronize()
+        else:
+            self.join_capture(event)
 
     def put(self, what: str, run: Callable[[], None]) -> None:
         """Do the step, or keep it while the stream is recorded."""
         if self.recording is None:
             run()
         else:
+            self.steps_before |= 1 << len(self.recording.steps)
             self.recording.steps.append(Step(what, run))
 
     def begin_capture(self) -> None:
         """Nothing to do: `put` looks at the recording."""
 
     def join_capture(self, event: DeviceEvent) -> None:
-        """Nothing to do: the order in which steps were put in is one that keeps every promise."""
+        """Note what comes before; the order in which steps were put in keeps every promise."""
+        assert isinstance(event, HostEvent)
+        self.steps_before |= event.steps_before
 
     def leave_capture(self) -> None:
-        """Nothing to do."""
+        self.steps_before = 0
 
     def end_capture(self) -> DeviceGraph:
+        """Make a graph of the steps, under the condition that CUDA makes too.
+
+        Raises
+        ------
+        GraphError
+            The stream does not wait for all that was put into those that joined.
+        """
         assert self.recording is not None
-        return HostGraph(self.device, self.recording)
+        steps = self.recording.steps
+        unjoined = [step.what for i, step in enumerate(steps) if not self.steps_before >> i & 1]
+        if unjoined:
+            raise GraphError(
+                f"What was recorded on {self.device} makes no graph: the recorded stream does not "
+                f"wait for {_listed(unjoined)} in another one "
+                "(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)",
+                value=unjoined,
+                limit="A recording ends after every stream that took part was waited for in it",
+                remedy="Let the recorded stream wait for every stream that took part: "
+                "stream.wait(other), before the block ends",
+            )
+        return self.make_graph(self.recording)
+
+    def make_graph(self, recording: Recording) -> DeviceGraph:
+        """The graph of a recording that has ended well."""
+        return HostGraph(self.device, recording)
 
     def abort_capture(self) -> None:
         """Nothing to do: the steps go with the recording."""
@@ -103,12 +135,17 @@ class HostEvent(DeviceEvent):
         self.is_timed = is_timed
         self.handle = next(_numbers)
         self._time_ns = 0
+        #: The steps of a recording that come before the mark.
+        self.steps_before = 0
 
     def record(self, stream: DeviceStream) -> None:
-        """Note the time; in a recording nothing happens, as nothing runs."""
+        """Note the time, or in a recording, where nothing runs, what comes before."""
         if stream.recording is None:
             stream.synchronize()  # so that the mark is reached now
             self.note_time()
+        else:
+            assert isinstance(stream, HostStream)
+            self.steps_before = stream.steps_before
 
     def note_time(self) -> None:
         """Let the mark have been reached now."""

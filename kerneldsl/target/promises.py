@@ -12,18 +12,13 @@ the first array is number 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
-__all__ = ["MAX_ALIGNMENT", "NO_PROMISES", "ArrayPromises", "Promises", "Span"]
+from kerneldsl.target.element_mapping import ElementMapping
+
+__all__ = ["MAX_ALIGNMENT", "NO_PROMISES", "ArrayPromises", "Promises"]
 
 #: Bytes; the largest alignment that is told apart: that of the widest access of memory.
 MAX_ALIGNMENT = 16
-
-#: How an array's shape and the extent of ``forall`` go together: it is the same; it is at least as
-#: long along each axis; nothing is known.
-Span: TypeAlias = Literal["equal", "covers", "unknown"]
-
-_SPANS = ("unknown", "covers", "equal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +36,14 @@ class ArrayPromises:
     same_as : int or None
         The number of an earlier array, itself no copy of another, that is of the same kind, at the
         same address, with the same shape and strides.
-    span : {"equal", "covers", "unknown"}
-        How its shape and the extent go together; "unknown" where they differ in rank.
+    is_extent : bool
+        Its shape is the extent of ``forall``.
     """
 
     alignment: int = 1
     unit_axis: int | None = None
     same_as: int | None = None
-    span: Span = "unknown"
+    is_extent: bool = False
 
     def covers(self, other: ArrayPromises) -> bool:
         """Whether everything that the other promises holds where these hold."""
@@ -56,7 +51,7 @@ class ArrayPromises:
             self.alignment % other.alignment == 0
             and other.unit_axis in (None, self.unit_axis)
             and other.same_as in (None, self.same_as)
-            and _SPANS.index(self.span) >= _SPANS.index(other.span)
+            and (self.is_extent or not other.is_extent)
         )
 
 
@@ -74,16 +69,11 @@ class Promises:
         only read go through the non-coherent cache.
     is_narrow : bool
         Extents, lengths and numbers of elements are all below 2³¹.
-    counts : tuple of (int, int)
-        Pairs of a parameter of the entry, by its place in
-        :attr:`~kerneldsl.abi.ParameterLayout.parameters`, and an axis of the extent: the parameter
-        is an integer that the kernel compares with something, and at least the extent there.
     """
 
     arrays: tuple[ArrayPromises, ...] = ()
     is_disjoint: bool = False
     is_narrow: bool = False
-    counts: tuple[tuple[int, int], ...] = ()
 
     def array(self, number: int) -> ArrayPromises:
         """What holds of one array."""
@@ -102,15 +92,32 @@ class Promises:
             for i in range(max(len(self.arrays), len(other.arrays)))
         ):
             return False
-        return (
-            all(self.array(i).covers(each) for i, each in enumerate(other.arrays))
-            and (self.is_narrow or not other.is_narrow)
-            and set(other.counts) <= set(self.counts)
+        return all(self.array(i).covers(each) for i, each in enumerate(other.arrays)) and (
+            self.is_narrow or not other.is_narrow
         )
 
-    def without_alignment(self) -> Promises:
-        """These promises but for alignment, which matters only to accesses of several elements."""
-        return replace(self, arrays=tuple(replace(each, alignment=1) for each in self.arrays))
+    def for_mapping(self, mapping: ElementMapping) -> Promises:
+        """What code with a mapping makes use of, so that it exists in few forms.
+
+        Alignment serves accesses of several elements alone. A thread that works on one element
+        gains nothing from two arrays being one, and next to nothing from their lengths.
+
+        Parameters
+        ----------
+        mapping : ElementMapping
+            Of the code.
+        """
+        if mapping.vector > 1:
+            return self
+        if not mapping.is_one_each:
+            arrays = tuple(replace(each, alignment=1) for each in self.arrays)
+            return replace(self, arrays=arrays)
+        units = tuple(ArrayPromises(unit_axis=each.unit_axis) for each in self.arrays)
+        return Promises(
+            units if any(each.unit_axis is not None for each in units) else (),
+            self.is_disjoint and all(each.same_as is None for each in self.arrays),
+            self.is_narrow,
+        )
 
 
 _NOTHING = ArrayPromises()

@@ -15,7 +15,19 @@ from typing import Any
 
 from kerneldsl.target.device import Device
 
-__all__ = ["DeviceEvent", "DeviceGraph", "DeviceStream", "Recording", "Step"]
+__all__ = [
+    "DeviceEvent",
+    "DeviceGraph",
+    "DeviceStream",
+    "Recording",
+    "Step",
+    "names_default_stream",
+]
+
+
+def names_default_stream(stream: Any) -> bool:
+    """Whether something is a number by which libraries name the legacy default stream of CUDA."""
+    return isinstance(stream, int) and stream in (0, 1) and not isinstance(stream, bool)
 
 
 class Step:
@@ -78,6 +90,9 @@ class DeviceStream(ABC):
     recording: Recording | None = None
     #: Whether it belongs to another library, so that its handle may die at any time.
     is_foreign: bool = False
+    #: What the core has made it with; of another library's stream nothing is known.
+    priority: int = 0
+    is_blocking: bool = False
 
     @property
     def own_handle(self) -> int:

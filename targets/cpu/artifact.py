@@ -9,10 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
-from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
+from kerneldsl.target import (
+    Artifact,
+    Device,
+    Executable,
+    HostEntry,
+    LaunchConfig,
+    Resources,
+    Specialization,
+)
 from targets.cpu.compiler import HEADER_BYTES, Compiled
 from targets.cpu.faults import raise_recorded
-from targets.cpu.threads import ThreadingLayer, threading_layer
+from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 __all__ = ["CpuArtifact", "CpuExecutable"]
 
@@ -102,6 +110,29 @@ class CpuExecutable(Executable):
         )
         if record is not None:
             raise_recorded(record.raw, self.artifact, config)
+
+    def native_entry(self, config: LaunchConfig) -> HostEntry | None:
+        """The entry, shared among the threads as :meth:`launch` shares it."""
+        layer = threading_layer()
+        units, step, space, parallel = self._divide(config, layer)
+        if units == 0 or self.artifact.fault_table is not None:
+            return None
+        header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, 0, 0)
+        steps = -(-units // step)
+        address = self.artifact.compiled.address
+        if not parallel or steps == 1 or layer.parallel_for is None:
+            return HostEntry(address, header, steps, keep=(self,))
+        if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
+            return None
+        return HostEntry(
+            address,
+            header,
+            steps,
+            layer.parallel_for_address,
+            layer.thread_count,
+            running_address(),
+            keep=(self, layer),
+        )
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer

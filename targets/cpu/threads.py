@@ -31,7 +31,7 @@ from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
 
-__all__ = ["LAYERS", "ThreadingLayer", "threading_layer"]
+__all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
 
 #: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
 LAYERS = ("tbb", "omp", "workqueue", "serial")
@@ -73,6 +73,8 @@ class ThreadingLayer:
         The pool's function; ``None`` runs everything in the calling thread.
     lock : context manager
         Held during a launch.
+    parallel_for_address : int
+        Where native code finds the pool's function; 0 where a lock stands before it.
     """
 
     name: str
@@ -80,6 +82,7 @@ class ThreadingLayer:
     survives_fork: bool
     parallel_for: Callable[..., None] | None = None
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    parallel_for_address: int = 0
 
     def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:
         """Run an entry over a range of steps and wait for it; the GIL is released meanwhile.
@@ -135,6 +138,8 @@ class _Process:
         self.starter: int | None = None
         #: An entry for each parallel launch that is running.
         self.launches: list[int] = []
+        #: How many native code is running; it counts under the interpreter's lock.
+        self.running = (ctypes.c_int64 * 1)()
         self.may_keep_pool = True
 
 
@@ -210,7 +215,13 @@ def _load(name: str) -> ThreadingLayer:
         survives_fork=name == "tbb",
         parallel_for=_PARALLEL_FOR(pool.parallel_for),
         lock=threading.Lock() if name == "workqueue" else nullcontext(),
+        parallel_for_address=0 if name == "workqueue" else int(pool.parallel_for),
     )
+
+
+def running_address() -> int:
+    """Address of an int64 that native code counts its parallel launches in."""
+    return ctypes.addressof(_process.running)
 
 
 def _preload_tbb() -> None:
@@ -234,7 +245,8 @@ def _preload_tbb() -> None:
 
 
 def _before_fork() -> None:
-    _process.may_keep_pool = threading.get_ident() == _process.starter and not _process.launches
+    is_idle = not _process.launches and not _process.running[0]
+    _process.may_keep_pool = threading.get_ident() == _process.starter and is_idle
 
 
 def _after_fork_in_child() -> None:
@@ -245,6 +257,7 @@ def _after_fork_in_child() -> None:
     """
     _process.lock = threading.Lock()
     _process.launches.clear()
+    _process.running[0] = 0
     layer = _process.layer
     if layer is not None and not (layer.survives_fork and _process.may_keep_pool):
         _process.layer = _SERIAL

@@ -63,7 +63,6 @@ def check_cuda() -> Iterator[Check]:
     yield from _check_kernel_module(library)
     yield from _check_device_files(bool(gpus))
     yield from _check_visible_devices()
-    yield from _check_default_stream()
     yield from _check_packages()
     yield _check_libdevice(is_needed=True)
     if isinstance(driver, Driver):
@@ -156,19 +155,6 @@ def _check_visible_devices() -> Iterator[Check]:
         yield Check("cuda.visible_devices", "warning", f"{found}: it hides every GPU", remedy)
     else:
         yield Check("cuda.visible_devices", "ok", found)
-
-
-def _check_default_stream() -> Iterator[Check]:
-    """NVIDIA's bindings can give each thread a default stream of its own."""
-    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
-    if os.environ.get(name, "0").strip() not in ("", "0"):
-        yield Check(
-            "cuda.default_stream",
-            "warning",
-            f"{name} is set, so the default streams of two threads do not wait for each other, and "
-            "arrays that several threads use may be given back too early",
-            "Unset it, and let each thread take a stream of its own: with kd.Stream()",
-        )
 
 
 # -------------------------------------------------------------------------------------- packages

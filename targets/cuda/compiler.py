@@ -96,7 +96,7 @@ class LoweredKernel:
     fault_table : FaultTable
         Debug mode: what the sites of a fault record mean.
     timings : mapping
-        Seconds spent in ``prepare`` and ``numba``.
+        Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
     """
 
     specialization: Specialization
@@ -129,18 +129,18 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.target_extension import target_override
 
+    from targets.cuda.bodies import body_of
     from targets.cuda.entry import build_entry
-    from targets.cuda.lower import lower_unit
     from targets.cuda.numba_glue.target import TARGET_NAME
     from targets.cuda.ptx import entry_identifier
 
     timings: dict[str, float] = {}
     name = entry_identifier(specialization.unit.name)
     with global_compiler_lock, target_override(TARGET_NAME):
-        lowered = lower_unit(specialization, timings)
-        entry = build_entry(lowered.context, lowered.fndesc, name, specialization)
-        texts = tuple(lowered.library.texts())
-    return LoweredKernel(specialization, name, str(entry), texts, lowered.fault_table, timings)
+        body = body_of(specialization, timings)
+        entry = build_entry(body.lowered, name, specialization)
+    faults = body.lowered.fault_table
+    return LoweredKernel(specialization, name, str(entry), body.texts, faults, timings)
 
 
 def write_kernel(

@@ -21,14 +21,20 @@ from targets.cuda import captures
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.events import CudaEvent
-from targets.cuda.streams import stream_handle, synchronize_stream
+from targets.cuda.fork import ForkGuard, fork_guard
+from targets.cuda.streams import (
+    LEGACY_DEFAULT_STREAM,
+    is_done,
+    stream_handle,
+    synchronize_stream,
+)
 
 __all__ = ["CudaStream", "create_stream", "wrap_stream"]
 
 _log = logging.getLogger("kerneldsl.cuda.streams")
 
 #: Default streams, which are of whichever context is current.
-_OF_ANY_CONTEXT = (0, 1, 2)
+_OF_ANY_CONTEXT = (LEGACY_DEFAULT_STREAM, 2)
 
 
 class CudaStream(DeviceStream):
@@ -75,14 +81,13 @@ class CudaStream(DeviceStream):
         )
 
     def is_done(self) -> bool:
-        driver = self._driver
-        with driver.current(self.device.index):
-            status = driver.api.cuStreamQuery(self._own_handle)[0]
-            if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
-                return False
-            if int(status):
-                raise driver.failure(status, f"query stream {self._own_handle:#x} on {self.device}")
-        return True
+        return is_done(
+            self._driver,
+            self.device.index,
+            self._driver.api.cuStreamQuery,
+            self._own_handle,
+            doing=f"query stream {self._own_handle:#x} on {self.device}",
+        )
 
     def wait(self, event: DeviceEvent) -> None:
         self._wait(self.handle, event)
@@ -194,6 +199,9 @@ class CudaStream(DeviceStream):
         if self.is_foreign:
             self._owner = None
 
+    def __del__(self, _guard: ForkGuard = fork_guard) -> None:
+        _guard.abandon(self._owner, self._builder, self._branch)
+
     def __repr__(self) -> str:
         return f"<CudaStream {self._own_handle:#x} on {self.device}>"
 
@@ -230,7 +238,7 @@ def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
     handle = stream_handle(stream)
     if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:
         _check_device(driver, device, handle)
-    is_foreign = stream is not None and handle not in (0, 1)
+    is_foreign = handle != LEGACY_DEFAULT_STREAM
     return CudaStream(driver, device, handle, stream, is_foreign=is_foreign)
 
 

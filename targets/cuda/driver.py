@@ -39,8 +39,17 @@ __all__ = ["Driver", "get_driver"]
 
 _log = logging.getLogger("kerneldsl.cuda.driver")
 
+#: What ``cuInit`` answers where there is no device, or none that may be seen.
+_NOTHING_THERE = (100, 101)
 #: What the driver's library is called here.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+#: Of which version of CUDA functions are looked up whose forms have not changed since, and with
+#: which default stream (CUDA Driver API, "Driver Entry Point Access").
+_PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
+
+#: Tells NVIDIA's bindings to take the per-thread default stream where no other is named.
+_PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
 
 
 class _CurrentContext:
@@ -102,9 +111,12 @@ class Driver:
         #: Which devices are lost, and the launches that may have done it.
         self.watch = DeviceWatch("cuda")
         self._index_of_context: dict[int, int] = {}
+        self._addresses: dict[str, int] = {}
         # Held again by an error that is met while a context is retained.
         self._lock = ForkSafeLock()
         self._devices: tuple[Device, ...] | None = None
+        #: Whether the bindings' calls that name no stream work in the default stream of the thread.
+        self.has_thread_defaults = os.environ.get(_PER_THREAD, "0").strip() not in ("", "0")
         #: The CUDA version the driver supports, such as ``(13, 0)``.
         self.cuda_version: tuple[int, int] = (0, 0)
         self.cuda_version = self._read_version()
@@ -267,6 +279,26 @@ class Driver:
                 self._index_of_context[int(context)] = index
         return known
 
+    def address(self, name: str) -> int:
+        """Where native code finds a function, such as ``"cuLaunchKernel"``; 0 for an unknown one.
+
+        Raises
+        ------
+        DriverError
+            The driver could not look for it.
+        """
+        found = self._addresses.get(name)
+        if found is None:
+            pointer, _ = self.call(
+                self.api.cuGetProcAddress,
+                name.encode(),
+                _PROC_ADDRESS_VERSION,
+                _LEGACY_STREAM,
+                doing=f"find {name}",
+            )
+            found = self._addresses[name] = int(pointer)
+        return found
+
     def current(self, index: int) -> _CurrentContext | _NothingToDo:
         """A ``with`` block in which a device's context is current in this thread.
 
@@ -354,7 +386,7 @@ def _initialize() -> Driver:
             failure.what,
             value=failure.code,
             limit=failure.limit,
-            remedy=_why_nothing_is_visible() or failure.remedy,
+            remedy=(failure.code in _NOTHING_THERE and _why_nothing_is_visible()) or failure.remedy,
         ) from failure
     driver = Driver(api)
     try:

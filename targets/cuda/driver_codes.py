@@ -17,11 +17,12 @@ and a driver that shuts down.
 
 How much a fatal code takes away follows the text too. "This leaves the process in an inconsistent
 state and any further CUDA work will return the same error" is meant literally: on a machine with
-two H200s (driver 580), after an illegal address on the first, loading a module on the second and
-waiting for it answered 700 as well, although nothing was wrong there. So such codes lose the
-process. Where the text speaks of the context alone (``ASSERT``, ``CONTEXT_IS_DESTROYED``) or of
-neither (ECC, NVLink), the device is lost; should another one answer with the error too, it is lost
-by that answer.
+two H200s (driver 580), after an illegal address (700), a misaligned one (716) or a trap (719) on
+the first, waiting for the second and allocating there answered the same, although nothing was wrong
+there. So did a failed assertion (710), of which the text says that the context cannot be used: what
+a kernel does wrong while it runs loses the process. Where the text speaks of the context
+(``CONTEXT_IS_DESTROYED``) or of neither (ECC, NVLink), and nothing was observed, the device is
+lost; should another one answer with the error too, it is lost by that answer.
 """
 
 from __future__ import annotations
@@ -286,8 +287,8 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
     (
         710,
         "ASSERT",
-        "!launch",
-        f"{_RESTART_FOR_DEVICE}. The assertion's text is on the standard output",
+        "!!launch",
+        f"{_RESTART_ONLY}. The assertion's text is on the standard error",
     ),
     (
         711,

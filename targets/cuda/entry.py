@@ -19,25 +19,25 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.target import Specialization
+from targets.cuda.lower import Lowered
 from targets.cuda.parameters import ParameterReader, parameter_types
 from targets.cuda.tiling import emit_body
 
 __all__ = ["build_entry"]
 
 _i8 = ir.IntType(8)
+_i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 _GLOBAL_SPACE = 1
 
 
-def build_entry(context: Any, fndesc: Any, name: str, specialization: Specialization) -> ir.Module:
+def build_entry(lowered: Lowered, name: str, specialization: Specialization) -> ir.Module:
     """Write the module with a kernel's entry.
 
     Parameters
     ----------
-    context : KernelTargetContext
-        Where the body was lowered.
-    fndesc : numba FunctionDescriptor
-        The body.
+    lowered : Lowered
+        The body, and where it was lowered.
     name : str
         Name of the entry.
     specialization : Specialization
@@ -49,6 +49,7 @@ def build_entry(context: Any, fndesc: Any, name: str, specialization: Specializa
     ir.Module
     """
     kinds, options = specialization.kinds, specialization.options
+    context, fndesc = lowered.context, lowered.fndesc
     module = context.create_module(name)
     flat = [t for kind in kinds for t in parameter_types(context, kind)]
     hidden = [_i64] * (specialization.mode.forall_ndim or 0)
@@ -72,18 +73,16 @@ def build_entry(context: Any, fndesc: Any, name: str, specialization: Specializa
             fault = builder.addrspacecast(reader.fault, _i8.as_pointer())
         body = context.declare_function(module, fndesc)
 
-        def run(index: list[ir.Value], size: list[ir.Value]) -> None:
-            context.call_conv.call_with(
-                builder,
-                body,
-                types.void,
-                fndesc.argtypes,
-                values,
-                hidden=[fault, *index, *size],
+        def run(index: list[ir.Value], size: list[ir.Value], guard: int) -> ir.Value:
+            hidden = [fault, *index, *size, _i32(guard)]
+            status, _ = context.call_conv.call_with(
+                builder, body, types.void, fndesc.argtypes, values, hidden=hidden
             )
+            return status.code
 
         traits, mapping = specialization.traits, specialization.mapping
-        emit_body(builder, reader.extent, traits, mapping, run)
+        has_guard = lowered.has_guard
+        emit_body(builder, reader.extent, traits, mapping, run, has_guard=has_guard)
         builder.ret_void()
     return module
 

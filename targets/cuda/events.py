@@ -13,6 +13,8 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.target import Device, DeviceEvent, DeviceStream
 from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
+from targets.cuda.fork import ForkGuard, fork_guard
+from targets.cuda.streams import is_done
 
 __all__ = ["CudaEvent", "create_event", "wrap_event"]
 
@@ -74,14 +76,13 @@ class CudaEvent(DeviceEvent):
             )
 
     def is_done(self) -> bool:
-        driver = self._driver
-        with driver.current(self.device.index):
-            status = driver.api.cuEventQuery(self.handle)[0]
-            if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
-                return False
-            if int(status):
-                raise driver.failure(status, f"query an event on {self.device}")
-        return True
+        return is_done(
+            self._driver,
+            self.device.index,
+            self._driver.api.cuEventQuery,
+            self.handle,
+            doing=f"query an event on {self.device}",
+        )
 
     def elapsed_ms_since(self, earlier: DeviceEvent) -> float:
         driver = self._driver
@@ -95,15 +96,23 @@ class CudaEvent(DeviceEvent):
         return float(elapsed)
 
     def close(self) -> None:
-        if not self._is_foreign and self._owner is not None:
+        if fork_guard.has_forked:
+            fork_guard.abandon(self._owner)
+        elif not self._is_foreign and self._owner is not None:
             self._owner.close()
         self._owner = None
 
+    def __del__(self, _guard: ForkGuard = fork_guard) -> None:
+        _guard.abandon(self._owner)
 
-def create_event(driver: Driver, device: Device, *, is_timed: bool) -> CudaEvent:
-    """Make an event."""
+
+def create_event(
+    driver: Driver, device: Device, *, is_timed: bool, is_blocking: bool = False
+) -> CudaEvent:
+    """Make an event; where `is_blocking`, whoever waits for it sleeps."""
     with core_device(driver, device.index, f"make an event on {device}") as (core, core_dev):
-        owner = core_dev.create_event(core.EventOptions(timing_enabled=is_timed))
+        options = core.EventOptions(timing_enabled=is_timed, blocking_sync=is_blocking)
+        owner = core_dev.create_event(options)
         return CudaEvent(driver, device, int(owner.handle), owner, is_timed=is_timed)
 
 

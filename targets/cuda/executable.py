@@ -12,7 +12,8 @@ import struct
 import time
 import weakref
 
-from kerneldsl.target import Device, Executable, LaunchConfig, Resources
+from kerneldsl.errors import DriverError
+from kerneldsl.target import Device, DriverEntry, Executable, Holds, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
@@ -101,6 +102,41 @@ class CudaExecutable(Executable):
             self._launch_and_check(config, parameters, stream)
         else:
             self._start(config, parameters, stream)
+
+    def native_entry(self, config: LaunchConfig) -> DriverEntry | None:
+        """Where the driver's functions, the context and the kernel are found."""
+        driver, index = self._driver, self.device.index
+        retained = driver.contexts.get(index)
+        if retained is None or self._is_debug:
+            return None
+        function = self._function
+        stream = stream_handle(config.stream)
+        try:
+            launch, get_context, set_context = map(
+                driver.address, ("cuLaunchKernel", "cuCtxGetCurrent", "cuCtxSetCurrent")
+            )
+        except DriverError as error:
+            _log.debug("%s", error)
+            return None
+        if not (launch and get_context and set_context):
+            return None
+        return DriverEntry(
+            launch,
+            get_context,
+            set_context,
+            context=retained[1],
+            may_stay=index == 0,
+            function=int(function.handle),
+            grid_dim=config.grid_dim,
+            block_dim=config.block_dim,
+            shared_bytes=config.shared_bytes,
+            stream=stream,
+            note=function.launches.append,
+            noted=(function.kernel, config.grid_dim, config.block_dim, stream),
+            # A lost device, and every device after a fork, has no context.
+            holds=(Holds(driver.contexts, index, retained),),
+            keep=(self,),
+        )
 
     def _check(self, config: LaunchConfig) -> None:
         check_resources(self._function.name, self.resources, self.device, config)

@@ -25,6 +25,7 @@ class ForkGuard:
         self._is_armed = False
         self._is_registered = False
         self._forget: Callable[[], object] | None = None
+        self._abandoned: list[object] = []
 
     def arm(self, forget: Callable[[], object] | None = None) -> None:
         """Note that CUDA is in use in this process; children forked from now on are told so.
@@ -51,6 +52,14 @@ class ForkGuard:
         self.has_forked = True
         if self._forget is not None:
             self._forget()
+
+    def abandon(self, *owners: object) -> None:
+        """Keep what the parent's driver gave for good, in such a child; else do nothing.
+
+        Finalizers call this: to give it back would call a driver that is not there.
+        """
+        if self.has_forked:
+            self._abandoned += owners
 
     def check(self) -> None:
         """Raise `DriverInitializationError` in such a child."""

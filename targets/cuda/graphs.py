@@ -90,6 +90,7 @@ class CudaGraph(DeviceGraph):
             self._builder.debug_dot_print(path)
 
     def close(self) -> None:
+        fork_guard.abandon(self._graph, self._builder)
         if not fork_guard.has_forked:  # the parent's graph is nothing in this process
             self._graph.close()  # the driver lets a launch that is under way go on
         self._builder = None

@@ -52,8 +52,8 @@ def _free_what_is_done() -> None:
             if is_recording(index):
                 _postponed.append((driver, index, free))
                 continue
-            mark = Mark(driver, index)
-            if mark.record_everything():
+            mark = _mark_everything(driver, index)
+            if mark is not None:
                 _waiting.append((mark, free))
             else:
                 free()  # the driver waits by itself
@@ -67,6 +67,24 @@ def _free_what_is_done() -> None:
                 _waiting.append((mark, free))
     except IndexError:  # another thread was faster
         return
+
+
+def _mark_everything(driver: Driver, index: int) -> Mark | None:
+    """A mark behind everything on a device; ``None`` where the driver cannot make it.
+
+    Raises
+    ------
+    DriverError
+        The device is lost, and its memory with it.
+    """
+    try:
+        mark = Mark(driver, index)
+        return mark if mark.record_everything() else None
+    except DriverError as error:
+        if error.is_fatal:
+            raise
+        driver.swallow(error, index)
+        return None
 
 
 class _Buffer(SharedBuffer):

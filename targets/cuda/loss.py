@@ -30,6 +30,9 @@ LaunchNote: TypeAlias = tuple[str | tuple[str, ...], Dim3 | None, Dim3 | None, i
 #: forgotten, and then no kernel can be cleared of suspicion.
 _REMEMBERED = 128
 
+#: The numbers that name the default stream.
+_DEFAULT_STREAMS = (0, 1)
+
 #: How many of the suspects a message lists.
 _LISTED = 16
 
@@ -41,9 +44,6 @@ class _Loss:
     #: The device that answered with the error, where that is known.
     index: int | None
     error: DriverError
-    suspects: tuple[str, ...]
-    #: Names of the kernels among them; ``None`` where some have been forgotten.
-    kernels: frozenset[str] | None
 
 
 class DeviceWatch:
@@ -61,8 +61,8 @@ class DeviceWatch:
         self._launches: dict[int, deque[LaunchNote]] = {}
         #: Devices whose eldest launches have been forgotten while they may still have been running.
         self._has_forgotten: set[int] = set()
-        self._lost: dict[int, _Loss] = {}
-        self._lost_process: _Loss | None = None
+        #: Lost devices, by index; under ``None``, what lost all of them.
+        self.lost: dict[int | None, _Loss] = {}
         #: Devices, or ``None`` for the process, whose loss was swallowed: nobody has seen it yet.
         self._unseen: set[int | None] = set()
 
@@ -126,6 +126,7 @@ class DeviceWatch:
         )
 
     def _kernels(self, index: int | None) -> frozenset[str] | None:
+        """Names of the kernels among the suspects; ``None`` where some have been forgotten."""
         found: set[str] = set()
         for each in self._devices(index):
             notes = self.in_flight(each)
@@ -145,7 +146,7 @@ class DeviceWatch:
         name, grid, block, stream = note
         what = name if isinstance(name, str) else f"a graph of {', '.join(name) or 'copies'}"
         shape = f" with grid {grid} and block {block}" if grid is not None else ""
-        where = f" in stream {stream:#x}" if stream else ""
+        where = f" in stream {stream:#x}" if stream not in _DEFAULT_STREAMS else ""
         often = f", {count} times" if count > 1 else ""
         return f"{what}{shape}{where} on {self._target}:{index}{often}"
 
@@ -162,22 +163,20 @@ class DeviceWatch:
         error : DriverError
             The error.
         """
-        scope = None if error.loses_process else index
-        suspects, kernels = self.suspects(scope), self._kernels(scope)
         # The error's traceback would keep everything alive that its frames refer to.
-        loss = _Loss(index, copy.copy(error), suspects, kernels)
+        loss = _Loss(index, copy.copy(error))
         with self._lock:
             if error.loses_process:
-                self._lost_process = self._lost_process or loss
+                self.lost.setdefault(None, loss)
             elif index is not None:
-                self._lost.setdefault(index, loss)
+                self.lost.setdefault(index, loss)
 
     def is_lost(self, index: int | None) -> bool:
         """Whether nothing can use a device any more in this process.
 
         Without a device: whether nothing can use any.
         """
-        return self._lost_process is not None or index in self._lost
+        return None in self.lost or index in self.lost
 
     def swallow(self, index: int | None, error: DriverError) -> None:
         """Note that nobody was told of an error that may have been the first.
@@ -211,14 +210,15 @@ class DeviceWatch:
         doing : str
             What was to be done, beginning with a verb.
         """
-        found = None if index is None else self._lost.get(index)
-        found = found or self._lost_process
-        assert found is not None
+        found = self.lost.get(index) or self.lost[None]
         first = found.error
         origin = None if found.index is None else f"{self._target}:{found.index}"
         device = origin if index is None else f"{self._target}:{index}"
         since = f", because {origin} failed" if origin not in (None, device) else ""
         scope = None if first.loses_process else found.index
+        # Looked up now: another thread may have started its launch before the loss, and noted it
+        # a moment later. Nothing is launched any more.
+        suspects = self.suspects(scope)
         gone = f"no device of {self._target} can" if scope is None else f"{device} cannot"
         error = DeviceLostError(
             f"{device or f'every device of {self._target}'} is lost to this process{since}: "
@@ -227,14 +227,14 @@ class DeviceWatch:
             name=first.name,
             doing=doing,
             device=device,
-            suspects=found.suspects,
-            kernels=found.kernels,
+            suspects=suspects,
+            kernels=self._kernels(scope),
             is_news=scope in self._unseen,
             loses_process=first.loses_process,
             value=first.code,
             limit=f"After {first.name} ({first.code}) {gone} be used in the same process",
             remedy=first.remedy or "Start a new process",
-            chain=suspect_lines(found.suspects),
+            chain=suspect_lines(suspects),
         )
         self._unseen.discard(scope)
         error.__cause__ = first

@@ -19,12 +19,14 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
+from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.pipeline import KernelCompiler
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
 from targets.cuda.intrinsics.faults import helpers
+from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import bind
 from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
 from targets.cuda.numba_glue.library import ModuleLibrary
@@ -51,12 +53,15 @@ class Lowered:
         Its modules.
     fault_table : FaultTable
         Debug mode: what the sites mean.
+    has_guard : bool
+        Whether the body can be asked if an index passes its guard.
     """
 
     context: KernelTargetContext
     fndesc: Any
     library: ModuleLibrary
     fault_table: FaultTable
+    has_guard: bool
 
 
 def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
@@ -111,7 +116,13 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     except NumbaError as error:
         raise translate(error, specialization.unit, specialization.kinds) from error
     timings["numba"] = time.perf_counter() - prepared
-    return Lowered(contexts.target_context, result.fndesc, result.library, builder.fault_table)
+    return Lowered(
+        contexts.target_context,
+        result.fndesc,
+        result.library,
+        builder.fault_table,
+        builder.has_guard,
+    )
 
 
 class _FunctionBuilder:
@@ -123,7 +134,10 @@ class _FunctionBuilder:
         self._kinds = specialization.kinds
         self._devices: dict[int, DeviceFunction] = {}
         self._sites: list[FaultSite] = []
-        self._helpers = helpers(wraparound=self._options.wraparound)
+        self._helpers = {**helpers(wraparound=self._options.wraparound), **guard_helper()}
+        self._wants_guard = specialization.traits.uses_grid_only and not self._options.debug
+        #: Whether the guard of the kernel was found; known when it has been built.
+        self.has_guard = False
 
     @property
     def fault_table(self) -> FaultTable:
@@ -161,7 +175,10 @@ class _FunctionBuilder:
         mark = MarkNonnegativeIndices.for_unit(
             unit, wraparound=self._options.wraparound, tuples=tuples
         )
-        return mark(DropExceptions()(unit.tree))
+        tree = mark(DropExceptions()(unit.tree))
+        if self._wants_guard and unit is self._unit:
+            tree, self.has_guard = MarkGuard(unit)(tree)
+        return tree
 
     def _device(self, unit: FunctionUnit) -> DeviceFunction:
         known = self._devices.get(id(unit))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer, Device
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM
 
 __all__ = [
     "MAX_PATTERN_BYTES",
@@ -25,7 +25,6 @@ __all__ = [
     "copy_from_host",
     "copy_on_device",
     "copy_to_host",
-    "device_of_pointer",
     "fill",
     "free",
     "memory_info",
@@ -33,6 +32,7 @@ __all__ = [
 
 #: The longest pattern that a memset of the driver repeats.
 MAX_PATTERN_BYTES = 4
+_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
 
 
 class CudaBuffer(Buffer):
@@ -138,7 +138,7 @@ def copy_from_host(
     """Copy host memory to the device; by default the source may be changed when this returns."""
     api = driver.api
     with driver.current(index):
-        if stream or not blocking:
+        if not blocking or _needs_naming(driver, stream):
             status = api.cuMemcpyHtoDAsync(destination, source, nbytes, stream)[0]
             if blocking and not int(status):
                 # A copy from page-locked memory may still be reading its source.
@@ -163,7 +163,7 @@ def copy_to_host(
     api = driver.api
     launched = driver.watch.in_flight(index) if blocking else ()
     with driver.current(index):
-        if stream or not blocking:
+        if not blocking or _needs_naming(driver, stream):
             status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
             if blocking and not int(status):
                 status = api.cuStreamSynchronize(stream)[0]
@@ -173,6 +173,11 @@ def copy_to_host(
             raise driver.failure(status, f"copy {nbytes} bytes from cuda:{index} to the host")
     if launched:
         driver.watch.settle(index, launched, stream)
+
+
+def _needs_naming(driver: Driver, stream: int) -> bool:
+    """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
+    return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
 
 
 def copy_on_device(
@@ -192,11 +197,13 @@ def fill(
 
     For longer patterns see :mod:`~targets.cuda.fill`.
     """
-    api, value = driver.api, int.from_bytes(pattern, sys.byteorder)
-    memset = {1: api.cuMemsetD8Async, 2: api.cuMemsetD16Async, 4: api.cuMemsetD32Async}
-    doing = f"fill {count} times {len(pattern)} bytes on cuda:{index}"
+    size, value = len(pattern), int.from_bytes(pattern, sys.byteorder)
     with driver.current(index):
-        driver.call(memset[len(pattern)], destination, value, count, stream, doing=doing)
+        memset = getattr(driver.api, _MEMSETS[size])
+        status = memset(destination, value, count, stream)[0]
+        if int(status):
+            doing = f"fill {count} times {size} bytes on cuda:{index}"
+            raise driver.failure(status, doing, index=index)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:
@@ -204,42 +211,3 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
     doing = f"clear {nbytes} bytes on cuda:{index}"
     with driver.current(index):
         driver.call(driver.api.cuMemsetD8Async, destination, 0, nbytes, stream, doing=doing)
-
-
-def device_of_pointer(driver: Driver, pointer: int) -> int:
-    """Number of the device that an address belongs to.
-
-    Raises
-    ------
-    DriverError
-        The address is not one of CUDA's.
-    """
-    attribute = driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    doing = f"find the device of address {pointer:#x}"
-    with _some_context(driver):
-        return int(driver.call(driver.api.cuPointerGetAttribute, attribute, pointer, doing=doing))
-
-
-def _some_context(driver: Driver) -> AbstractContextManager[None]:
-    """A ``with`` block in which the driver answers for any device's memory.
-
-    It does where some context is current, whosever that is; a thread that is new, or has used
-    other devices than the first, has none.
-    """
-    if int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context")):
-        return nullcontext()
-    return driver.current(_device_in_use(driver))
-
-
-def _device_in_use(driver: Driver) -> int:
-    """A device that has a context already, because a new one takes memory; else the first."""
-    for index in tuple(driver.contexts):
-        return index
-    api = driver.api
-    for device in driver.devices():
-        handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
-        doing = f"see whether {device} is in use"
-        _, is_active = driver.call(api.cuDevicePrimaryCtxGetState, handle, doing=doing)
-        if int(is_active):
-            return device.index
-    return 0

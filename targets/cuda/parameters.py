@@ -120,9 +120,8 @@ class ParameterReader:
         self.extent = [self._length(each) for each in arguments[at:]]
         for number, kind in enumerate(array_kinds(specialization.kinds)):
             promises = self._promises.array(number)
-            if promises.span == "equal":
+            if promises.is_extent:
                 self.extent = self._shape(kind, self.extent, promises)
-        self._assume_counts(specialization)
 
     def value(self, kind: Kind, numba_type: Any) -> ir.Value:
         """Numba's value of the next argument."""
@@ -147,15 +146,6 @@ class ParameterReader:
         ]
         return context.make_tuple(builder, numba_type, members)
 
-    def _assume_counts(self, specialization: Specialization) -> None:
-        builder = self._builder
-        for place, axis in self._promises.counts:
-            number = builder.function.args[place]
-            if number.type.width < 64:
-                is_signed = specialization.layout.parameters[place].dtype.startswith("int")
-                number = (builder.sext if is_signed else builder.zext)(number, _i64)
-            assume(builder, builder.icmp_signed(">=", number, self.extent[axis]))
-
     def _array(self, kind: ArrayKind) -> _Array:
         promises = self._promises.array(next(self._numbers))
         pointer = next(self._parameters)
@@ -167,13 +157,10 @@ class ParameterReader:
             array = self._arrays[promises.same_as]
         else:
             self._mark_pointer(pointer, promises)
-            if promises.span == "equal":
+            if promises.is_extent:
                 shape = self.extent
             else:
                 shape = self._shape(kind, [self._length(each) for each in shape], promises)
-            if promises.span == "covers":
-                for length, extent in zip(shape, self.extent, strict=True):
-                    assume(self._builder, self._builder.icmp_signed("<=", extent, length))
             if strides is not None:
                 strides = self._strides(kind, strides, promises)
             array = _Array(pointer, shape, strides, promises.alignment)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from targets.cuda.driver import Driver
 from targets.cuda.marks import Mark
-from targets.cuda.streams import stream_handle
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle
 
 if TYPE_CHECKING:
     from targets.cuda.pools import StreamOrderedPool
@@ -92,20 +92,21 @@ def copy(
     ours, _ = driver.contexts.get(index) or driver.retain_context(index)
     theirs, _ = driver.contexts.get(peer) or driver.retain_context(peer)
     handle = stream_handle(stream)
-    where = getattr(getattr(stream, "device", None), "index", index) if handle else index
-    if not handle:
+    is_default = handle == LEGACY_DEFAULT_STREAM
+    where = index if is_default else getattr(getattr(stream, "device", None), "index", index)
+    if is_default:
         _wait(driver, index, peer, doing)
     with driver.current(where):
         driver.call(
             api.cuMemcpyPeerAsync, destination, theirs, source, ours, nbytes, handle, doing=doing
         )
-    if not handle:
+    if is_default:
         _wait(driver, peer, index, doing)
 
 
 def _wait(driver: Driver, index: int, other: int, doing: str) -> None:
     """Let the default stream of a device wait for that of another."""
     mark = Mark(driver, other)
-    mark.record(0)
+    mark.record(LEGACY_DEFAULT_STREAM)
     with driver.current(index):
-        driver.call(driver.api.cuStreamWaitEvent, 0, mark.event, 0, doing=doing)
+        driver.call(driver.api.cuStreamWaitEvent, LEGACY_DEFAULT_STREAM, mark.event, 0, doing=doing)

@@ -26,7 +26,7 @@ from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark, is_recording
 from targets.cuda.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
-from targets.cuda.streams import stream_handle, synchronize_stream
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
 
 __all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
 
@@ -120,7 +120,7 @@ class StreamOrderedPool(PoolBackend):
             if ready:
                 self._outstanding += 1
                 return ready, False
-        handle = 0 if stream is None else stream.own_handle
+        handle = _own_handle(stream)
         with driver.current(self.device.index):
             status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
         if int(status):
@@ -140,7 +140,7 @@ class StreamOrderedPool(PoolBackend):
         self._outstanding -= 1
         try:
             if self._is_closed or stream is not None or used_on or nbytes > MAX_BLOCK_BYTES:
-                self._free(pointer, 0 if stream is None else stream.own_handle, used_on)
+                self._free(pointer, _own_handle(stream), used_on)
             elif not self._ready.keep(pointer, nbytes):
                 self._free_all(self._ready.give_up())
             if self._is_closed and not self._outstanding:
@@ -164,7 +164,7 @@ class StreamOrderedPool(PoolBackend):
     def _free_all(self, pointers: Sequence[int]) -> None:
         """Leave blocks of the default stream's to the driver's pool."""
         for pointer in pointers:
-            self._free(pointer, 0, ())
+            self._free(pointer, LEGACY_DEFAULT_STREAM, ())
 
     def _release_postponed(self) -> None:
         """Release what came back while a graph was recorded, and may be in use anywhere."""
@@ -184,7 +184,7 @@ class StreamOrderedPool(PoolBackend):
                 return False
         else:  # a stream may be of another device, which has copied from here or to here
             mark = Mark(driver, index if use is None else use.device.index)
-            mark.record(0 if use is None else use.own_handle)
+            mark.record(_own_handle(use))
         doing = f"order a free after the uses of the memory on {self.device}"
         driver.call(driver.api.cuStreamWaitEvent, handle, mark.event, 0, doing=doing)
         return True
@@ -212,7 +212,9 @@ class StreamOrderedPool(PoolBackend):
             self._free_all(ready)
             if is_idle:  # the driver trims what it has seen to be free; nothing else is waited for
                 doing = f"wait for memory on {self.device} to be free"
-                synchronize_stream(self._driver, self.device.index, 0, doing=doing)
+                synchronize_stream(
+                    self._driver, self.device.index, LEGACY_DEFAULT_STREAM, doing=doing
+                )
         doing = f"trim a memory pool on {self.device}"
         self._driver.call(self._driver.api.cuMemPoolTrimTo, self.handle, keep_bytes, doing=doing)
         self._held = self.reserved_bytes()
@@ -222,7 +224,7 @@ class StreamOrderedPool(PoolBackend):
         if is_recording(self.device.index):
             return False
         with self._driver.current(self.device.index):
-            return not int(self._driver.api.cuStreamQuery(0)[0])
+            return not int(self._driver.api.cuStreamQuery(LEGACY_DEFAULT_STREAM)[0])
 
     def let_in(self, index: int) -> None:
         """Let another device reach the memory of this pool."""
@@ -256,6 +258,11 @@ class StreamOrderedPool(PoolBackend):
         self.trim(0)
         if not self._outstanding:
             _idle[index].append(self.handle)
+
+
+def _own_handle(stream: Any) -> int:
+    """The handle in whose order memory is acquired and released; ``None`` is the default stream."""
+    return LEGACY_DEFAULT_STREAM if stream is None else int(stream.own_handle)
 
 
 class PlainPool(PoolBackend):

@@ -1,7 +1,9 @@
 """What may stand for a CUDA stream, and the order between streams.
 
 Every library has a stream class of its own. All of them come down to the driver's handle, a
-number; 0 is the legacy default stream, 1 names it too, and 2 is the default stream of the thread.
+number. 1 names the legacy default stream, and 2 the default stream of the thread. So 0 mostly means
+the former, but to NVIDIA's bindings the latter, if ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM``
+says so; the driver is therefore never handed a 0.
 
 References
 ----------
@@ -17,10 +19,16 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.target import DeviceStream
 from targets.cuda.driver import Driver
 
-__all__ = ["LEGACY_DEFAULT_STREAM", "stream_handle", "synchronize_stream", "wait_stream"]
+__all__ = [
+    "LEGACY_DEFAULT_STREAM",
+    "is_done",
+    "stream_handle",
+    "synchronize_stream",
+    "wait_stream",
+]
 
 #: The stream that waits for, and holds up, every other blocking stream of the device.
-LEGACY_DEFAULT_STREAM = 0
+LEGACY_DEFAULT_STREAM = 1
 
 #: Where numba and cuda.core, torch, and CuPy keep the handle.
 _HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
@@ -39,7 +47,7 @@ def stream_handle(stream: Any) -> int:
     Returns
     -------
     int
-        The ``CUstream`` as a number.
+        The ``CUstream`` as a number; never 0.
 
     Raises
     ------
@@ -83,9 +91,10 @@ def stream_handle(stream: Any) -> int:
         if handle is None:
             return LEGACY_DEFAULT_STREAM
         try:
-            return int(handle)
+            number = int(handle)
         except (TypeError, ValueError):
             continue
+        return _checked(number)
     raise ArgumentTypeError(
         f"{type(stream).__name__} is no CUDA stream",
         value=stream,
@@ -96,7 +105,7 @@ def stream_handle(stream: Any) -> int:
 
 
 def _checked(handle: int) -> int:
-    """A handle, if it can be one."""
+    """A handle, if it can be one; that of the legacy default stream for 0."""
     if not 0 <= handle < 2**64:
         raise ArgumentValueError(
             f"stream {handle} is {'negative' if handle < 0 else 'beyond 64 bits'}",
@@ -104,7 +113,7 @@ def _checked(handle: int) -> int:
             limit="A CUstream handle is an address, or 0, 1 or 2 for the default streams",
             remedy="Pass None for the default stream",
         )
-    return handle
+    return handle or LEGACY_DEFAULT_STREAM
 
 
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
@@ -113,6 +122,36 @@ def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -
     with driver.current(index):
         driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
     driver.watch.settle(index, launched, stream)
+
+
+def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) -> bool:
+    """Whether a stream is empty, or an event reached, without waiting.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    index : int
+        The device.
+    query : callable
+        ``cuStreamQuery`` or ``cuEventQuery``.
+    handle : int
+        Of the stream or event.
+    doing : str
+        What is being done, for the error's text; begins with a verb.
+
+    Raises
+    ------
+    DriverError
+        Something before it has failed.
+    """
+    with driver.current(index):
+        status = query(handle)[0]
+        if status == driver.api.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        if int(status):
+            raise driver.failure(status, doing)
+    return True
 
 
 def wait_stream(driver: Driver, index: int, later: int, sooner: int) -> None:

@@ -35,7 +35,13 @@ from targets.cuda.architectures import (
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.mapping import map_extent
-from targets.cuda.streams import stream_handle, synchronize_stream, wait_stream
+from targets.cuda.pointers import device_of_pointer
+from targets.cuda.streams import (
+    LEGACY_DEFAULT_STREAM,
+    stream_handle,
+    synchronize_stream,
+    wait_stream,
+)
 from targets.cuda.timer import start_timer
 
 __all__ = ["CudaTarget"]
@@ -93,6 +99,9 @@ class CudaTarget(Target):
 
         return check_cuda()
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        get_driver().swallow(error, device.index)
+
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
@@ -102,7 +111,7 @@ class CudaTarget(Target):
             The address is not one of CUDA's.
         """
         driver = get_driver()
-        index = memory.device_of_pointer(driver, pointer)
+        index = device_of_pointer(driver, pointer)
         devices = driver.devices()
         if not 0 <= index < len(devices):
             raise DeviceMismatchError(
@@ -270,13 +279,14 @@ class CudaTarget(Target):
             return
         # Waiting for the context would drop the recording. The default stream waits for all that
         # block, and the others are waited for one by one.
-        for stream in (0, *(each.own_handle for each in captures.live_streams(device.index))):
+        others = (each.own_handle for each in captures.live_streams(device.index))
+        for stream in (LEGACY_DEFAULT_STREAM, *others):
             synchronize_stream(driver, device.index, stream, doing=f"wait for {device}")
 
     def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
         """Let what is put into `stream` from now on wait for what is in `earlier` now."""
         later, sooner = stream_handle(stream), stream_handle(earlier)
-        if (later or 1) != (sooner or 1):  # 0 and 1 both name the legacy default stream
+        if later != sooner:
             wait_stream(get_driver(), device.index, later, sooner)
 
     def start_timer(self, device: Device, stream: Any) -> LaunchTimer | None:
@@ -294,10 +304,12 @@ class CudaTarget(Target):
 
         return wrap_stream(get_driver(), device, stream)
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
         from targets.cuda.events import create_event
 
-        return create_event(get_driver(), device, is_timed=is_timed)
+        return create_event(get_driver(), device, is_timed=is_timed, is_blocking=is_blocking)
 
     def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
         from targets.cuda.events import wrap_event

@@ -5,8 +5,10 @@ beyond the extent run nothing. Only a kernel that asks for its place by ``grid``
 otherwise than one index a thread with the first axis along x, as its
 :class:`~kerneldsl.target.ElementMapping` says:
 
-* where all items of a thread lie within the extent, the body stands in a loop of constant length
-  without a test, which LLVM unrolls, so that accesses to neighbouring elements become one;
+* where all items of a thread lie within the extent and pass the kernel's own guard, the body stands
+  in a loop of constant length without a test, which LLVM unrolls, so that accesses to neighbouring
+  elements become one. A guard that was marked (:mod:`kerneldsl.lowering.passes.mark_guard`) is
+  passed by all of a thread's items when it is by the first and the last along each axis;
 * otherwise each item is tested, in a loop that stays one;
 * along the axes of ``grid_stride`` threads walk on from tile to tile by the size of the grid.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -23,17 +26,27 @@ from llvmlite import ir
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.target import ElementMapping
 from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.numba_glue.callconv import (
+    GUARD_ASKED,
+    GUARD_PASSED,
+    GUARD_TESTED,
+    STATUS_PASSES,
+)
 from targets.cuda.parameters import assume
 
 __all__ = ["Body", "emit_body"]
 
+_i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 #: Of operations that never leave int64: extents that a grid can walk are far below its end.
 _EXACT = ("nuw", "nsw")
 
-#: Emits the body for what ``grid`` and ``gridsize`` give, three values each.
-Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value]], None]
+#: Emits the body for what ``grid`` and ``gridsize`` give, three values each, and for what is to be
+#: done at its guard; returns the status.
+Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value], int], ir.Value]
+#: The same for an index along x, y and z.
+_Run: TypeAlias = Callable[[Sequence[ir.Value], int], ir.Value]
 
 
 def emit_body(
@@ -42,6 +55,8 @@ def emit_body(
     traits: KernelTraits,
     mapping: ElementMapping,
     body: Body,
+    *,
+    has_guard: bool = False,
 ) -> None:
     """Emit the body with the indices that the thread runs it for.
 
@@ -56,32 +71,32 @@ def emit_body(
     mapping : ElementMapping
         How indices are dealt out, for a kernel that uses ``grid`` alone.
     body : callable
-        Emits the body where the builder stands; called once or twice.
+        Emits the body where the builder stands; called once or several times.
+    has_guard : bool
+        Whether the body can be asked if an index passes its guard.
     """
     if not extent:
-        body(
-            [_grid(builder, axis) for axis in "xyz"], [_grid_size(builder, axis) for axis in "xyz"]
-        )
+        index = [_grid(builder, axis) for axis in "xyz"]
+        body(index, [_grid_size(builder, axis) for axis in "xyz"], GUARD_TESTED)
         return
     size = [*extent, *[_i64(1)] * (3 - len(extent))]
     if not traits.uses_grid_only:
         index = [_grid(builder, axis) for axis, _ in zip("xyz", extent, strict=False)]
         if not traits.uses_block:
             _return_unless(builder, _all_below(builder, index, extent))
-        body(_padded(index), size)
+        body(_padded(index), size, GUARD_TESTED)
         return
     axes = mapping.axes_of(len(extent))
 
-    def run(along: Sequence[ir.Value]) -> None:
-        """Emit the body for indices along x, y and z."""
+    def run(along: Sequence[ir.Value], guard: int) -> ir.Value:
         index = [along[axes.index(axis)] for axis in range(len(extent))]
-        body(_padded(index), size)
+        return body(_padded(index), size, guard)
 
     along_extent = [extent[axis] for axis in axes]
     if mapping.is_one_each:
         _one_each(builder, along_extent, mapping, run)
     else:
-        _tiles(builder, along_extent, mapping, run)
+        _tiles(builder, along_extent, mapping, run, has_guard=has_guard)
 
 
 def _padded(index: Sequence[ir.Value]) -> list[ir.Value]:
@@ -109,7 +124,7 @@ def _one_each(
     builder: ir.IRBuilder,
     extent: Sequence[ir.Value],
     mapping: ElementMapping,
-    run: Callable[[Sequence[ir.Value]], None],
+    run: _Run,
 ) -> None:
     axes = "xyz"[: len(extent)]
     index = [_grid(builder, axis) for axis in reversed(axes)][::-1]
@@ -119,7 +134,7 @@ def _one_each(
             if axis in mapping.grid_stride:
                 walk = _walk(builder, index[position], extent[position], axis, 1)
                 index[position] = loops.enter_context(walk)
-        run(index)
+        run(index, GUARD_TESTED)
 
 
 # ------------------------------------------------------------ tiles
@@ -152,7 +167,9 @@ def _tiles(
     builder: ir.IRBuilder,
     extent: Sequence[ir.Value],
     mapping: ElementMapping,
-    run: Callable[[Sequence[ir.Value]], None],
+    run: _Run,
+    *,
+    has_guard: bool,
 ) -> None:
     axes = "xyz"[: len(extent)]
     start = [_tile_start(builder, axis, n) for axis, n in zip(axes, mapping.items, strict=False)]
@@ -167,17 +184,35 @@ def _tiles(
             for position, axis in enumerate(axes)
         ]
         last = [each.index(builder, _i64(each.items - 1)) for each in tile]
-        with builder.if_else(_all_below(builder, last, extent)) as (whole, partly):
+        is_whole = _all_below(builder, last, extent)
+        if has_guard:
+            is_whole = builder.and_(is_whole, _all_pass(builder, tile, last, run))
+        with builder.if_else(is_whole) as (whole, partly):
             with whole, _items(builder, tile, is_unrolled=True) as index:
                 for i, each in zip(index, tile, strict=True):
                     assume(builder, builder.icmp_signed("<", i, each.extent))
-                run(index)
+                run(index, GUARD_PASSED if has_guard else GUARD_TESTED)
             with (
                 partly,
                 _items(builder, tile, is_unrolled=False) as index,
                 builder.if_then(_all_below(builder, index, extent)),
             ):
-                run(index)
+                run(index, GUARD_TESTED)
+
+
+def _all_pass(
+    builder: ir.IRBuilder, tile: Sequence[_TileAxis], last: Sequence[ir.Value], run: _Run
+) -> ir.Value:
+    """Whether the corners of a thread's items pass the guard, and so all of them do."""
+    ends = [
+        (each.first, end) if each.items > 1 else (each.first,)
+        for each, end in zip(tile, last, strict=True)
+    ]
+    passes: ir.Value = _i1(1)
+    for corner in product(*ends):
+        status = run(corner, GUARD_ASKED)
+        passes = builder.and_(passes, builder.icmp_unsigned("==", status, _i32(STATUS_PASSES)))
+    return passes
 
 
 def _tile_start(builder: ir.IRBuilder, axis: str, items: int) -> ir.Value:

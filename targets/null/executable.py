@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.target import Device, Executable, LaunchConfig, Resources
+from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle
 from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace
+from targets.null.native import NativeDriver
 
 __all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
 
@@ -78,6 +79,8 @@ class NullExecutable(Executable):
         The device's memory.
     record : callable
         Takes the record of each launch.
+    driver : NativeDriver
+        Takes the launches of native code.
 
     Attributes
     ----------
@@ -95,11 +98,13 @@ class NullExecutable(Executable):
         artifact: CudaArtifact,
         space: AddressSpace,
         record: Callable[[LaunchRecord], None],
+        driver: NativeDriver,
     ) -> None:
         self.artifact = artifact
         self.device = space.device
         self._space = space
         self._record = record
+        self._driver = driver
         check_ptx(artifact.ptx, artifact.entry_name, self.device)
         self._resources = self._find_resources(artifact)
 
@@ -118,6 +123,13 @@ class NullExecutable(Executable):
         return self._resources
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        self._record(self.examine(config, parameters))
+
+    def native_entry(self, config: LaunchConfig) -> DriverEntry:
+        return self._driver.entry(self, config)
+
+    def examine(self, config: LaunchConfig, parameters: bytes) -> LaunchRecord:
+        """Check a launch as a driver would, and describe it."""
         name, layout = self.artifact.entry_name, self.artifact.specialization.layout
         check_config(name, config, self.device)
         check_resources(name, self.resources, self.device, config)
@@ -125,4 +137,4 @@ class NullExecutable(Executable):
         values = unpack_parameters(name, layout, parameters)
         check_arrays(layout, values, self._space)
         kernel = self.artifact.specialization.unit.name
-        self._record(LaunchRecord(name, kernel, self.device, config, bytes(parameters), values))
+        return LaunchRecord(name, kernel, self.device, config, bytes(parameters), values)

@@ -26,6 +26,7 @@ OPERATIONS = (
     "load",
     "launch",
     "allocate",
+    "memory_info",
     "copy_from_host",
     "copy_to_host",
     "copy_on_device",
@@ -35,6 +36,7 @@ OPERATIONS = (
     "create_stream",
     "create_event",
     "record_event",
+    "query_event",
     "wait_event",
     "begin_capture",
     "launch_graph",
@@ -118,6 +120,10 @@ class FaultPlan:
             raise ValueError(f"unknown operation {operation!r}; there are {', '.join(OPERATIONS)}")
         with self._lock:
             self._planned[operation].append(error)
+
+    def is_planned(self, operation: str) -> bool:
+        """Whether the next call of an operation is to fail."""
+        return bool(self._planned.get(operation))
 
     def begin(self, operation: str, device: Device | None = None) -> None:
         """Raise what is planned for this call, or that the device is lost.

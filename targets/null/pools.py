@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.target import Device, PoolBackend, SharedBuffer
 from targets.null.memory import ALIGNMENT, AddressSpace
 
@@ -112,7 +113,17 @@ class NullSharedBuffer(SharedBuffer):
         self.device = space.device
         self.nbytes = nbytes
         self._space = space
-        self._memory = ctypes.create_string_buffer(nbytes + ALIGNMENT)
+        try:
+            self._memory = ctypes.create_string_buffer(nbytes + ALIGNMENT)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"Could not allocate {nbytes} bytes of host memory for {space.device}",
+                code=2,
+                name="CUDA_ERROR_OUT_OF_MEMORY",
+                limit="The host has no room for it",
+                remedy="Use smaller arrays",
+                doing=f"allocate {nbytes} bytes of host memory for {space.device}",
+            ) from error
         start = ctypes.addressof(self._memory)
         self.host_pointer = -(-start // ALIGNMENT) * ALIGNMENT
         self.pointer = space.adopt(self.host_pointer, nbytes) if has_pointer else 0

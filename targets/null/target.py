@@ -27,6 +27,7 @@ from targets.cuda.mapping import map_extent
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
+from targets.null.native import NativeDriver
 from targets.null.pools import NullPool, NullSharedBuffer
 from targets.null.streams import NullEvent, NullStream
 
@@ -48,6 +49,8 @@ class NullTarget(Target):
     ----------
     launches : list of LaunchRecord
         Every launch that a driver would have taken, oldest first.
+    driver : NativeDriver
+        Takes the launches of native code.
     peer_access : set of (Device, Device)
         Each device and peer whose access was enabled.
     """
@@ -61,6 +64,7 @@ class NullTarget(Target):
         self._spaces: dict[Device, AddressSpace] = {}
         self._faults = FaultPlan()
         self.launches: list[LaunchRecord] = []
+        self.driver = NativeDriver(self._faults, self._write_down)
         self.peer_access: set[tuple[Device, Device]] = set()
         self.set_devices(*devices)
 
@@ -138,6 +142,11 @@ class NullTarget(Target):
 
         return describe(device, lambda: self.memory_info(device)[0])
 
+    def swallow(self, device: Device, error: DriverError) -> None:
+        """Write it down; if it takes the device away, the next call there is told first."""
+        self._faults.watch.swallow(device.index, error)
+        super().swallow(device, error)
+
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
@@ -171,7 +180,8 @@ class NullTarget(Target):
             raise TypeError(
                 f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
             )
-        return NullExecutable(artifact, self.memory_of(device), self.record_launch)
+        space = self.memory_of(device)
+        return NullExecutable(artifact, space, self.record_launch, self.driver)
 
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
@@ -202,6 +212,9 @@ class NullTarget(Target):
             config.block_dim,
             stream_handle(config.stream),
         )
+        self._write_down(record)
+
+    def _write_down(self, record: LaunchRecord) -> None:
         with self._lock:
             self.launches.append(record)
 
@@ -216,6 +229,7 @@ class NullTarget(Target):
         NotImplementedError
             The described device has no limit.
         """
+        self._begin("memory_info", device)
         free = self.memory_of(device).free_bytes()
         if free is None:
             raise NotImplementedError("the described device has no limit of memory")
@@ -320,6 +334,8 @@ class NullTarget(Target):
         handle = stream_handle(stream)
         return NullStream(device, partial(self._begin, device=device), handle, stream)
 
-    def create_event(self, device: Device, *, is_timed: bool) -> DeviceEvent:
+    def create_event(
+        self, device: Device, *, is_timed: bool, is_blocking: bool = False
+    ) -> DeviceEvent:
         self._begin("create_event", device)
         return NullEvent(device, is_timed, partial(self._begin, device=device))

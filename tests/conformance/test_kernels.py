@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case, copy_arguments, kind_of
+from tests.support.native import fill_budgets, is_native, require_native
 
 
 def test_names_are_unique() -> None:
@@ -36,6 +39,37 @@ def test_device_arrays(computing_target: str, case: Case, rng: np.random.Generat
         case.launch(on_device)
         back = tuple(a if isinstance(a, int) else a.copy_to_host() for a in on_device)
     case.compare(computing_target, back, expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generator) -> None:
+    """The same launch prepared, and made by native code, on arrays that lie where it runs."""
+    require_native()
+    args = case.arguments(rng)
+    expected = case.expect(args)
+    with kd.use(computing_target):
+        given = args if computing_target == "cpu" else on_device(args)
+        launch = case.shaped()
+        bound = launch.bind(*given)
+        fill_budgets(launch)
+        is_empty = case.extent is not None and 0 in case.extent
+        with is_native(launch, expected=not is_empty):
+            bound()
+        kd.synchronize()
+        after = args if computing_target == "cpu" else on_host(given)
+    case.compare(computing_target, after, expected)
+
+
+def on_device(args: Any) -> Any:
+    if isinstance(args, tuple):
+        return tuple(on_device(each) for each in args)
+    return kd.to_device(args) if isinstance(args, np.ndarray) else args
+
+
+def on_host(args: Any) -> Any:
+    if isinstance(args, tuple):
+        return tuple(on_host(each) for each in args)
+    return args.copy_to_host() if isinstance(args, kd.DeviceArray) else args
 
 
 def test_signatures_describe_the_arguments() -> None:

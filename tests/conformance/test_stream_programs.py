@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -89,6 +90,41 @@ def test_a_program_gives_the_same_recorded_and_run(
         for name, arrays in (("run", run), ("recorded", recorded)):
             for found, wanted in zip(arrays, expected, strict=True):
                 np.testing.assert_array_equal(found.copy_to_host(), wanted, err_msg=name)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["launch", "wait"]), st.integers(0, 2), st.integers(0, 2)),
+        max_size=12,
+    )
+)
+def test_a_recording_takes_what_its_first_stream_waits_for(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Against a model in which each stream has the set of launches that it comes after."""
+    before: list[set[int]] = [set() for _ in range(3)]
+    for serial, (step, at, other) in enumerate(steps):
+        before[at] |= {serial} if step == "launch" else before[other]
+
+    def record() -> kd.Graph:
+        streams, x = [kd.Stream() for _ in range(3)], kd.zeros(N)
+        with streams[0].capture() as graph:
+            for other in streams[1:]:
+                other.wait(streams[0])
+            for step, at, other in steps:
+                if step == "launch":
+                    mixes.forall(N, stream=streams[at])(1, x, x)
+                else:
+                    streams[at].wait(streams[other])
+        return graph
+
+    with kd.use("null"):
+        if before[0] == set().union(*before):
+            assert record().node_count == len(before[0])
+        else:
+            with pytest.raises(kd.GraphError, match="UNJOINED"):
+                record()
 
 
 _steps = st.lists(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -257,6 +258,19 @@ def test_what_is_no_stream(on: str) -> None:
         stream.wait("later")
     for use in (lambda: kd.Stream.from_foreign(None), lambda: stream.wait(None)):
         with pytest.raises(kd.ArgumentTypeError, match="None is no stream"):
+            use()
+
+
+@pytest.mark.parametrize("stream", [True, False, 1.0, "0", (1,), [None]])
+def test_copies_and_fills_refuse_what_is_no_stream(on: str, stream: Any) -> None:
+    x, y = kd.zeros(8), kd.zeros(8)
+    for use in (
+        lambda: kd.copy(y, x, stream=stream),
+        lambda: x.fill(1, stream),
+        lambda: x.copy_to_host(stream=stream),
+        lambda: kd.zeros(8, stream=stream),
+    ):
+        with pytest.raises(kd.ArgumentTypeError, match=re.escape(f"stream is {stream!r}")):
             use()
 
 
@@ -568,6 +582,62 @@ def test_what_cannot_be_recorded_is_refused(on: str) -> None:
             graph.launch()
         assert caught.value.remedy or caught.value.limit
         stream.synchronize()
+
+
+def test_an_event_whose_waiters_sleep(on: str) -> None:
+    event = kd.Event(timed=False, blocking=True)
+    increment.forall(64)(kd.zeros(64))
+    event.record()
+    event.synchronize()
+    assert event.query()
+    assert (event.is_blocking, event.is_timed) == (True, False)
+    assert "blocking" in repr(event)
+    assert not kd.Event().is_blocking
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["never", "before its last step"])
+def test_every_stream_that_takes_part_has_to_be_waited_for(on: str, is_late: bool) -> None:
+    first, second = kd.Stream(), kd.Stream()
+    x, y = kd.zeros(64), kd.zeros(64)
+
+    def record() -> None:
+        with first.capture():
+            increment.forall(64)(x)
+            second.wait(first)
+            increment.forall(64, stream=second)(y)
+            if is_late:
+                first.wait(second)
+                increment.forall(64, stream=second)(y)
+                increment.forall(64)(x)
+
+    for _ in range(2):
+        with pytest.raises(kd.GraphError, match="CUDA_ERROR_STREAM_CAPTURE_UNJOINED") as caught:
+            record()
+        assert "stream.wait(other)" in str(caught.value)
+        for stream in (first, second):
+            assert not stream.is_capturing
+            stream.synchronize()
+    with second.capture() as graph:  # what went wrong leaves nothing behind
+        increment.forall(64)(y)
+    assert graph.node_count == 1
+    graph.launch(first)
+
+
+def test_a_stream_that_takes_part_may_be_waited_for_by_way_of_another(on: str) -> None:
+    first, second, third = kd.Stream(), kd.Stream(), kd.Stream()
+    x, y, z = (kd.zeros(64) for _ in range(3))
+    mark = kd.Event(timed=False)
+    for _ in range(2):
+        with first.capture() as graph:
+            increment.forall(64)(x)
+            second.wait(first)
+            increment.forall(64, stream=second)(y)
+            third.wait(second.record(mark))
+            increment.forall(64, stream=third)(z)
+            first.wait(third)
+        assert graph.node_count == 3
+        graph.launch(second)
+    second.synchronize()
 
 
 def test_numpy_arguments_and_debug_mode_are_refused_where_they_would_wait(on: str) -> None:

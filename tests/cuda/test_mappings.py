@@ -92,10 +92,7 @@ def _launch(
     base = _base(kernel, kinds_of(binding.codes), len(extent))
     promises = NO_PROMISES
     if is_promised:
-        traits = base.traits
-        promises = promises_of(
-            base.kinds, binding.values, extent, written=traits.written, compared=traits.compared
-        )
+        promises = promises_of(base.kinds, binding.values, extent, written=base.traits.written)
     executable = _loaded(base, mapping, promises)
     x, y, z = mapping.blocks(extent, block)
     if most_blocks is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -488,6 +491,86 @@ def test_torch_takes_our_stream_and_we_take_theirs(torch: Any) -> None:
     assert (array.copy_to_host() == 1).all()
     adopted.close()
     side.synchronize()  # closing ours has left theirs open
+
+
+def test_the_default_stream_of_another_library_is_ours(torch: Any) -> None:
+    theirs = torch.cuda.default_stream()
+    assert kd.Stream.from_foreign(theirs) is kd.default_stream("cuda")
+    tensor = torch.zeros(1000, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(theirs)
+    with torch.cuda.stream(side), kd.default_stream("cuda"):
+        increment.forall(1000)(tensor)  # the block comes before torch's current stream
+    theirs.synchronize()
+    assert (tensor == 1).all()
+
+
+def see_one_default_stream_in_two_threads() -> None:
+    """Let a thread copy from the default stream what it put there behind another thread's work."""
+    kd.use("cuda:0")
+    array = kd.zeros(1001)
+    increment.forall(1001)(array)
+    slow = _busy(kd.default_stream(), 100)
+    before = kd.Event().record()
+    assert not before.query()
+    found: list[Any] = []
+
+    def other() -> None:
+        increment.forall(1001)(array)
+        found.extend([array.copy_to_host(), before.query()])
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    result, is_reached = found
+    assert (result == 2).all()
+    assert is_reached, "the second thread has not waited for the first one's work"
+    del slow
+
+
+@pytest.mark.parametrize("per_thread", ["0", "1"])
+def test_the_default_stream_is_one_for_all_threads(per_thread: str) -> None:
+    """Also where NVIDIA's bindings take the stream 0 for the thread's own."""
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import {__name__} as t; t.{see_one_default_stream_in_two_threads.__name__}()",
+        ],
+        env=dict(os.environ, CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=per_thread),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_threads_launch_update_and_close_one_graph() -> None:
+    stream = kd.Stream()
+    first, second = kd.zeros(256), kd.zeros(256)
+    graphs = []
+    for array in (first, second):
+        with stream.capture() as graph:
+            increment.forall(256)(array)
+        graphs.append(graph)
+    with stream.capture() as one:
+        increment.forall(256)(first)
+
+    def use() -> None:
+        own = kd.Stream()
+        for i in range(50):
+            one.launch(own)
+            one.update(graphs[i % 2])
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one.close()
+    kd.synchronize()
+    assert first.copy_to_host()[0] + second.copy_to_host()[0] == 400
 
 
 def test_events_of_torch_and_streams_of_torch_are_waited_for(torch: Any) -> None:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -87,21 +88,47 @@ def _trees() -> Iterator[tuple[str, ast.Module]]:
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _asks_for_the_system(node: ast.AST, name: str) -> bool:
-    """Whether an expression asks for a name of a module, or for the system."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and part.value == name:
-            return True  # hasattr(os, "fork")
-        if isinstance(part, ast.Attribute) and part.attr == "platform":
-            return True  # sys.platform == "linux"
-        if isinstance(part, ast.Name) and part.id in ("system", "system_name"):
-            return True
-    return False
+def _lacks(system: str, name: str) -> bool:
+    return name in MISSING_OS[system] + MISSING_MODULES[system] + MISSING_SIGNALS[system]
 
 
-def _catches_its_absence(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Try):
-        return False
+def _is_the_system(node: ast.AST) -> bool:
+    """Whether an expression is the system's name: ``sys.platform``, or a variable called so."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "platform"
+    return isinstance(node, ast.Name) and node.id in ("system", "system_name")
+
+
+def _answer(test: ast.AST, system: str) -> bool | None:
+    """What a condition is on a system; ``None`` where that depends on something else."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            answer = _answer(operand, system)
+            return None if answer is None else not answer
+        case ast.BoolOp(op=op, values=values):
+            answers = [_answer(value, system) for value in values]
+            decides = isinstance(op, ast.Or)
+            if decides in answers:
+                return decides
+            return None if None in answers else not decides
+        case ast.Call(func=ast.Name(id="hasattr" | "getattr"), args=[_, ast.Constant(value), *_]):
+            return False if _lacks(system, value) else None
+        case ast.Call(func=ast.Attribute(value=owner, attr="startswith"), args=[ast.Constant(v)]):
+            return system.startswith(v) if _is_the_system(owner) else None
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if _is_the_system(left):
+            try:
+                value = ast.literal_eval(right)
+            except ValueError:
+                return None
+            match op:
+                case ast.Eq() | ast.NotEq():
+                    return (system == value) is isinstance(op, ast.Eq)
+                case ast.In() | ast.NotIn():
+                    return (system in value) is isinstance(op, ast.In)
+    return None
+
+
+def _catches_its_absence(node: ast.Try) -> bool:
     caught = {
         name.id
         for handler in node.handlers
@@ -112,28 +139,45 @@ def _catches_its_absence(node: ast.AST) -> bool:
     return bool(caught & {"AttributeError", "ImportError", "ModuleNotFoundError"})
 
 
-def _is_guarded(parents: list[ast.AST], node: ast.AST, name: str) -> bool:
-    """Whether a use stands inside a guard, or below one that leaves the function."""
-    for parent in parents:
-        if isinstance(parent, ast.If | ast.IfExp | ast.While) and _asks_for_the_system(
-            parent.test, name
+def _keeps_out(parent: ast.AST, child: ast.AST, system: str) -> bool:
+    """Whether a part of an expression or statement is never reached on a system, or may fail."""
+    match parent:
+        case ast.If() | ast.While():
+            answer = _answer(parent.test, system)
+            return (child in parent.body and answer is False) or (
+                child in parent.orelse and answer is True
+            )
+        case ast.IfExp():
+            answer = _answer(parent.test, system)
+            return (child is parent.body and answer is False) or (
+                child is parent.orelse and answer is True
+            )
+        case ast.BoolOp():
+            before = parent.values[: parent.values.index(child)]  # type: ignore[arg-type]
+            return isinstance(parent.op, ast.Or) in [_answer(value, system) for value in before]
+        case ast.Try():
+            return child in parent.body and _catches_its_absence(parent)
+    # Below a condition that leaves the function.
+    for statement in getattr(parent, "body", ()) if isinstance(parent, ast.FunctionDef) else ():
+        if statement is child:
+            break
+        if (
+            isinstance(statement, ast.If)
+            and isinstance(statement.body[-1], ast.Return | ast.Raise)
+            and _answer(statement.test, system) is True
         ):
             return True
-        if isinstance(parent, ast.BoolOp) and _asks_for_the_system(parent.values[0], name):
-            return True
-        if _catches_its_absence(parent):
-            return True
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            for statement in parent.body:
-                if statement.lineno >= node.lineno:
-                    break
-                if (
-                    isinstance(statement, ast.If)
-                    and isinstance(statement.body[-1], ast.Return | ast.Raise)
-                    and _asks_for_the_system(statement.test, name)
-                ):
-                    return True
     return False
+
+
+def _is_guarded(parents: list[ast.AST], node: ast.AST, name: str) -> bool:
+    """Whether a use is not reached on any system that lacks the name, or its lack is caught."""
+    path = [*parents, node]
+    return all(
+        any(_keeps_out(parent, child, system) for parent, child in pairwise(path))
+        for system in SYSTEMS
+        if _lacks(system, name)
+    )
 
 
 def _uses(tree: ast.Module) -> Iterator[tuple[list[ast.AST], ast.AST, str]]:
@@ -189,7 +233,8 @@ def test_what_only_posix_has_stands_behind_a_guard() -> None:
         ("import fcntl", False),
         ("from os import fork", False),
         ("import signal\nsignal.SIGKILL", False),
-        ("import os\nif hasattr(os, 'getuid'):\n    os.fork()", False),
+        ("import os\nif hasattr(os, 'getuid'):\n    os.fork()", True),  # where one is, both are
+        ("import os\nif hasattr(os, 'fork'):\n    os.sched_getaffinity(0)", False),
         ("import os\nif hasattr(os, 'fork'):\n    os.fork()", True),
         ("import os, sys\nif sys.platform == 'linux':\n    os.sched_getaffinity(0)", True),
         ("import os\nn = os.getuid() if hasattr(os, 'getuid') else 0", True),
@@ -200,6 +245,16 @@ def test_what_only_posix_has_stands_behind_a_guard() -> None:
             True,
         ),
         ("import os\ndef f():\n    if not hasattr(os, 'fork'):\n        g()\n    os.fork()", False),
+        ("import os, sys\nif sys.platform == 'win32':\n    os.fork()", False),
+        ("import os, sys\nif sys.platform == 'win32':\n    f()\nelse:\n    os.fork()", True),
+        ("import os, sys\nif sys.platform != 'win32':\n    os.sched_getaffinity(0)", False),
+        ("import os, sys\nif sys.platform not in ('win32', 'darwin'):\n    os.pipe2(0)", True),
+        ("import os\nif not hasattr(os, 'fork'):\n    os.fork()", False),
+        ("import os\nif g() and hasattr(os, 'fork'):\n    os.fork()", True),
+        ("import os\nif g() or hasattr(os, 'fork'):\n    os.fork()", False),
+        ("import os\nf = hasattr(os, 'getuid') and os.getuid()", True),
+        ("import os\nf = os.getuid() and hasattr(os, 'getuid')", False),
+        ("try:\n    f()\nexcept ImportError:\n    import fcntl", False),
     ],
 )
 def test_guards_are_seen(source: str, is_guarded: bool) -> None:

@@ -46,6 +46,12 @@ def increment(x):
         x[i] = x[i] + 1
 
 
+def smooth(x, out):
+    i = kd.grid(1)
+    if 0 < i < out.size - 1:
+        out[i] = x[i - 1] + x[i] + x[i + 1]
+
+
 def scale(a, x, out):
     i, j = kd.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
@@ -56,8 +62,11 @@ _AXPY = "float32, float32[::1], float32[::1], float32[::1]"
 _FOUR = ElementMapping((4, 1, 1), 4)
 
 
-def _promise(count: int, alignment: int = 16, span: Any = "equal", **more: Any) -> Promises:
-    return Promises((ArrayPromises(alignment, span=span),) * count, is_disjoint=True, **more)
+def _promise(
+    count: int, alignment: int = 16, *, is_extent: bool = True, is_narrow: bool = False
+) -> Promises:
+    array = ArrayPromises(alignment, is_extent=is_extent)
+    return Promises((array,) * count, is_disjoint=True, is_narrow=is_narrow)
 
 
 def _accesses(artifact: Any) -> Counter[str]:
@@ -127,10 +136,9 @@ def test_strided_items_are_single_accesses_without_a_test_between_them() -> None
     [
         NO_PROMISES,
         _promise(3, alignment=4),
-        Promises((ArrayPromises(16, span="equal"),) * 3),
-        _promise(3, span="unknown"),
+        Promises((ArrayPromises(16, is_extent=True),) * 3),
     ],
-    ids=["none", "misaligned", "overlapping", "shorter"],
+    ids=["none", "misaligned", "overlapping"],
 )
 def test_without_a_promise_elements_go_one_by_one(promises: Promises) -> None:
     found = _accesses(_compile(axpy, _AXPY, _FOUR, promises))
@@ -142,8 +150,8 @@ def test_half_the_alignment_gives_half_the_width() -> None:
     assert (found["ld.global.nc.v2.b32"], found["st.global.v2.b32"]) == (2, 2)
 
 
-def test_a_longer_array_serves_as_well() -> None:
-    found = _accesses(_compile(axpy, _AXPY, _FOUR, _promise(3, span="covers")))
+def test_arrays_of_any_length_serve_as_well() -> None:
+    found = _accesses(_compile(axpy, _AXPY, _FOUR, _promise(3, is_extent=False)))
     assert found["st.global.v4.b32"] == 1
 
 
@@ -156,10 +164,13 @@ def test_guards_leave_whole_tiles_alone(kernel: Any) -> None:
 @pytest.mark.parametrize("integer", ["int64", "int32", "uint32"])
 def test_a_count_guards_as_well_as_a_size(integer: str) -> None:
     signature = f"{integer}, float32[::1], float32[::1]"
-    counted = _compile(copy_counted, signature, _FOUR, _promise(2, counts=((0, 0),)))
-    assert _accesses(counted)["st.global.v4.b32"] == 1
-    unknown = _compile(copy_counted, signature, _FOUR, _promise(2))
-    assert _accesses(unknown)["st.global.v4.b32"] == 0
+    assert _accesses(_compile(copy_counted, signature, _FOUR, _promise(2)))["st.global.v4.b32"] == 1
+
+
+def test_neighbours_are_read_together() -> None:
+    found = _accesses(_compile(smooth, "float32[::1], float32[::1]", _FOUR, _promise(2)))
+    assert (found["ld.global.nc.v4.b32"], found["st.global.v4.b32"]) == (1, 1)
+    assert found["ld.global.nc.b32"] == 2 + 3  # beside the four; on the guarded path
 
 
 def test_in_place() -> None:
@@ -169,8 +180,8 @@ def test_in_place() -> None:
 
 
 def test_an_argument_that_is_also_written_is_not_read_through_the_other_cache() -> None:
-    arrays = (ArrayPromises(16, span="equal"), ArrayPromises(16, span="equal"))
-    promises = Promises((*arrays, ArrayPromises(16, same_as=1, span="equal")), is_disjoint=True)
+    arrays = (ArrayPromises(16, is_extent=True), ArrayPromises(16, is_extent=True))
+    promises = Promises((*arrays, ArrayPromises(16, same_as=1, is_extent=True)), is_disjoint=True)
     found = _accesses(_compile(axpy, _AXPY, _FOUR, promises))
     assert found == {
         "ld.global.nc.v4.b32": 1,
@@ -196,7 +207,7 @@ def test_matrices_along_their_contiguous_axis(layouts: str, axes: Any) -> None:
 
 
 def test_rows_of_a_pitched_matrix() -> None:
-    promises = Promises((ArrayPromises(16, 1, span="equal"),) * 2, is_disjoint=True)
+    promises = Promises((ArrayPromises(16, 1, is_extent=True),) * 2, is_disjoint=True)
     signature = "float32, float32[:, :], float32[:, :]"
     found = _accesses(_compile(scale, signature, _FOUR, promises, ndim=2))
     assert (found["ld.global.nc.v4.b32"], found["st.global.v4.b32"]) == (1, 1)
@@ -210,7 +221,7 @@ def test_several_rows_a_thread() -> None:
 
 
 def test_promises_serve_explicit_launches_too() -> None:
-    found = _accesses(_compile(axpy, _AXPY, promises=_promise(3, span="unknown"), ndim=None))
+    found = _accesses(_compile(axpy, _AXPY, promises=_promise(3, is_extent=False), ndim=None))
     assert found == {"ld.global.nc.b32": 2, "st.global.b32": 1}
 
 
@@ -225,6 +236,39 @@ def test_division_by_a_narrow_length_is_32_bits_wide() -> None:
     assert "div.u32" in narrow
     assert not re.search(r"\bdiv\.[su]64", narrow)
     assert re.search(r"\bdiv\.[su]64", body_of(_compile(turn, signature, promises=_promise(2))))
+
+
+@pytest.mark.parametrize("option", ["debug", "lineinfo", "fastmath"])
+@pytest.mark.parametrize("kernel", [axpy, smooth])
+def test_options_go_with_mappings(kernel: Any, option: str) -> None:
+    signature = _AXPY if kernel is axpy else "float32[::1], float32[::1]"
+    promises = _promise(3 if kernel is axpy else 2)
+    artifact = compile_ptx(
+        kernel,
+        signature,
+        "sm_90",
+        mode=LaunchMode(1),
+        mapping=_FOUR,
+        promises=promises,
+        **{option: True},
+    )
+    assert kernel.__name__ in assemble(artifact.ptx, "sm_90").resources
+    assert option == "debug" or _accesses(artifact)["st.global.v4.b32"] == 1
+
+
+def test_the_same_mapping_gives_the_same_text() -> None:
+    texts = {
+        compile_ptx.__wrapped__(  # type: ignore[attr-defined]
+            smooth,
+            "float32[::1], float32[::1]",
+            "sm_90",
+            mode=LaunchMode(1),
+            mapping=_FOUR,
+            promises=_promise(2),
+        ).ptx
+        for _ in range(2)
+    }
+    assert len(texts) == 1
 
 
 def test_kernels_that_read_their_thread_are_not_mapped() -> None:

@@ -242,8 +242,8 @@ def test_rows_of_a_larger_matrix_are_read_together() -> None:
         values += [each.ctypes.data, rows, columns, *each.strides]
     base = specialize(scale, "float32[:, :], float32[:, :]", LaunchMode(2))
     promises = promises_of(base.kinds, values, (rows, columns), written={1})
-    assert {(each.alignment, each.unit_axis, each.span) for each in promises.arrays} == {
-        (16, 1, "equal")
+    assert {(each.alignment, each.unit_axis, each.is_extent) for each in promises.arrays} == {
+        (16, 1, True)
     }
     mapping = ElementMapping((4, 2, 1), 4)
     _mapped(base, mapping, promises).run(
@@ -271,7 +271,7 @@ def test_the_end_of_a_long_extent(mapping: ElementMapping, extent: int) -> None:
     start = extent - 4000
     values = [start, out.ctypes.data, out.size]
     base = _unmapped(window, "int64, int32[::1]", 1)
-    promises = promises_of(base.kinds, values, (extent,), written={1}, compared={0})
+    promises = promises_of(base.kinds, values, (extent,), written={1})
     assert promises.is_narrow == (extent < 2**31)
     _mapped(base, mapping, promises).run(
         grid, block, [*values, extent], blocks=(grid[0] - 5, grid[0])
@@ -279,22 +279,82 @@ def test_the_end_of_a_long_extent(mapping: ElementMapping, extent: int) -> None:
     np.testing.assert_array_equal(out, np.arange(out.size) < 4000)
 
 
-def test_a_count_that_covers_the_extent_makes_no_difference() -> None:
-    def copy(n, x, out):
-        i = kd.grid(1)
-        if i < n:
-            out[i] = x[i]
+def between(low, high, out):
+    i = kd.grid(1)
+    if low <= i and i < high:
+        out[i] += 1 + i
 
-    base = specialize(copy, "int32, float32[::1], float32[::1]", LaunchMode(1))
-    assert base.traits.compared == {0}
-    mapping = ElementMapping((4, 1, 1), 4)
-    for extent, count, expected in ((100, 100, 100), (100, 101, 100), (100, 99, 99)):
-        x, out = _array((128,), np.float32), _array((128,), np.float32)
-        x[:] = 3
-        values = [count, x.ctypes.data, 128, out.ctypes.data, 128]
-        promises = promises_of(base.kinds, values, (extent,), written={2}, compared={0})
-        assert promises.counts == (((0, 0),) if count >= extent else ())
-        _mapped(base, mapping, promises).run(
-            mapping.blocks((extent,), (8, 1, 1)), (8, 1, 1), [*values, extent]
-        )
-        assert out.sum() == 3 * expected
+
+def returns(low, high, out):
+    i = kd.grid(1)
+    if i < low:
+        return
+    if not i < high:
+        return
+    out[i] += 1 + i
+
+
+def band(low, high, out):
+    i, j = kd.grid(2)
+    difference = j - i
+    if low <= difference < high:  # noqa: SIM102 - as people write it
+        if i + j > low:
+            out[i, j] += 1 + i + out.shape[0] * (j + out.shape[1])
+
+
+def odd(low, high, out):
+    i = kd.grid(1)
+    if i % 2 == 1 and low <= i < high:
+        out[i] += 1 + i
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_guards_hold_for_each_index(data: st.DataObject) -> None:
+    kernel, ndim = data.draw(st.sampled_from([(between, 1), (returns, 1), (band, 2), (odd, 1)]))
+    extent = tuple(data.draw(st.integers(1, {1: 300, 2: 40}[ndim])) for _ in range(ndim))
+    mapping = data.draw(_mappings(ndim))
+    low, high = (data.draw(st.integers(-5, max(extent) + 5)) for _ in range(2))
+    out = _array(extent, np.int64)
+    signature = f"int64, int64, int64[{', '.join([*[':'] * (ndim - 1), '::1'])}]"
+    values = [low, high, out.ctypes.data, *extent]
+    base = _unmapped(kernel, signature, ndim)
+    promises = promises_of(base.kinds, values, extent, written={2})
+    block = (8, 1, 1)
+    grid = mapping.blocks(extent, block)
+    _mapped(base, mapping, promises).run(grid, block, [*values, *extent])
+    index = np.indices(extent)
+    if kernel is band:
+        difference = index[1] - index[0]
+        passes = (low <= difference) & (difference < high) & (index.sum(axis=0) > low)
+    else:
+        passes = (low <= index[0]) & (index[0] < high)
+    if kernel is odd:
+        passes &= index[0] % 2 == 1
+    np.testing.assert_array_equal(out, np.where(passes, _expected(extent, extent), 0))
+
+
+def laplace(u, out):
+    i, j = kd.grid(2)
+    if 0 < i < out.shape[0] - 1 and 0 < j < out.shape[1] - 1:
+        out[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4 * u[i, j]
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [ElementMapping((4, 1, 1), 4), ElementMapping((4, 2, 1), 4), ElementMapping((1, 4, 1))],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 9), (1, 1), (17, 64), (9, 61)])
+def test_the_inside_of_a_grid(mapping: ElementMapping, shape: tuple[int, int]) -> None:
+    u, out = _array(shape, np.float64), _array(shape, np.float64)
+    u[:] = np.random.default_rng(5).integers(0, 99, shape)
+    values = [u.ctypes.data, *shape, out.ctypes.data, *shape]
+    base = _unmapped(laplace, "float64[:, ::1], float64[:, ::1]", 2)
+    promises = promises_of(base.kinds, values, shape, written={1})
+    block = (4, 2, 1)
+    _mapped(base, mapping, promises).run(mapping.blocks(shape, block), block, [*values, *shape])
+    expected = np.zeros(shape)
+    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+    expected[1:-1, 1:-1] = around - 4 * u[1:-1, 1:-1]
+    np.testing.assert_array_equal(out, expected)

@@ -78,14 +78,17 @@ class Case:
         """Explicit, or ``forall`` of some rank."""
         return LaunchMode(None if self.extent is None else len(self.extent))
 
+    def shaped(self) -> kd.Launch:
+        """The kernel with its shape."""
+        if self.extent is not None:
+            return self.kernel.forall(*self.extent)
+        if self.shared_bytes:
+            return self.kernel[self.grid, self.block, None, self.shared_bytes]
+        return self.kernel[self.grid, self.block]
+
     def launch(self, args: tuple[Any, ...]) -> None:
         """Launch on the active target."""
-        if self.extent is not None:
-            self.kernel.forall(*self.extent)(*args)
-        elif self.shared_bytes:
-            self.kernel[self.grid, self.block, None, self.shared_bytes](*args)
-        else:
-            self.kernel[self.grid, self.block](*args)
+        self.shaped()(*args)
 
     def expect(self, args: tuple[Any, ...]) -> dict[int, np.ndarray]:
         """Return what every array argument must hold after a launch with `args`."""

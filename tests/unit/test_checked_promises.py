@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
 from kerneldsl.runtime.checked_promises import promises_of
 from kerneldsl.runtime.strided import layout_of
-from kerneldsl.target import NO_PROMISES, ArrayPromises, Promises
+from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 
 _BASE = 1 << 20
 
@@ -121,10 +121,7 @@ def _check_array(
         if unit is None or view.ndim == 0 or index[unit] == 0:
             at = sum(i * s for i, s in zip(index, view.strides, strict=True))
             assert (view.ctypes.data + at) % promise.alignment == 0
-    if promise.span != "unknown":
-        assert view.ndim == len(extent)
-        assert all(length >= n for length, n in zip(view.shape, extent, strict=True))
-        assert (view.shape == extent) == (promise.span == "equal")
+    assert promise.is_extent == (extent != () and view.shape == extent)
 
 
 @settings(deadline=None)
@@ -137,12 +134,15 @@ def test_covering_is_a_partial_order_that_no_promises_end(
     values = [value for _, flat in arguments for value in flat]
     written = data.draw(st.sets(st.integers(0, len(views) - 1)))
     found = promises_of(kinds, values, (3,), written=written)
-    weaker = found.without_alignment()
     assert found.cover(found)
     assert found.cover(NO_PROMISES)
-    assert found.cover(weaker)
-    assert weaker.cover(weaker)
-    assert weaker.cover(found) == (weaker == found)
+    for mapping in (ONE_EACH, ElementMapping((4, 1, 1)), ElementMapping((4, 1, 1), 4)):
+        weaker = found.for_mapping(mapping)
+        assert found.cover(weaker)
+        assert weaker.cover(weaker)
+        assert weaker.for_mapping(mapping) == weaker
+        if weaker.arrays and mapping != ONE_EACH:
+            assert weaker.cover(found) == (weaker == found)
 
 
 def test_disjoint_but_for_what_is_the_same_is_no_promise_for_other_arrays() -> None:
@@ -153,8 +153,24 @@ def test_disjoint_but_for_what_is_the_same_is_no_promise_for_other_arrays() -> N
     assert twice.cover(Promises(twice.arrays))
 
 
-def _find(signature: str, *values: Any, extent: tuple[int, ...] = (), **known: Any) -> Promises:
-    return promises_of(parse_signature(signature), values, extent, written={0}, **known)
+def test_one_element_a_thread_comes_in_few_forms() -> None:
+    kinds = parse_signature("f4[::1], f4[::1], f4[::1]")
+    forms = {
+        promises_of(kinds, values, (100,), written={2}).for_mapping(ONE_EACH)
+        for values in (
+            [_BASE, 100, _BASE + 400, 100, _BASE + 800, 100],
+            [_BASE + 4, 100, _BASE + 404, 101, _BASE + 808, 999],
+        )
+    }
+    assert forms == {Promises(is_disjoint=True, is_narrow=True)}
+    twice = promises_of(kinds, [_BASE, 100, _BASE + 400, 100, _BASE, 100], (100,), written={2})
+    assert twice.is_disjoint
+    assert twice.for_mapping(ONE_EACH) == Promises(is_narrow=True)
+    assert twice.for_mapping(ElementMapping((4, 1, 1))).array(2).same_as == 0
+
+
+def _find(signature: str, *values: Any) -> Promises:
+    return promises_of(parse_signature(signature), values, written={0})
 
 
 @pytest.mark.parametrize(
@@ -206,20 +222,11 @@ def test_arrays_in_tuples_are_counted_too() -> None:
         ArrayKind("float32", 1),
     ]
     values = [3, _BASE, 8, 1.0, 2.0, _BASE + 33, _BASE, 8]
-    found = promises_of(kinds, values, (8,), written={2}, compared={0})
+    found = promises_of(kinds, values, (8,), written={2})
     assert [each.alignment for each in found.arrays] == [16, 1, 16]
-    assert [each.span for each in found.arrays] == ["equal", "unknown", "equal"]
+    assert [each.is_extent for each in found.arrays] == [True, False, True]
     assert [each.same_as for each in found.arrays] == [None, None, 0]
     assert found.is_disjoint
-    assert found.counts == ()
-
-
-def test_counts_are_compared_integers_that_reach_the_extent() -> None:
-    kinds = parse_signature("f4, i4, u8, c8, i8, i8")
-    values = [9.0, 7, 5, 9.0, 9.0, 4, 7]
-    found = promises_of(kinds, values, (5, 7), written=(), compared={0, 1, 2, 3, 4})
-    assert found.counts == ((1, 0), (1, 1), (2, 0))
-    assert promises_of(kinds, values, (), written=(), compared={1}).counts == ()
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,8 @@ def test_status_json(monkeypatch):
     monkeypatch.setenv("KERNELDSL_LOG", "error")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     told = as_json("status")
-    assert list(told) == ["default", "devices", "host", "environment", "errors"]
+    keys = ["default", "default_refused", "devices", "host", "environment", "errors"]
+    assert list(told) == keys
     assert told["default"] == kd.current_target()
     assert told["environment"] == {"KERNELDSL_LOG": "error", "CUDA_VISIBLE_DEVICES": "0"}
     assert set(told["errors"]) == {"counts", "entries"}
@@ -281,6 +282,32 @@ def test_summary_shows_only_what_is_wrong(monkeypatch):
     assert result.exit_code == 0
     assert "it is missing" in result.stdout
     assert "as it should be" not in result.stdout
+
+
+@pytest.mark.parametrize("name", ["KERNELDSL_TARGET", "KERNELDSL_FAKE_GPU"])
+def test_a_summary_goes_on_where_a_variable_is_wrong(monkeypatch, name):
+    monkeypatch.setenv(name, "nonsense")
+    result = invoke("summary")
+    assert result.exit_code == 0
+    assert "1 problem" in result.stdout
+    assert f"environment.{name}" in result.stdout
+    (default,) = re.findall(r"^default +(\S+)", result.stdout, re.MULTILINE)
+    assert (default == "-") is (name == "KERNELDSL_TARGET")
+    assert (as_json("summary")["default"] is None) is (name == "KERNELDSL_TARGET")
+
+
+def test_a_status_goes_on_where_the_target_is_wrong(monkeypatch):
+    assert as_json("status")["default_refused"] is None
+    monkeypatch.setenv("KERNELDSL_TARGET", "nonsense")
+    result = invoke("status")
+    assert result.exit_code == 0
+    assert "Kernels run on" not in result.stdout
+    assert "no target is named 'nonsense'" in " ".join(result.stdout.split())
+    assert re.search(r"KERNELDSL_TARGET +(│ +)?nonsense", result.stdout)
+    told = as_json("status")
+    assert told["default"] is None
+    assert "no target is named 'nonsense'" in told["default_refused"]
+    assert [each["device"] for each in told["devices"]][-1] == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,36 @@ def test_filling(rng: np.random.Generator, device: str, dtype: str) -> None:
             assert_same_bits(ours.copy_to_host(), host, f"{dtype}{shape}")
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("uint8", 300), ("uint8", -1), ("float32", "many"), ("int32", [1, 2]), ("float64", 1j)],
+)
+def test_what_no_array_of_a_dtype_is_filled_with(device: str, dtype: str, value: Any) -> None:
+    array = kd.zeros(3, dtype, device=device)
+    for use in (
+        lambda: kd.full(3, value, dtype, device=device),
+        lambda: array.fill(value),
+        lambda: array[:1].fill(value),
+    ):
+        with pytest.raises(kd.ArgumentValueError, match=f"dtype {dtype} cannot be filled with"):
+            use()
+    assert (array.copy_to_host() == 0).all()
+    other = kd.zeros((), device="null")
+    with pytest.raises(kd.ArgumentTypeError, match="not converted"):
+        array.fill(other)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", [kd.empty, kd.pinned_empty, kd.managed_empty])
+def test_absurd_sizes(device: str, make: Callable[..., Any]) -> None:
+    for shape in (2**60, (2**40, 2**40), 2**70):
+        with pytest.raises(kd.ArgumentValueError, match=r"bytes were asked for .*Check the shape"):
+            make(shape, device=device)
+    with pytest.raises(kd.OutOfMemoryError, match="281474976710656 bytes"):
+        make(2**45, device=device)
+
+
 def test_zeros_upload_nothing() -> None:
     with null.described_as(H100) as target:
         target.fail_next("copy_from_host", RuntimeError("uploaded"))

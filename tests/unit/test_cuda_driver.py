@@ -74,7 +74,6 @@ class FakeBindings:
     CUdevice_attribute = _Names("CU_DEVICE_ATTRIBUTE_")
     CUfunction_attribute = _Names("CU_FUNC_ATTRIBUTE_")
     CUjit_option = _Names("CU_JIT_")
-    CUpointer_attribute = _Names("CU_POINTER_ATTRIBUTE_")
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
 
     def __init__(self) -> None:
@@ -236,51 +235,6 @@ def test_a_buffer_is_freed_on_its_device(driver: Driver, api: FakeBindings) -> N
     assert api.calls.index(("cuCtxSetCurrent", 0x1001)) < api.calls.index(("cuMemFree", 0xABC00))
 
 
-class _AnswersInContexts(FakeBindings):
-    """Tells the device of an address only where some context is current, as the driver does."""
-
-    in_use: tuple[int, ...] = ()
-
-    def do_cuPointerGetAttribute(self, name: str, pointer: int) -> tuple[Any, ...]:
-        assert self.current, "no context is current"
-        return (1,)
-
-    def do_cuDevicePrimaryCtxGetState(self, device: int) -> tuple[Any, ...]:
-        return (0, int(device in self.in_use))
-
-
-@pytest.mark.parametrize(
-    ("ours", "in_use", "taken"),
-    [((1,), (0,), 0x1001), ((), (1,), 0x1001), ((), (0, 1), 0x1000), ((), (), 0x1000)],
-    ids=["a context of ours", "another library's", "the first of two", "none yet"],
-)
-def test_an_address_has_a_device_in_a_thread_without_a_context(
-    ours: tuple[int, ...], in_use: tuple[int, ...], taken: int
-) -> None:
-    api = _AnswersInContexts()
-    driver = Driver(api)
-    for index in ours:
-        driver.synchronize(index)
-    api.in_use, api.current = in_use, 0
-    api.calls.clear()
-    assert memory.device_of_pointer(driver, 0xABC00) == 1
-    assert next(call for call in api.calls if call[0] == "cuCtxSetCurrent")[1] == taken
-    retained = [call[1] for call in api.calls if call[0] == "cuDevicePrimaryCtxRetain"]
-    assert retained == ([] if ours else [taken - 0x1000])
-    # With nothing current, other libraries take the first device; its context may stay.
-    assert api.current == (0 if taken == 0x1001 else taken)
-
-
-def test_an_address_has_a_device_in_whichever_context_is_current() -> None:
-    api = _AnswersInContexts()
-    driver = Driver(api)
-    api.current = 0xF00
-    api.calls.clear()
-    assert memory.device_of_pointer(driver, 0xABC00) == 1
-    assert api.names() == ["cuCtxGetCurrent", "cuPointerGetAttribute"]
-    assert api.current == 0xF00
-
-
 def test_an_empty_buffer_calls_nothing(driver: Driver, api: FakeBindings) -> None:
     device = driver.devices()[0]
     api.calls.clear()
@@ -298,6 +252,31 @@ def test_copies_wait_where_the_contract_says(driver: Driver, api: FakeBindings) 
         "cuMemcpyDtoHAsync",
         "cuStreamSynchronize",
     ]
+
+
+@pytest.mark.parametrize(("value", "is_named"), [(None, False), ("0", False), ("1", True)])
+def test_a_copy_in_the_default_stream_is_never_left_to_that_of_the_thread(
+    api: FakeBindings, monkeypatch: pytest.MonkeyPatch, value: str | None, is_named: bool
+) -> None:
+    """The bindings can take calls that name no stream, or stream 0, for the thread's own."""
+    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+    monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    driver, default = Driver(api), streams.stream_handle(None)
+    memory.copy_from_host(driver, 0, 1, 2, 3, stream=default)
+    memory.copy_to_host(driver, 0, 1, 2, 3, stream=default)
+    calls = [call for call in api.calls if call[0].startswith(("cuMemcpy", "cuStream"))]
+    if is_named:
+        assert [call[0] for call in calls] == [
+            "cuMemcpyHtoDAsync",
+            "cuStreamSynchronize",
+            "cuMemcpyDtoHAsync",
+            "cuStreamSynchronize",
+        ]
+        assert {call[-1] for call in calls} == {1}
+    else:  # one call less
+        assert [call[0] for call in calls] == ["cuMemcpyHtoD", "cuMemcpyDtoH"]
 
 
 def test_a_loaded_function_knows_its_resources(driver: Driver) -> None:
@@ -388,6 +367,15 @@ def test_an_empty_list_of_visible_devices_is_named(
     assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
 
 
+def test_no_device_at_all(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    api.failures["cuInit"] = _Status(100, "CUDA_ERROR_NO_DEVICE")
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    reason = CudaTarget().unavailable_reason() or ""
+    assert "CUDA_ERROR_NO_DEVICE (100)" in reason
+    assert "nvidia-smi" in reason
+
+
 def test_minus_one_hides_every_device_and_is_named(
     monkeypatch: pytest.MonkeyPatch, api: FakeBindings
 ) -> None:
@@ -399,11 +387,11 @@ def test_minus_one_hides_every_device_and_is_named(
     assert "CUDA_VISIBLE_DEVICES is '-1': unset it" in reason
 
 
+@pytest.mark.parametrize("visible", [None, "0"])
 @pytest.mark.parametrize(
     ("code", "name", "advice"),
     [
         (34, "CUDA_ERROR_STUB_LIBRARY", "LD_LIBRARY_PATH"),
-        (100, "CUDA_ERROR_NO_DEVICE", "nvidia-smi"),
         (304, "CUDA_ERROR_OPERATING_SYSTEM", "/dev/nvidia"),
         (802, "CUDA_ERROR_SYSTEM_NOT_READY", "nvidia-fabricmanager"),
         (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "reboot"),
@@ -413,9 +401,16 @@ def test_minus_one_hides_every_device_and_is_named(
     ],
 )
 def test_a_driver_that_does_not_start_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, api: FakeBindings, code: int, name: str, advice: str
+    monkeypatch: pytest.MonkeyPatch,
+    api: FakeBindings,
+    code: int,
+    name: str,
+    advice: str,
+    visible: str | None,
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:  # which has no part in it
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     api.failures["cuInit"] = _Status(code, name)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     with pytest.raises(TargetUnavailableError, match=re.escape(f"{name} ({code})")) as caught:

@@ -18,6 +18,7 @@ from kerneldsl.target import CompileOptions, LaunchConfig
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM
 from tests.unit.test_cuda_driver import FakeBindings
 
 _SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
@@ -55,6 +56,7 @@ class MemoryBindings(FakeBindings):
 def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
     kinds = parse_signature("float32[::1], int8")
     specialization = SimpleNamespace(
+        unit=SimpleNamespace(name="k"),
         options=CompileOptions(debug=debug),
         layout=ParameterLayout(("out", "flag"), kinds, EXPLICIT, debug),
     )
@@ -125,3 +127,44 @@ def test_the_module_is_unloaded_when_nothing_runs_any_more() -> None:
     api.calls.clear()
     del executable
     assert api.names().index("cuCtxSynchronize") < api.names().index("cuModuleUnload")
+
+
+class ProcAddresses(FakeBindings):
+    """Bindings that know where the driver's functions are."""
+
+    known = 3
+
+    def do_cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, ...]:
+        assert (version, flags) == (12000, 1)
+        names = [b"cuLaunchKernel", b"cuCtxGetCurrent", b"cuCtxSetCurrent"][: self.known]
+        return (0x7F00 + names.index(name) if name in names else 0, 0)
+
+
+def test_native_code_is_told_where_everything_is() -> None:
+    api = ProcAddresses()
+    executable = _executable(api, debug=False)
+    driver, function = executable._driver, executable._function
+    entry = executable.native_entry(_CONFIG)
+    assert entry is not None
+    assert (entry.launch, entry.get_context, entry.set_context) == (0x7F00, 0x7F01, 0x7F02)
+    assert (entry.context, entry.may_stay) == (driver.contexts[0][1], True)
+    assert (entry.function, entry.stream) == (int(function.handle), LEGACY_DEFAULT_STREAM)
+    assert (entry.grid_dim, entry.block_dim) == (_CONFIG.grid_dim, _CONFIG.block_dim)
+    (held,) = entry.holds
+    assert held.mapping[held.key] is held.value
+    entry.note(entry.noted)
+    executable.launch(_CONFIG, _PACKED)
+    first, second = driver.watch.launches(0)
+    assert first == second  # what Python notes of the same launch
+    executable.native_entry(_CONFIG)
+    assert api.names().count("cuGetProcAddress") == 3
+
+
+def test_native_code_is_told_nothing_of_a_driver_that_is_not_known() -> None:
+    api = ProcAddresses()
+    api.known = 2
+    assert _executable(api, debug=False).native_entry(_CONFIG) is None
+    assert _executable(ProcAddresses(), debug=True).native_entry(_CONFIG) is None
+    lost = _executable(ProcAddresses(), debug=False)
+    lost._driver.contexts.clear()
+    assert lost.native_entry(_CONFIG) is None

@@ -17,9 +17,12 @@ from kerneldsl.errors import (
     StreamError,
     ToolMissingError,
 )
+from kerneldsl.runtime.recordings import record_launch
 from kerneldsl.target import Recording
 from targets.cuda import captures, core, device_streams, events
 from targets.cuda.driver import Driver
+from targets.cuda.fork import fork_guard
+from targets.cuda.graphs import CudaGraph
 from targets.cuda.streams import stream_handle
 from tests.unit.test_cuda_driver import FakeBindings, _Status
 
@@ -263,6 +266,36 @@ def test_a_graph_in_a_recording_becomes_a_step_of_it(
     stream.abort_capture()
 
 
+def _record(stream: device_streams.CudaStream, *steps: str | CudaGraph) -> CudaGraph:
+    """A graph of launches of kernels, and of other graphs."""
+    stream.begin_capture()
+    stream.recording = Recording(stream)
+    for step in steps:
+        if isinstance(step, str):
+            record_launch(stream, step, lambda: None)
+        else:
+            step.launch(stream)
+    made = stream.end_capture()
+    stream.recording = None
+    assert isinstance(made, CudaGraph)
+    return made
+
+
+def test_the_kernels_of_a_graph_are_suspects(
+    stream: device_streams.CudaStream, driver: Driver
+) -> None:
+    inner = _record(stream, "wild")
+    graph = _record(stream, "tame", inner, "tame")
+    graph.launch(stream)
+    graph.update(_record(stream, "newest"))
+    graph.launch(stream)
+    first, second = driver.watch.suspects(0)
+    assert first == f"a graph of tame, wild in stream {_OWN:#x} on cuda:0"
+    assert second.startswith("a graph of newest in stream")
+    driver.failure(_Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS"), "wait", index=0)
+    assert driver.watch.loss(0).kernels == {"tame", "wild", "newest"}
+
+
 def test_an_update_that_the_driver_refuses(
     stream: device_streams.CudaStream, fake: FakeCore
 ) -> None:
@@ -313,6 +346,9 @@ def test_events_are_recorded_waited_for_and_timed(
 ) -> None:
     first, second = (events.create_event(driver, stream.device, is_timed=t) for t in (True, False))
     assert [o.timing_enabled for o in fake.options[-2:]] == [True, False]
+    assert not any(o.blocking_sync for o in fake.options[-2:])
+    events.create_event(driver, stream.device, is_timed=False, is_blocking=True)
+    assert fake.options[-1] == SimpleNamespace(timing_enabled=False, blocking_sync=True)
     first.record(stream)
     assert ("cuEventRecord", 0x9000, _OWN) in api.calls
     stream.wait(first)
@@ -321,6 +357,31 @@ def test_events_are_recorded_waited_for_and_timed(
     first.close()
     first.close()
     assert fake.closed == [0x9000]
+
+
+@pytest.mark.parametrize("has_forked", [False, True])
+def test_a_forked_child_keeps_what_its_parents_driver_gave(
+    stream: device_streams.CudaStream,
+    driver: Driver,
+    fake: FakeCore,
+    monkeypatch: pytest.MonkeyPatch,
+    has_forked: bool,
+) -> None:
+    """cuda.core gives back what goes, and the driver did not survive the fork."""
+    kept: list[Any] = []
+    monkeypatch.setattr(fork_guard, "_abandoned", kept)
+    event, closed = (events.create_event(driver, stream.device, is_timed=False) for _ in range(2))
+    graph = _record(stream)
+    owners = [stream._owner, event._owner, closed._owner, graph._graph, graph._builder]
+    monkeypatch.setattr(fork_guard, "has_forked", has_forked)
+    closed.close()
+    graph.close()
+    for left in (stream, event):
+        left.__del__()
+    for owner in owners:
+        assert any(owner is each for each in kept) is has_forked
+    assert fake.closed == ([] if has_forked else [0x9000])
+    assert graph._graph.is_closed is not has_forked
 
 
 def test_streams_of_other_libraries(driver: Driver, api: StreamBindings, fake: FakeCore) -> None:
@@ -334,7 +395,7 @@ def test_streams_of_other_libraries(driver: Driver, api: StreamBindings, fake: F
     with pytest.raises(DeviceMismatchError, match="is on cuda:1, and the work on cuda:0"):
         device_streams.wrap_stream(driver, here, 0xB1)
     default = device_streams.wrap_stream(driver, here, None)
-    assert (default.handle, default.is_foreign) == (0, False)
+    assert (default.handle, default.is_foreign) == (1, False)
     with pytest.raises(ArgumentTypeError):
         device_streams.wrap_stream(driver, here, object())
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerneldsl.error_history import error_log
 from kerneldsl.errors import DeviceLostError, DeviceMemoryError, DriverError, OutOfMemoryError
 from kerneldsl.target import Device, DeviceLimits
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -16,7 +17,7 @@ from targets.cuda import captures, fill, host_memory, memory, peers, pools
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
-from targets.cuda.streams import stream_handle
+from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle
 
 LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
 
@@ -161,7 +162,7 @@ def test_memory_comes_from_a_pool_that_keeps_everything(driver: Driver, api: Bin
     assert (pointer % 256, is_new) == (0, True)
     assert pool.acquire(100, stream(7))[1] is False
     assert [c[1:] for c in api.since("cuMemAllocFromPoolAsync")] == [
-        (100, pool.handle, 0),
+        (100, pool.handle, LEGACY_DEFAULT_STREAM),
         (100, pool.handle, 7),
     ]
 
@@ -182,7 +183,7 @@ def test_a_release_is_ordered_by_events_and_never_waits(driver: Driver, api: Bin
         "cuStreamWaitEvent",
         "cuMemFreeAsync",
     ]
-    assert [c[2] for c in calls if c[0] == "cuEventRecord"] == [8, 0]
+    assert [c[2] for c in calls if c[0] == "cuEventRecord"] == [8, LEGACY_DEFAULT_STREAM]
     assert {c[1] for c in calls if c[0] == "cuStreamWaitEvent"} == {7}
     assert calls[-1] == ("cuMemFreeAsync", pointer, 7)
 
@@ -271,7 +272,7 @@ def test_other_blocks_go_back_to_the_driver(
     api.calls.clear()
     pool.release(pointer, nbytes, home, used_on)
     assert api.since(*DRIVER_CALLS) == [
-        ("cuMemFreeAsync", pointer, 0 if home is None else home.own_handle)
+        ("cuMemFreeAsync", pointer, LEGACY_DEFAULT_STREAM if home is None else home.own_handle)
     ]
     assert pool.acquire(nbytes, None)[0] != pointer
 
@@ -347,7 +348,7 @@ def test_a_closed_pool_keeps_no_blocks(driver: Driver, api: Bindings) -> None:
     ]
     assert not pools._idle[0]
     pool.release(after, 100, None, ())
-    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", after, 0)]
+    assert api.since("cuMemFreeAsync") == [("cuMemFreeAsync", after, LEGACY_DEFAULT_STREAM)]
     assert pools._idle[0] == [pool.handle]
 
 
@@ -363,7 +364,7 @@ def test_no_ready_block_is_given_out_where_the_device_is_gone(
     else:
         api.answers["cuMemcpyDtoH"] = (700,)
         with pytest.raises(DriverError):
-            memory.copy_to_host(driver, 0, 0x100, 0x200, 8, stream=0)
+            memory.copy_to_host(driver, 0, 0x100, 0x200, 8, stream=LEGACY_DEFAULT_STREAM)
     with pytest.raises(DriverError, match="fork" if why == "forked" else "lost"):
         pool.acquire(100, None)
 
@@ -472,6 +473,20 @@ def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
     assert api.since("cuMemFreeHost") == [("cuMemFreeHost", first.host_pointer)]
 
 
+def test_memory_is_freed_where_no_mark_can_be_made(driver: Driver, api: Bindings) -> None:
+    buffer = host_memory.PinnedBuffer(
+        driver, device(), 100, is_mapped=False, is_write_combined=False
+    )
+    api.answers["cuEventCreate"] = (2,)
+    api.calls.clear()
+    buffer.close()
+    assert api.since("cuMemFreeHost") == [("cuMemFreeHost", buffer.host_pointer)]
+    assert error_log.entries()[-1].was_swallowed
+    host_memory.ManagedBuffer(driver, device(), 50)  # is not told of it
+    assert not host_memory._postponed
+    assert api.since("cuMemFreeHost") == []
+
+
 def test_nothing_is_marked_while_a_graph_is_recorded(driver: Driver, api: Bindings) -> None:
     """Marking all work of a context invalidates what is being captured there."""
     pool = pools.create_pool(driver, device())
@@ -488,7 +503,7 @@ def test_nothing_is_marked_while_a_graph_is_recorded(driver: Driver, api: Bindin
         pool.release(own, 100, None, ())
         pool.trim(0)
         assert api.since("cuCtxRecordEvent", "cuMemFreeHost", "cuMemFree", "cuMemFreeAsync") == [
-            ("cuMemFreeAsync", own, 0)
+            ("cuMemFreeAsync", own, LEGACY_DEFAULT_STREAM)
         ]
     finally:
         captures.end(0)
@@ -539,7 +554,15 @@ def test_copies_between_default_streams_wait_for_both(driver: Driver, api: Bindi
     names = ("cuEventRecord", "cuStreamWaitEvent", "cuMemcpyPeerAsync")
     calls = api.since(*names)
     assert [c[0] for c in calls] == [*names[:2], "cuMemcpyPeerAsync", *names[:2]]
-    assert calls[2] == ("cuMemcpyPeerAsync", 0x200, 0x1001, 0x100, 0x1000, 64, 0)
+    assert calls[2] == (
+        "cuMemcpyPeerAsync",
+        0x200,
+        0x1001,
+        0x100,
+        0x1000,
+        64,
+        LEGACY_DEFAULT_STREAM,
+    )
     peers.copy(driver, 0, 0x100, 1, 0x200, 64, stream=stream(9, 1))
     assert [c[0] for c in api.since(*names)] == ["cuMemcpyPeerAsync"]
 

@@ -21,10 +21,11 @@ from tests.support.fake_target import FakeTarget, installed
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    from kerneldsl.runtime import fallback
+    from kerneldsl.runtime import fallback, placement
 
-    monkeypatch.setattr(fallback._choices, "_plain", [])
-    monkeypatch.setattr(fallback._choices, "process_wide", None)
+    for choices in (fallback._choices, placement._choices):
+        monkeypatch.setattr(choices, "_plain", [])
+        monkeypatch.setattr(choices, "process_wide", None)
     monkeypatch.setattr(fallback, "_announced", set())
     monkeypatch.delenv("KERNELDSL_FALLBACK", raising=False)
     monkeypatch.delenv("KERNELDSL_TARGET", raising=False)
@@ -527,6 +528,46 @@ def test_a_kernel_that_was_started_when_the_loss_was_told_elsewhere(device, rng,
     assert kd.stats().fallbacks == 0
 
 
+def _meet_in_statistics(device, error):
+    device.fail_next("memory_info", error)
+    (found,) = kd.stats().devices
+    assert (found.memory_used_bytes, found.memory_total_bytes) == (None, None)
+
+
+def _meet_in_a_copy_that_ends(device, error):
+    array = kd.zeros(1001)
+    device.fail_next("query_event", error)  # of the mark behind the copy, which is looked at next
+    array.copy_from_host(np.ones(1001), blocking=False)
+
+
+def _meet_in_a_graph_that_goes(device, error):
+    stream, array = kd.Stream(), kd.zeros(1001)
+    host = np.ones(1001)
+    with stream.capture() as graph:
+        array.copy_from_host(host, blocking=False)
+    graph.launch(stream)
+    device.fail_next("query_event", error)
+    graph.close()
+
+
+@pytest.mark.parametrize(
+    "meet", [_meet_in_statistics, _meet_in_a_copy_that_ends, _meet_in_a_graph_that_goes]
+)
+def test_a_loss_that_was_met_on_the_way_is_raised_once(device, rng, meet):
+    """Whoever asks for figures, or drops what is done with, is not stopped; the next launch is."""
+    kernel = make_kernel()
+    x, out, expected = arguments(rng)
+    kernel.forall(out.size)(x, out.copy())
+    meet(device, null.fault("CUDA_ERROR_ILLEGAL_ADDRESS"))
+    assert kd.error_log.entries()[-1].was_swallowed
+    with pytest.raises(kd.DeviceLostError) as caught:
+        kernel.forall(out.size)(x, out)
+    assert caught.value.is_news
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_a_loss_that_nobody_was_told_of_is_raised_once(device, rng):
     kernel = make_kernel()
     x, out, expected = arguments(rng)
@@ -811,6 +852,25 @@ def test_what_is_recorded_is_not_replaced(device, rng):
     with kd.Stream("null:0") as stream, pytest.raises(kd.DeviceError), stream.capture():
         kernel.forall(out.size)(on_device_x, on_device)
     assert kd.stats().fallbacks == 0
+
+
+def test_a_failure_in_a_recording_says_why_the_cpu_does_not_take_over(device, rng):
+    kernel = make_kernel()
+    x, out, _ = arguments(rng)
+    there = kd.to_device(x), kd.to_device(out)
+    device.fail_next("compile", null.fault("compile"))
+    stream = kd.Stream()
+    for _ in range(2):  # the second time the failure is a remembered one
+        with stream.capture(), pytest.raises(kd.DriverError) as caught:
+            kernel.forall(out.size)(*there)
+        assert str(caught.value).count("was to be recorded") == 1
+    with kd.fallback("silent"):
+        kernel.forall(out.size)(*there)
+    assert kd.stats().fallbacks == 1
+    device.fail_next("compile", null.fault("compile"))
+    with kd.fallback("never"), stream.capture(), pytest.raises(kd.DriverError) as caught:
+        kernel.forall(out.size)(*there)
+    assert "was to be recorded" not in str(caught.value)
 
 
 def test_the_stand_in_records_as_the_device_would(gone, rng):

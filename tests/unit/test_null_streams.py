@@ -241,3 +241,20 @@ def test_threads_use_one_graph_one_after_the_other(target: NullTarget) -> None:
     newer.close()
     assert len(together) == 42
     assert set(together) == {1}
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_a_stream_that_another_library_has_wrapped_is_known_again(
+    target: NullTarget, is_blocking: bool
+) -> None:
+    class Wrapped:
+        def __init__(self, handle: int) -> None:
+            self.cuda_stream = handle
+
+    ours = kd.Stream(priority=-2, blocking=is_blocking)
+    again = kd.Stream.from_foreign(Wrapped(ours.handle))
+    assert (again.priority, again.is_blocking) == (-2, is_blocking)
+    assert repr(again) == repr(ours)
+    other = kd.Stream.from_foreign(Wrapped(0x7000))
+    assert (other.priority, other.is_blocking) == (0, False)
+    assert "another library" in repr(other)

@@ -308,6 +308,14 @@ def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
     assert f"environment.{name}" not in by_name(host.check_environment())
 
 
+def test_a_fake_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("KERNELDSL_FAKE_GPU", "directx")
+    check = by_name(host.check_environment())["environment.KERNELDSL_FAKE_GPU"]
+    assert check.status == "problem"
+    assert "directx" in check.found
+    assert "webgpu" in check.found
+
+
 def test_the_policies_that_are_known_are_those_of_fallback():
     assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
 
@@ -853,12 +861,6 @@ def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
     nvidia.attributes["COMPUTE_MODE"] = 2
     check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
     assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
-
-
-@pytest.mark.parametrize(("value", "is_said"), [("1", True), ("0", False), ("", False)])
-def test_default_streams_of_threads(nvidia, monkeypatch, value, is_said):
-    monkeypatch.setenv("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", value)
-    assert ("cuda.default_stream" in faults(cuda_checks.check_cuda())) == is_said
 
 
 def test_a_gpu_that_drives_a_display(nvidia):

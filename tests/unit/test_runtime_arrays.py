@@ -188,3 +188,12 @@ def test_host_targets_share_memory_with_numpy():
         view[1, 2] = 9
         assert device.copy_to_host()[1, 2] == 9
         assert np.array(device, dtype=np.float64).dtype == np.float64
+
+
+@pytest.mark.parametrize("place", ["cpu", "null"])
+def test_a_closed_array_is_not_converted_to_numpy(place: str) -> None:
+    with kd.use(place):
+        array = kd.zeros(7)
+        array.close()
+        with pytest.raises(kd.ClosedResourceError, match="used after it had been closed"):
+            np.asarray(array)

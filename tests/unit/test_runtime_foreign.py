@@ -23,15 +23,22 @@ def copy(x, y):
 class Tensor:
     """The part of torch.Tensor that is read."""
 
-    def __init__(self, array, kind="cpu", index=None, dtype=None, requires_grad=False):
+    def __init__(self, array, kind="cpu", index=None, dtype=None, requires_grad=False, lazy=""):
         self.array = array
         self.device = types.SimpleNamespace(type=kind, index=index)
         self.dtype = dtype or f"torch.{array.dtype}"
         self.requires_grad = requires_grad
+        self.is_lazy = lazy
         self.shape = array.shape
 
     def data_ptr(self):
         return self.array.ctypes.data
+
+    def is_neg(self):
+        return self.is_lazy == "neg"
+
+    def is_conj(self):
+        return self.is_lazy == "conj"
 
     def stride(self):
         return tuple(s // self.array.itemsize for s in self.array.strides)
@@ -89,6 +96,8 @@ def test_tensors_and_numpy_together_are_staged_in_the_stream(torch, cuda):
     [
         ({"dtype": "torch.bfloat16"}, kd.ArgumentTypeError, "bfloat16"),
         ({"requires_grad": True}, kd.ArgumentValueError, "detach"),
+        ({"lazy": "neg"}, kd.ArgumentValueError, "resolve_neg"),
+        ({"lazy": "conj", "dtype": "torch.complex64"}, kd.ArgumentValueError, "resolve_conj"),
         ({"kind": "mps", "index": 0}, kd.ArgumentTypeError, "lives on"),
     ],
 )

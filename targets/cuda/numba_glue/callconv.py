@@ -1,9 +1,10 @@
 """How functions of the CUDA target call each other.
 
 A function returns a status and takes, before its own arguments, a pointer for its result and what
-the entry knows of the launch: the fault record, this thread's place in the grid (or in the extent)
-and its size. Everything is inlined into the entry in the end, so the hidden arguments are free; and
-a device function needs to know nothing of the kind of launch it serves.
+the entry knows of the launch: the fault record, this thread's place in the grid (or in the extent),
+its size, and what to do at the kernel's guard. Everything is inlined into the entry in the end, so
+the hidden arguments are free; and a device function needs to know nothing of the kind of launch it
+serves.
 """
 
 from __future__ import annotations
@@ -14,20 +15,38 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.core.callconv import MinimalCallConv
 
-__all__ = ["FAULT", "HIDDEN_COUNT", "INDEX", "SIZE", "STATUS_FAULT", "KernelCallConv"]
+__all__ = [
+    "FAULT",
+    "GUARD",
+    "GUARD_ASKED",
+    "GUARD_PASSED",
+    "GUARD_TESTED",
+    "HIDDEN_COUNT",
+    "INDEX",
+    "SIZE",
+    "STATUS_FAULT",
+    "STATUS_PASSES",
+    "KernelCallConv",
+]
 
 #: Positions of the hidden arguments, after the pointer for the result.
 FAULT = 1
 INDEX = 2
 SIZE = 5
-HIDDEN_COUNT = 7
+GUARD = 8
+HIDDEN_COUNT = 8
 
 #: The status of a thread that has recorded a fault and ends.
 STATUS_FAULT = 1
+#: The status of a kernel that was asked whether the index passes its guard, and does.
+STATUS_PASSES = 2
+
+#: What to do at the guard: test it; go on, as it is known to be passed; return whether it is.
+GUARD_TESTED, GUARD_PASSED, GUARD_ASKED = 0, 1, 2
 
 _i64 = ir.IntType(64)
-_HIDDEN_TYPES = [ir.IntType(8).as_pointer(), *[_i64] * 6]
-_HIDDEN_NAMES = ["fault", "index0", "index1", "index2", "size0", "size1", "size2"]
+_HIDDEN_TYPES = [ir.IntType(8).as_pointer(), *[_i64] * 6, ir.IntType(32)]
+_HIDDEN_NAMES = ["fault", "index0", "index1", "index2", "size0", "size1", "size2", "guard"]
 
 
 class KernelCallConv(MinimalCallConv):  # type: ignore[misc]

@@ -1,0 +1,99 @@
+"""How an outside value is read again at a later launch: from globals, a closure, or an attribute.
+
+Readers are objects and not functions, so that a native launcher can see what they would do, and
+look at the same place without calling them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["AttributeReader", "CellReader", "GlobalReader", "Reader"]
+
+
+class Reader:
+    """Reads a value; raises ``NameError`` where it has been deleted."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Any:
+        """Read the value as it is now."""
+        raise NotImplementedError
+
+
+class GlobalReader(Reader):
+    """Reads a name of a module.
+
+    Parameters
+    ----------
+    namespace : dict
+        The module's globals.
+    name : str
+        The name.
+    """
+
+    __slots__ = ("name", "namespace")
+
+    def __init__(self, namespace: dict[str, Any], name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+
+    def __call__(self) -> Any:
+        """Read the global."""
+        try:
+            return self.namespace[self.name]
+        except KeyError:
+            raise NameError(f"the captured name {self.name!r} has been deleted") from None
+
+
+class CellReader(Reader):
+    """Reads a variable of an enclosing function.
+
+    Parameters
+    ----------
+    cell : cell
+        Of the closure.
+    name : str
+        Its name there.
+    """
+
+    __slots__ = ("cell", "name")
+
+    def __init__(self, cell: types.CellType, name: str) -> None:
+        self.cell = cell
+        self.name = name
+
+    def __call__(self) -> Any:
+        """Read the cell."""
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            raise NameError(f"the captured name {self.name!r} has been deleted") from None
+
+
+class AttributeReader(Reader):
+    """Reads an attribute of what another reader reads.
+
+    Parameters
+    ----------
+    owner : callable
+        Reads the owner.
+    attribute : str
+        The attribute's name.
+    """
+
+    __slots__ = ("attribute", "owner")
+
+    def __init__(self, owner: Callable[[], Any], attribute: str) -> None:
+        self.owner = owner
+        self.attribute = attribute
+
+    def __call__(self) -> Any:
+        """Read the owner, then its attribute."""
+        owner = self.owner()
+        try:
+            return getattr(owner, self.attribute)
+        except AttributeError:
+            raise NameError(f"the captured attribute {self.attribute!r} has been deleted") from None

@@ -1,0 +1,201 @@
+"""The native function that launches: written once for a process, it works through tables.
+
+:func:`emit_module` puts together what is written in pieces: reading arguments
+(:mod:`~kerneldsl.launcher.emit_arguments`), conditions on them
+(:mod:`~kerneldsl.launcher.emit_conditions`), starting kernels
+(:mod:`~kerneldsl.launcher.emit_start`), and the methods that Python calls
+(:mod:`~kerneldsl.launcher.emit_methods`). The heart, which tries one table after the other, is
+here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.launcher import layout
+from kerneldsl.launcher.builder import I32, I64, POINTER, Function
+from kerneldsl.launcher.emit_arguments import emit_arguments
+from kerneldsl.launcher.emit_conditions import emit_conditions
+from kerneldsl.launcher.emit_methods import MethodAddresses, emit_methods
+from kerneldsl.launcher.emit_start import emit_start
+from kerneldsl.launcher.table import GUARD_WORDS, GuardKind, Word
+
+__all__ = ["Addresses", "emit_module"]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Places in this process that the native functions know.
+
+    Parameters
+    ----------
+    generation : int
+        Of an int64; tables of another generation are passed over.
+    array_block : int
+        The offset of a device array's block.
+    seal : int
+        The Python function that makes the block of an array that has none yet.
+    launch_tables : int
+        Offset of the tuple of tables in a launch.
+    place_variable, streams_variable : int
+        The context variables with the chosen place and the active streams.
+    no_streams : int
+        What the latter holds where no stream is active.
+    methods : MethodAddresses
+        What the methods know.
+    """
+
+    generation: int
+    array_block: int
+    seal: int
+    launch_tables: int
+    place_variable: int
+    streams_variable: int
+    no_streams: int
+    methods: MethodAddresses
+
+
+def emit_module(addresses: Addresses) -> ir.Module:
+    """Write every function; ``launch``, ``bound``, ``forall`` and ``getitem`` are CPython's."""
+    module = ir.Module("kerneldsl.launcher")
+    try_table = _emit_try(
+        module,
+        addresses,
+        _emit_guards(module),
+        emit_arguments(module, addresses.array_block, addresses.seal),
+        emit_conditions(module),
+        emit_start(module),
+    )
+    attempt = _emit_attempt(module, addresses, try_table)
+    emit_methods(module, addresses.methods, attempt)
+    return module
+
+
+def _emit_guards(module: ir.Module) -> Any:
+    """``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object."""
+    f = Function(module, "guards", I32, [POINTER, I64], is_internal=True)
+    words, count = f.args
+    bad = f.block("bad")
+    with f.loop(count) as i:
+        in_dict, in_cell, missing, found = (
+            f.block(name) for name in ("dict", "cell", "missing", "found")
+        )
+        guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
+        owner = f.load(guard, 8, POINTER)
+        f.b.cbranch(f.equal(f.load(guard), I64(GuardKind.DICT)), in_dict, in_cell)
+        f.b.position_at_end(in_cell)
+        of_cell = f.load(owner, layout.CELL_VALUE)
+        f.b.branch(found)
+        f.b.position_at_end(in_dict)
+        key = f.load(guard, 16, POINTER)
+        borrowed = f.python("PyDict_GetItemWithError", POINTER, owner, key)
+        of_dict = f.b.ptrtoint(borrowed, I64)
+        f.b.cbranch(f.is_null(borrowed), missing, found)
+        f.b.position_at_end(missing)
+        f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), found, bad)
+        f.b.position_at_end(found)
+        value = f.b.phi(I64)
+        value.add_incoming(of_cell, in_cell)
+        value.add_incoming(of_dict, in_dict)
+        value.add_incoming(of_dict, missing)
+        f.require(f.equal(value, f.load(guard, 24)), bad)
+    f.b.ret(I32(1))
+    f.b.position_at_end(bad)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _read_variable(f: Function, variable: int, room: Any, bad: Any) -> Any:
+    """What a context variable holds, as a number; the context keeps it alive."""
+    status = f.python("PyContextVar_Get", I32, f.pointer(variable), I64(0).inttoptr(POINTER), room)
+    f.require(f.equal(status, I32(0)), bad)
+    value = f.load(room, 0, POINTER)
+    f.python("Py_DecRef", ir.VoidType(), value)
+    return f.b.ptrtoint(value, I64)
+
+
+def _emit_try(
+    module: ir.Module,
+    addresses: Addresses,
+    guards: Any,
+    arguments: Any,
+    conditions: Any,
+    start: Any,
+) -> Any:
+    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0."""
+    f = Function(module, "try", I32, [POINTER, POINTER, I64], is_internal=True)
+    table, args, nargs = f.args
+    bad, broken = f.block("bad"), f.block("broken")
+    room = f.b.alloca(POINTER)
+
+    def word(which: Word, kind: Any = I64) -> Any:
+        return f.load(table, 8 * which, kind)
+
+    def require_all(function: Any, *values: Any) -> None:
+        f.require(f.equal(f.b.call(function, values), I32(1)), bad)
+
+    f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
+    generation = f.load(f.pointer(addresses.generation))
+    f.require(f.equal(word(Word.GENERATION), generation), bad)
+    tally = word(Word.TALLY, POINTER)
+    f.require(f.b.icmp_signed(">", f.load(tally, 8), I64(0)), bad)
+    active = _read_variable(f, addresses.streams_variable, room, broken)
+    f.require(f.equal(active, I64(addresses.no_streams)), bad)
+    chosen = _read_variable(f, addresses.place_variable, room, broken)
+    unchosen, placed = f.block("unchosen"), f.block("placed")
+    f.b.cbranch(f.equal(chosen, word(Word.PLACE)), placed, unchosen)
+    f.b.position_at_end(unchosen)
+    f.require(f.equal(chosen, I64(id(None))), bad)
+    require_all(guards, word(Word.PLACE_GUARDS, POINTER), word(Word.PLACE_GUARD_COUNT))
+    f.b.branch(placed)
+    f.b.position_at_end(placed)
+    require_all(guards, word(Word.GUARDS, POINTER), word(Word.GUARD_COUNT))
+    count = word(Word.BUFFER_WORDS)
+    buffer = f.b.alloca(I64, size=count)
+    buffer.align = 16
+    f.copy_words(buffer, word(Word.BUFFER, POINTER), count)
+    steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
+    require_all(arguments, steps, argument_count, args, buffer, word(Word.PLACE))
+    require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
+    require_all(start, table, buffer)
+    f.store(f.b.add(f.load(tally), I64(1)), tally)
+    f.store(f.b.sub(f.load(tally, 8), I64(1)), tally, 8)
+    f.b.ret(I32(1))
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    f.b.position_at_end(broken)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> Any:
+    """``i32 attempt(ptr launch, ptr args, i64 nargs)``: as ``try``, over the launch's tables.
+
+    The tables are held meanwhile: another thread may put others in their place.
+    """
+    f = Function(module, "attempt", I32, [POINTER, POINTER, I64], is_internal=True)
+    launch, args, nargs = f.args
+    end, bad = f.block("end"), f.block("bad")
+    result = f.b.alloca(I32)
+    f.store(I32(0), result)
+    tables = f.load(launch, addresses.launch_tables, POINTER)
+    f.require(f.is_instance(tables, tuple), bad)
+    f.python("Py_IncRef", ir.VoidType(), tables)
+    with f.loop(f.load(tables, layout.TUPLE_SIZE)) as i:
+        owner = f.load(f.at(tables, layout.TUPLE_ITEMS), f.b.mul(i, I64(8)), POINTER)
+        table = f.load(owner, layout.CDATA_POINTER, POINTER)
+        found = f.b.call(try_table, [table, args, nargs])
+        f.store(found, result)
+        f.require(f.equal(found, I32(0)), end)
+    f.b.branch(end)
+    f.b.position_at_end(end)
+    f.python("Py_DecRef", ir.VoidType(), tables)
+    f.b.ret(f.load(result, 0, I32))
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    return f.function

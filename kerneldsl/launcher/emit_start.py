@@ -1,0 +1,164 @@
+"""How the native launcher starts a kernel, by the kind of its entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.launcher.builder import I32, I64, POINTER, Function
+from kerneldsl.launcher.exchange import KDL_CUDA
+from kerneldsl.launcher.table import EntryKind, Word
+
+__all__ = ["emit_start"]
+
+#: Keys of ``cuLaunchKernel``'s `extra` (CUDA Driver API, "Execution Control").
+_EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
+
+
+def emit_start(module: ir.Module) -> Any:
+    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0."""
+    f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
+    table, buffer = f.args
+    bad = f.block("bad")
+    _require_default_stream(f, table, bad)
+    switch = f.b.switch(f.load(table, 8 * Word.ENTRY), bad)
+    for kind, write in (
+        (EntryKind.HOST, _start_on_host),
+        (EntryKind.DRIVER, _start_by_driver),
+    ):
+        block = f.block(kind.name.lower())
+        switch.add_case(I64(kind), block)
+        f.b.position_at_end(block)
+        write(f, table, buffer, bad)
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
+    """Go on where another library, if one has a say, works in the default stream now."""
+    current_stream = _word(f, table, Word.CURRENT_STREAM)
+    ask, go_on, failed = f.block("ask_for_stream"), f.block("stream_known"), f.block("no_stream")
+    f.b.cbranch(f.equal(current_stream, I64(0)), go_on, ask)
+    f.b.position_at_end(ask)
+    stream = f.b.alloca(I64)
+    f.store(I64(-1), stream)
+    device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
+    status = f.call(current_stream, I32, I32(KDL_CUDA), device, stream)
+    f.require(f.equal(status, I32(0)), failed)
+    f.b.cbranch(f.equal(f.load(stream), I64(0)), go_on, bad)
+    f.b.position_at_end(failed)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(bad)
+    f.b.position_at_end(go_on)
+
+
+def _word(f: Function, table: Any, which: int) -> Any:
+    return f.load(table, 8 * which)
+
+
+def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
+    """Run the entry; others may run Python meanwhile."""
+    base, count, step = (f.b.alloca(I64) for _ in range(3))
+    f.store(I64(0), base)
+    f.store(_word(f, table, Word.RANGE), count)
+    f.store(I64(1), step)
+    address = _word(f, table, Word.ADDRESS)
+    parallel_for = _word(f, table, Word.PARALLEL_FOR)
+    threads = f.b.trunc(_word(f, table, Word.THREADS), I32)
+    running = f.load(table, 8 * Word.RUNNING, POINTER)
+    alone, shared = f.block("alone"), f.block("shared")
+    f.b.cbranch(f.equal(parallel_for, I64(0)), alone, shared)
+
+    f.b.position_at_end(alone)
+    state = f.python("PyEval_SaveThread", POINTER)
+    f.call(address, ir.VoidType(), base, count, step, buffer)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.b.ret(I32(1))
+
+    f.b.position_at_end(shared)
+    f.store(f.b.add(f.load(running), I64(1)), running)
+    state = f.python("PyEval_SaveThread", POINTER)
+    function = f.b.inttoptr(address, POINTER)
+    f.call(
+        parallel_for,
+        ir.VoidType(),
+        *(function, base, count, step, buffer, I64(0), I64(1), threads),
+    )
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.store(f.b.sub(f.load(running), I64(1)), running)
+    f.b.ret(I32(1))
+
+
+def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
+    """Call the driver in the device's context, and put back what was current before.
+
+    The interpreter's lock is given up meanwhile: where the device's queue is full the driver waits,
+    perhaps for a callback that needs the lock.
+    """
+    current = f.b.alloca(I64)
+    f.store(I64(0), current)
+    size = f.b.alloca(I64)
+    f.store(_word(f, table, Word.PARAMETER_BYTES), size)
+    extra = f.b.alloca(I64, size=5)
+    address = f.b.ptrtoint(f.at(buffer, _word(f, table, Word.PARAMETERS)), I64)
+    for i, value in enumerate(
+        (I64(_EXTRA_BUFFER), address, I64(_EXTRA_SIZE), f.b.ptrtoint(size, I64), I64(_EXTRA_END))
+    ):
+        f.store(value, extra, 8 * i)
+    is_empty = f.equal(f.load(size), I64(0))
+    extra_or_null = f.b.select(is_empty, I64(0), f.b.ptrtoint(extra, I64))
+    state = f.python("PyEval_SaveThread", POINTER)
+    wanted = _word(f, table, Word.CONTEXT)
+    failed = f.call(_word(f, table, Word.GET_CONTEXT), I32, current)
+    failure, switched, ready = f.block("failure"), f.block("switch_context"), f.block("ready")
+    f.require(f.equal(failed, I32(0)), failure)
+    before = f.load(current)
+    f.b.cbranch(f.equal(before, wanted), ready, switched)
+    f.b.position_at_end(switched)
+    failed = f.call(_word(f, table, Word.SET_CONTEXT), I32, wanted)
+    f.require(f.equal(failed, I32(0)), failure)
+    f.b.branch(ready)
+
+    f.b.position_at_end(ready)
+    shape = [
+        f.b.trunc(_word(f, table, which + i), I32)
+        for which in (Word.GRID, Word.BLOCK)
+        for i in range(3)
+    ]
+    shape.append(f.b.trunc(_word(f, table, Word.SHARED_BYTES), I32))
+    status = f.call(
+        _word(f, table, Word.LAUNCH),
+        I32,
+        *(_word(f, table, Word.FUNCTION), *shape, _word(f, table, Word.STREAM)),
+        *(I64(0), extra_or_null),
+    )
+    is_other = f.b.icmp_unsigned("!=", before, wanted)
+    had_one = f.b.icmp_unsigned("!=", before, I64(0))
+    must_go = f.equal(_word(f, table, Word.MAY_STAY), I64(0))
+    with f.b.if_then(f.b.and_(is_other, f.b.or_(had_one, must_go))):
+        f.call(_word(f, table, Word.SET_CONTEXT), I32, before)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.require(f.equal(status, I32(0)), bad)
+    note = f.load(table, 8 * Word.NOTE, POINTER)
+    noted = f.load(table, 8 * Word.NOTED, POINTER)
+    _drop(f, f.python("PyObject_CallOneArg", POINTER, note, noted))
+    f.b.ret(I32(1))
+
+    f.b.position_at_end(failure)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.b.branch(bad)
+
+
+def _drop(f: Function, result: Any) -> None:
+    """Let go of a result, or of the error in its place: the kernel was started all the same."""
+    none, some, done = f.block("no_result"), f.block("result"), f.block("dropped")
+    f.b.cbranch(f.is_null(result), none, some)
+    f.b.position_at_end(none)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(done)
+    f.b.position_at_end(some)
+    f.python("Py_DecRef", ir.VoidType(), result)
+    f.b.branch(done)
+    f.b.position_at_end(done)

@@ -1,0 +1,149 @@
+"""What has to be as it was for a prepared launch to be good: constants, the place, the log.
+
+Each condition becomes guards, which look up one name in one dictionary (or one closure cell) and
+compare by identity. A condition that cannot be said so gives no guards, and its launches stay with
+Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import types
+from typing import Any
+
+from kerneldsl.environment import logger
+from kerneldsl.frontend.captured import same_value
+from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
+from kerneldsl.frontend.unit import Captured
+from kerneldsl.launcher.table import Guard
+from kerneldsl.runtime import placement
+from kerneldsl.runtime.placement import Place
+
+__all__ = ["capture_guards", "log_guards", "place_guards"]
+
+#: Is never chosen.
+_NOBODY = object()
+
+
+def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
+    """Guards for captured constants as they are now, which must be the kernel's.
+
+    Returns
+    -------
+    list of Guard or None
+        ``None`` where one is read in another way than from globals, closures and modules, or has
+        changed.
+    """
+    found: list[Guard] = []
+    for each in captured:
+        guards = _reader_guards(each.source)
+        if guards is None or same_value(each.value, guards[-1].value) is not each.value:
+            return None
+        found += [guard for guard in guards if not _is_among(guard, found)]
+    return found
+
+
+def _is_among(guard: Guard, others: list[Guard]) -> bool:
+    return any(
+        guard.owner is other.owner and guard.key == other.key and guard.value is other.value
+        for other in others
+    )
+
+
+def _reader_guards(reader: object) -> list[Guard] | None:
+    """What a reader looks at, outermost first; the last guard's value is what it reads."""
+    if isinstance(reader, GlobalReader):
+        if type(reader.namespace) is not dict or reader.name not in reader.namespace:
+            return None
+        return [Guard(reader.namespace, reader.name, reader.namespace[reader.name])]
+    if isinstance(reader, CellReader):
+        try:
+            return [Guard(reader.cell, None, reader.cell.cell_contents)]
+        except ValueError:
+            return None
+    if isinstance(reader, AttributeReader):
+        outer = _reader_guards(reader.owner)
+        if outer is None:
+            return None
+        owner = outer[-1].value
+        # Attributes of other objects than modules may be computed, inherited or hidden.
+        if type(owner) is not types.ModuleType or hasattr(types.ModuleType, reader.attribute):
+            return None
+        names = vars(owner)
+        if reader.attribute not in names:
+            return None
+        return [*outer, Guard(names, reader.attribute, names[reader.attribute])]
+    return None
+
+
+def log_guards() -> list[Guard] | None:
+    """Guards that launches are not logged.
+
+    A logger remembers in a dictionary whether it is enabled for a level, and forgets that whenever
+    a level changes anywhere.
+    """
+    known = getattr(logger, "_cache", None)
+    if type(known) is not dict or logger.isEnabledFor(logging.DEBUG) or logging.DEBUG not in known:
+        return None
+    return [Guard(known, logging.DEBUG, False)]
+
+
+def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
+    """Guards that a kernel runs at a place, where no choice of a place is active in the context.
+
+    Parameters
+    ----------
+    place : Place
+        Where it runs.
+    is_named : bool
+        Whether an argument lives there.
+
+    Returns
+    -------
+    list of Guard or None
+        ``None`` where something else decides, such as a place that stands in for another.
+    """
+    choices = vars(placement._choices)
+    guards = _unchosen_guards(choices, place, is_named=is_named)
+    if guards is None and placement.context_place.get() is place:
+        return [Guard(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
+    return guards
+
+
+def _unchosen_guards(
+    choices: dict[str, Any], place: Place, *, is_named: bool
+) -> list[Guard] | None:
+    chosen = choices["process_wide"]
+    if chosen is not None and chosen.asked is not None:
+        return None
+    if is_named:
+        # Only a stand-in for another place could take precedence over the argument's own.
+        return [Guard(choices, "process_wide", chosen)]
+    if chosen is place:
+        return [Guard(choices, "process_wide", place)]
+    if chosen is not None or not place.is_host:
+        return None
+    environment = _environment_guard()
+    if environment is None:
+        return None
+    guards = [Guard(choices, "process_wide", None), environment]
+    if environment.is_missing:
+        if placement._detected is not place:
+            return None
+        guards.append(Guard(vars(placement), "_detected", place))
+    elif placement.current_place() is not place:
+        return None
+    return guards
+
+
+def _environment_guard() -> Guard | None:
+    """That ``KERNELDSL_TARGET`` is what it is."""
+    values = getattr(os.environ, "_data", None)
+    encode = getattr(os.environ, "encodekey", None)
+    if type(values) is not dict or encode is None:
+        return None
+    key = encode("KERNELDSL_TARGET")
+    if key in values:
+        return Guard(values, key, values[key])
+    return Guard(values, key, None, is_missing=True)

@@ -1,0 +1,234 @@
+"""Where CPython and NumPy keep what the launcher reads from memory, looked up and tried out.
+
+Everything here was documented or found in the headers of CPython 3.11 to 3.13 and NumPy 2, and is
+tried at the first use on live objects. What does not hold raises :class:`UnknownLayout`, and then
+every launch goes through Python.
+
+References
+----------
+Python/C API, "Common Object Structures"; NumPy C API, "Python Types and C-Structures",
+``PyArrayObject`` and the scalars of ``arrayscalars.h``; PEP 590, "Vectorcall".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import sysconfig
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.language.kinds import DTYPE_NAMES
+
+__all__ = [
+    "ARRAY_DATA",
+    "ARRAY_DESCR",
+    "ARRAY_DIMENSIONS",
+    "ARRAY_FLAGS",
+    "ARRAY_NDIM",
+    "ARRAY_STRIDES",
+    "BYTES_DATA",
+    "CDATA_POINTER",
+    "CELL_VALUE",
+    "HEAD",
+    "TUPLE_ITEMS",
+    "TUPLE_SIZE",
+    "TYPE",
+    "UnknownLayout",
+    "check_layout",
+    "function_address",
+    "slot_offset",
+]
+
+#: Offsets in bytes from an object's start: its type, and the end of what every object begins with.
+TYPE, HEAD = 8, 16
+TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+BYTES_DATA = 32
+CELL_VALUE = 16
+#: Of a ctypes array: the address of its memory.
+CDATA_POINTER = 16
+ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMENSIONS, ARRAY_STRIDES = 16, 24, 32, 40
+ARRAY_DESCR, ARRAY_FLAGS = 56, 64
+
+#: Versions of CPython whose headers were read.
+_KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
+#: Where native code was tried that calls back into the interpreter.
+_KNOWN_PLATFORMS = ("linux", "darwin")
+
+
+class UnknownLayout(Exception):
+    """This interpreter or NumPy keeps something elsewhere."""
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _expect(found: object, wanted: object, what: str) -> None:
+    if found != wanted:
+        raise UnknownLayout(what)
+
+
+def function_address(name: str) -> int:
+    """Address of a function or object of the Python/C API.
+
+    Raises
+    ------
+    UnknownLayout
+        The interpreter has none of that name.
+    """
+    try:
+        found = getattr(ctypes.pythonapi, name)
+    except AttributeError as error:
+        raise UnknownLayout(f"the interpreter has no {name}") from error
+    address = ctypes.cast(found, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+class _MemberDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _MemberDescriptor(ctypes.Structure):
+    _fields_ = (
+        ("references", ctypes.c_ssize_t),
+        ("type", ctypes.c_void_p),
+        ("owner", ctypes.c_void_p),
+        ("name", ctypes.c_void_p),
+        ("qualname", ctypes.c_void_p),
+        ("member", ctypes.POINTER(_MemberDef)),
+    )
+
+
+def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
+    """Where a slot lies in the instances of a class.
+
+    Parameters
+    ----------
+    owner : type
+        The class that has `name` among its ``__slots__``.
+    name : str
+        The slot.
+    trial : object
+        An instance of it, whose slot is set to `value` to try the offset out.
+    value : object
+        Anything.
+
+    Raises
+    ------
+    UnknownLayout
+        The slot is not where its descriptor seems to say.
+    """
+    descriptor = owner.__dict__[name]
+    _expect(type(descriptor).__name__, "member_descriptor", f"{name} is no slot")
+    offset = _MemberDescriptor.from_address(id(descriptor)).member.contents.offset
+    _expect(HEAD <= offset <= owner.__basicsize__ - 8, True, f"offset of the slot {name}")
+    setattr(trial, name, value)
+    _expect(_word(id(trial) + offset), id(value), f"offset of the slot {name}")
+    return int(offset)
+
+
+def check_layout() -> None:
+    """Try every offset out.
+
+    Raises
+    ------
+    UnknownLayout
+        Naming the first that is not as it should be.
+    """
+    _check_interpreter()
+    _check_objects()
+    _check_arrays()
+    _check_scalars()
+
+
+def _check_interpreter() -> None:
+    """Refuse what was never tried, before anything is read from memory."""
+    _expect(sys.implementation.name, "cpython", f"the interpreter is {sys.implementation.name}")
+    if sys.version_info[:2] not in _KNOWN_VERSIONS:
+        raise UnknownLayout(f"Python {sys.version_info[0]}.{sys.version_info[1]} is not known")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise UnknownLayout("the interpreter has no global lock")
+    if sys.platform not in _KNOWN_PLATFORMS:
+        raise UnknownLayout(f"{sys.platform} is not known")
+    _expect(struct.calcsize("P"), 8, "addresses have not 64 bits")
+    _expect(sys.byteorder, "little", "the byte order is not little-endian")
+    states = []
+    for name in ("PyInterpreterState_Get", "PyInterpreterState_Main"):
+        state = getattr(ctypes.pythonapi, name)
+        state.restype = ctypes.c_void_p
+        states.append(state())
+    _expect(states[0], states[1], "this is a sub-interpreter")
+
+
+def _check_objects() -> None:
+    _expect(object.__basicsize__, HEAD, "size of an object's head")
+    for value in (1.5, (), b"", object(), np.float32(1)):
+        _expect(_word(id(value) + TYPE), id(type(value)), "place of an object's type")
+    number = 1.2345e67
+    _expect(ctypes.c_double.from_address(id(number) + HEAD).value, number, "value of a float")
+    pair = (number, number + 1)
+    _expect(_word(id(pair) + TUPLE_SIZE), 2, "size of a tuple")
+    _expect(_word(id(pair) + TUPLE_ITEMS + 8), id(pair[1]), "items of a tuple")
+    text = b"0123456789abcdef"
+    _expect(ctypes.string_at(id(text) + BYTES_DATA, 17), text + b"\0", "contents of bytes")
+
+    def outer() -> Any:
+        return lambda: number
+
+    (cell,) = outer().__closure__
+    _expect(_word(id(cell) + CELL_VALUE), id(cell.cell_contents), "contents of a cell")
+    words = (ctypes.c_int64 * 3)()
+    _expect(_word(id(words) + CDATA_POINTER), ctypes.addressof(words), "memory of a ctypes array")
+    value = 1.5 - 2.25j
+    found = (ctypes.c_double * 2).from_address(id(value) + HEAD)
+    _expect(tuple(found), (value.real, value.imag), "value of a complex")
+
+
+def _check_arrays() -> None:
+    base = np.zeros((4, 5, 6), np.int32)
+    read_only = base[1:]
+    read_only.flags.writeable = False
+    for array in (
+        base,
+        base[::2, 1:3, ::-1],
+        base.T,
+        base[0, 0, 0:0],
+        base[1, 2, 3:4][0:1],
+        np.array(7, np.int32),
+        read_only,
+    ):
+        start, rank = id(array), array.ndim
+        where = array.__array_interface__["data"][0]
+        _expect(_word(start + ARRAY_DATA), where, "data of an ndarray")
+        _expect(ctypes.c_int.from_address(start + ARRAY_NDIM).value, rank, "rank of an ndarray")
+        _expect(_word(start + ARRAY_DESCR), id(array.dtype), "dtype of an ndarray")
+        flags = ctypes.c_int.from_address(start + ARRAY_FLAGS).value
+        _expect(flags & 0xFFF, array.flags.num & 0xFFF, "flags of an ndarray")
+        if rank == 0:
+            continue
+        # NumPy allocates both at once; so neither address is followed before it makes sense.
+        gap = _word(start + ARRAY_STRIDES) - _word(start + ARRAY_DIMENSIONS)
+        _expect(gap, 8 * rank, "place of an ndarray's strides")
+        words = ctypes.c_ssize_t * rank
+        shape = words.from_address(_word(start + ARRAY_DIMENSIONS))
+        _expect(tuple(shape), array.shape, "extents of an ndarray")
+        strides = words.from_address(_word(start + ARRAY_STRIDES))
+        _expect(tuple(strides), array.strides, "strides of an ndarray")
+
+
+def _check_scalars() -> None:
+    for name in DTYPE_NAMES:
+        dtype = np.dtype(name)
+        scalar = np.ones((), dtype)[()] * dtype.type(1 if name == "bool" else 113)
+        raw = ctypes.string_at(id(scalar) + HEAD, dtype.itemsize)
+        _expect(raw, scalar.tobytes(), f"value of an np.{name}")

@@ -1,0 +1,126 @@
+"""From a launch that Python has made to a table by which native code repeats it.
+
+The dispatcher has just accepted these arguments in this shape, so nothing here is an error: what a
+table cannot express gives none, and such launches stay with Python.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import combinations
+from typing import Any
+
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.errors import KernelError
+from kerneldsl.language.kinds import Kind
+from kerneldsl.launcher.conditions import Condition, Distinct, pack_conditions
+from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
+from kerneldsl.launcher.promised import conditions_of, placed_arrays
+from kerneldsl.launcher.steps import StepMaker
+from kerneldsl.launcher.table import LaunchTable, make_table
+from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.runtime.dispatch import Dispatcher, Launchable, LaunchShape
+
+__all__ = ["prepare"]
+
+
+def prepare(
+    dispatcher: Dispatcher, shape: LaunchShape, args: tuple[Any, ...], generation: int
+) -> LaunchTable | None:
+    """Make the table of a launch that has been made.
+
+    Parameters
+    ----------
+    dispatcher : Dispatcher
+        Of the kernel.
+    shape : LaunchShape
+        In which shape it was launched.
+    args : tuple
+        With which arguments.
+    generation : int
+        In which the table shall be good.
+
+    Returns
+    -------
+    LaunchTable or None
+        ``None`` where launches like this one stay with Python.
+    """
+    if shape.stream is not None or dispatcher.options.debug:
+        return None
+    try:
+        launchable = dispatcher.find(shape, args)
+        return None if launchable is None else _prepare(launchable, shape, args, generation)
+    except (KernelError, NameError):  # something has changed since the launch
+        return None
+
+
+def _prepare(
+    launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
+) -> LaunchTable | None:
+    state, binding, place = launchable.state, launchable.binding, launchable.place
+    if place.asked is not None or (binding.host and not place.is_host):
+        return None
+    guards = capture_guards(state.unit.captured)
+    always = log_guards()
+    where = place_guards(place, is_named=binding.place is not None)
+    if guards is None or always is None or where is None:
+        return None
+    wanted = kinds_of(binding.codes)
+    layout = ParameterLayout(state.unit.parameters, wanted, shape.mode)
+    written = state.traits.written
+    maker = StepMaker(layout, place)
+    steps = maker.steps(args, kinds_of(launchable.given), wanted, written)
+    # What else is kept or has a stream is an argument that no step stands for.
+    if steps is None or len(binding.keep) != len(maker.exchanges):
+        return None
+    conditions = _conditions(launchable, wanted, shape.extent or ())
+    config = launchable.config
+    if config.cluster_dim is not None or config.is_cooperative:
+        return None  # those take another function of the driver
+    entry = launchable.loaded.executable.native_entry(config)
+    if conditions is None or entry is None:
+        return None
+    types = tuple(step.type for step in steps)
+    has_streams = bool(maker.exchanges) and not place.is_host
+    return make_table(
+        key=(state, launchable.given, place, launchable.loaded, launchable.promises, types),
+        generation=generation,
+        place=place,
+        guards=(*guards, *always),
+        place_guards=where,
+        steps=steps,
+        conditions=pack_conditions(conditions, layout),
+        parameters=_image(layout, shape.extent),
+        current_stream=maker.exchanges[0].current_stream if has_streams else 0,
+        entry=entry,
+        tally=launchable.loaded.tally,
+        keep=(state, launchable.loaded, maker.exchanges, maker.dtypes),
+    )
+
+
+def _conditions(
+    launchable: Launchable, kinds: tuple[Kind, ...], extent: tuple[int, ...]
+) -> list[Condition] | None:
+    """What the choice of the code depended on; ``None`` where that cannot be said."""
+    state, found = launchable.state, launchable.promises
+    compiled = launchable.loaded.executable.artifact.specialization.promises
+    if launchable.is_overlapping or (found.arrays and not found.is_disjoint):
+        return None  # arguments that do not overlap would get better code
+    arrays, written = placed_arrays(kinds), state.traits.written
+    conditions = conditions_of(compiled, found, arrays, extent, written)
+    if state.overlap_matters:
+        conditions += [
+            Distinct(first.place, second.place)
+            for first, second in combinations(arrays, 2)
+            if first.position in written or second.position in written
+        ]
+    return conditions
+
+
+def _image(layout: ParameterLayout, extent: tuple[int, ...] | None) -> bytes:
+    """The parameter buffer with the extents alone."""
+    image = bytearray(layout.nbytes)
+    if extent:
+        for parameter, value in zip(layout.parameters[-len(extent) :], extent, strict=True):
+            struct.pack_into("=q", image, parameter.offset, value)
+    return bytes(image)

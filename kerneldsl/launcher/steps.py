@@ -1,0 +1,180 @@
+"""From an argument that Python has accepted to how native code reads the next one like it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.abi import ParameterLayout
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.launcher.exchange import (
+    Exchange,
+    LayoutCode,
+    device_word,
+    dtype_word,
+    exchange_of,
+)
+from kerneldsl.launcher.table import Step, StepKind
+from kerneldsl.runtime.arrays import OTHER_HOME, READ_ONLY, DeviceArray
+from kerneldsl.runtime.binding import code_of, flat_count
+from kerneldsl.runtime.placement import Place
+
+__all__ = ["StepMaker"]
+
+# numpy.ndarray.flags.num (NumPy C API, "Array flags").
+_C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+_INT64 = (-(2**63), 2**63 - 1)
+_COPIES = {
+    1: StepKind.COPY_1,
+    2: StepKind.COPY_2,
+    4: StepKind.COPY_4,
+    8: StepKind.COPY_8,
+    16: StepKind.COPY_16,
+}
+#: NumPy's own class for each scalar dtype; two C types may have one size.
+_SCALAR_TYPES = {np.dtype(char).type for char in "?bBhHiIlLqQfdFD"}
+
+
+class StepMaker:
+    """Makes the steps of a launch, argument by argument.
+
+    Parameters
+    ----------
+    layout : ParameterLayout
+        Of the compiled entry.
+    place : Place
+        Where the kernel runs.
+
+    Attributes
+    ----------
+    exchanges : list of Exchange
+        One for each argument that is another library's, in order.
+    dtypes : list of numpy.dtype
+        What steps name by address.
+    """
+
+    def __init__(self, layout: ParameterLayout, place: Place) -> None:
+        self._parameters = layout.parameters
+        self._place = place
+        self._next = 0
+        self.exchanges: list[Exchange] = []
+        self.dtypes: list[np.dtype[Any]] = []
+
+    def steps(
+        self,
+        args: tuple[Any, ...],
+        found: tuple[Kind, ...],
+        wanted: tuple[Kind, ...],
+        written: Collection[int],
+    ) -> list[Step] | None:
+        """Steps for arguments, or ``None`` where one is read by Python alone.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments.
+        found, wanted : tuple of Kind
+            What they are, and what the kernel takes.
+        written : collection of int
+            Positions of those that the kernel may write.
+        """
+        steps = []
+        for position, value in enumerate(args):
+            step = self._step(value, found[position], wanted[position], position in written)
+            if step is None:
+                return None
+            steps.append(step)
+        return steps
+
+    def _step(self, value: Any, found: Kind, wanted: Kind, is_written: bool) -> Step | None:
+        first = self._next
+        if isinstance(found, TupleKind) and isinstance(wanted, TupleKind) and type(value) is tuple:
+            everything = range(len(value)) if is_written else ()
+            elements = self.steps(value, found.elements, wanted.elements, everything)
+            offset = self._parameters[first].offset if self._next > first else 0
+            return (
+                None
+                if elements is None
+                else Step(StepKind.TUPLE, tuple, offset, elements=tuple(elements))
+            )
+        self._next += flat_count(wanted)
+        offset = self._parameters[first].offset
+        if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
+            return _scalar_step(value, found, wanted, offset)
+        if not (isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind)):
+            return None
+        if type(value) is DeviceArray:
+            return _device_array_step(found, wanted, offset, is_written)
+        if type(value) is np.ndarray:
+            self.dtypes.append(value.dtype)
+            return _ndarray_step(value, found, wanted, offset, is_written)
+        return self._exchanged_step(value, found, wanted, offset)
+
+    def _exchanged_step(
+        self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
+    ) -> Step | None:
+        exchange = exchange_of(type(value), found)
+        device = device_word(self._place)
+        if exchange is None or device is None or found.layout != wanted.layout:
+            return None
+        self.exchanges.append(exchange)
+        item_bytes = np.dtype(found.dtype).itemsize
+        return Step(
+            StepKind.EXCHANGED,
+            type(value),
+            offset,
+            exchange.describe,
+            device,
+            dtype_word(found),
+            LayoutCode[found.layout] | item_bytes << 8,
+            exchange.checks,
+        )
+
+
+def _device_array_step(found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool) -> Step:
+    words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
+    flags = OTHER_HOME | (READ_ONLY if is_written else 0)
+    return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code_of(found), flags, words)
+
+
+def _ndarray_step(
+    value: np.ndarray[Any, Any],
+    found: ArrayKind,
+    wanted: ArrayKind,
+    offset: int,
+    is_written: bool,
+) -> Step:
+    looked_at = {"C": _C, "F": _C | _F, "A": _C | _F}[found.layout] | _ALIGNED
+    expected = {"C": _C, "F": _F, "A": 0}[found.layout] | _ALIGNED
+    if is_written:
+        looked_at |= _WRITEABLE
+        expected |= _WRITEABLE
+    rank = wanted.ndim + (256 if wanted.layout == "A" else 0)
+    return Step(StepKind.NDARRAY, np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
+
+
+def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
+    kind = type(value)
+    dtype = np.dtype(wanted.dtype)
+    if kind is int:
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            low, high = max(int(limits.min), _INT64[0]), min(int(limits.max), _INT64[1])
+            return Step(StepKind.INT, int, offset, low, high, dtype.itemsize)
+        if wanted.dtype == "float32":
+            return Step(StepKind.INT_TO_FLOAT32, int, offset)
+        if wanted.dtype == "float64":
+            return Step(StepKind.INT_TO_FLOAT64, int, offset)
+        return None
+    if kind is float and wanted.dtype == "float32":
+        return Step(StepKind.FLOAT_TO_FLOAT32, float, offset)
+    if found != wanted:
+        return None
+    if kind is bool:
+        return Step(StepKind.BOOL, bool, offset)
+    if kind in (float, complex) or kind in _SCALAR_TYPES:
+        # NumPy's scalars keep their value where Python's floats do; a subclass may not.
+        return Step(_COPIES[dtype.itemsize], kind, offset)
+    return None

@@ -1,0 +1,346 @@
+"""The tables that the native launcher works through: one for each prepared launch.
+
+One native function serves every launch; what is particular to a kernel, the types of its arguments,
+a place and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
+
+* guards: what has to be where it was for the table to be good (:class:`Guard`);
+* steps: for each argument its type, what else is checked, and where it goes (:class:`Step`);
+* conditions: what the packed arguments have to fulfil
+  (:mod:`~kerneldsl.launcher.conditions`);
+* the parameter buffer as it is before the arguments are written into it;
+* the entry: how the kernel is started (:mod:`kerneldsl.target.native`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+from kerneldsl.launcher.conditions import PackedCondition
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.tally import Tally
+from kerneldsl.target.native import HostEntry, NativeEntry
+
+__all__ = [
+    "GUARD_WORDS",
+    "STEP_WORDS",
+    "EntryKind",
+    "Guard",
+    "GuardKind",
+    "LaunchTable",
+    "Step",
+    "StepKind",
+    "Word",
+    "make_table",
+]
+
+
+class Word(IntEnum):
+    """Where a field lies in a table."""
+
+    GENERATION = 0
+    ARGUMENT_COUNT = 1
+    STEPS = 2
+    GUARD_COUNT = 3
+    GUARDS = 4
+    PLACE_GUARD_COUNT = 5
+    PLACE_GUARDS = 6
+    CONDITION_COUNT = 7
+    CONDITIONS = 8
+    PLACE = 9
+    TALLY = 10
+    BUFFER = 11
+    BUFFER_WORDS = 12
+    PARAMETERS = 13
+    PARAMETER_BYTES = 14
+    #: Another library's function for its current stream, or 0, and the device it is asked for.
+    CURRENT_STREAM = 15
+    DEVICE = 16
+    ENTRY = 17
+    # Of a host entry.
+    ADDRESS = 18
+    RANGE = 19
+    PARALLEL_FOR = 20
+    THREADS = 21
+    RUNNING = 22
+    # Of a driver entry.
+    LAUNCH = 18
+    FUNCTION = 19
+    GRID = 20
+    BLOCK = 23
+    SHARED_BYTES = 26
+    STREAM = 27
+    CONTEXT = 28
+    GET_CONTEXT = 29
+    SET_CONTEXT = 30
+    MAY_STAY = 31
+    NOTE = 32
+    NOTED = 33
+
+
+_TABLE_WORDS = 34
+
+
+class EntryKind(IntEnum):
+    """How a kernel is started."""
+
+    HOST = 0
+    DRIVER = 1
+
+
+class GuardKind(IntEnum):
+    """Where a guard looks."""
+
+    DICT = 0
+    CELL = 1
+
+
+GUARD_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An object that must be where it was when the table was made.
+
+    Parameters
+    ----------
+    owner : dict or cell
+        Where to look.
+    key : object or None
+        Under which key of a dictionary.
+    value : object
+        What must be there, compared by identity.
+    is_missing : bool
+        Instead of `value`: nothing must be there.
+    """
+
+    owner: Any
+    key: Any
+    value: Any
+    is_missing: bool = False
+
+    def words(self) -> tuple[int, ...]:
+        """The guard as the native code reads it; whoever has the words keeps the guard."""
+        kind = GuardKind.DICT if isinstance(self.owner, dict) else GuardKind.CELL
+        expected = 0 if self.is_missing else id(self.value)
+        return kind, id(self.owner), id(self.key), expected
+
+
+class StepKind(IntEnum):
+    """How an argument is read."""
+
+    COPY_1 = 0
+    COPY_2 = 1
+    COPY_4 = 2
+    COPY_8 = 3
+    COPY_16 = 4
+    BOOL = 5
+    INT = 6
+    INT_TO_FLOAT32 = 7
+    INT_TO_FLOAT64 = 8
+    FLOAT_TO_FLOAT32 = 9
+    DEVICE_ARRAY = 10
+    NDARRAY = 11
+    EXCHANGED = 12
+    TUPLE = 13
+
+
+STEP_WORDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One argument.
+
+    Parameters
+    ----------
+    kind : StepKind
+        How it is read.
+    type : type
+        What it must be, exactly.
+    offset : int
+        Where its first parameter lies, in bytes from the start of the buffer.
+    a, b, c, d, e : int
+        By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
+        flags that must not be set, words to copy. NumPy arrays: address of the dtype, flags that
+        are looked at, what they must be, rank with 256 added where strides are passed. Arrays of
+        other libraries: address of the function that describes them, device, rank and dtype,
+        layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`). Tuples:
+        none; they have `elements`.
+    elements : tuple of Step
+        Of a tuple.
+    """
+
+    kind: StepKind
+    type: type
+    offset: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+    e: int = 0
+    elements: tuple[Step, ...] = ()
+
+    def moved(self, nbytes: int) -> Step:
+        """The step with its parameters so many bytes further on."""
+        elements = tuple(element.moved(nbytes) for element in self.elements)
+        return replace(self, offset=self.offset + nbytes, elements=elements)
+
+
+class _Memory:
+    """Arrays of words, kept for the table that names their addresses."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def put(self, words: Iterable[int]) -> int:
+        """Write words down, and return where."""
+        found = tuple(words)
+        block = (ctypes.c_int64 * max(len(found), 1))(*found)
+        self.kept.append(block)
+        return ctypes.addressof(block)
+
+    def put_steps(self, steps: Sequence[Step]) -> int:
+        """Write steps down, those of tuples first."""
+        words: list[int] = []
+        for s in steps:
+            numbers = (s.a, s.b, s.c, s.d, s.e)
+            if s.kind is StepKind.TUPLE:
+                numbers = (self.put_steps(s.elements), len(s.elements), 0, 0, 0)
+            words += (s.kind, id(s.type), s.offset, *numbers)
+        self.kept.append(tuple(steps))
+        return self.put(words)
+
+
+class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a class made at run time
+    """One prepared launch; see the module.
+
+    Attributes
+    ----------
+    key : object
+        What the launch is found by when it is prepared again.
+    tally : Tally
+        Counts its launches.
+    keep : tuple
+        Everything whose address stands in the table.
+    """
+
+    key: Any
+    tally: Tally
+    keep: tuple[Any, ...]
+
+
+def make_table(
+    *,
+    key: Any,
+    generation: int,
+    place: Place,
+    guards: Sequence[Guard],
+    place_guards: Sequence[Guard],
+    steps: Sequence[Step],
+    conditions: Sequence[PackedCondition],
+    parameters: bytes,
+    current_stream: int,
+    entry: NativeEntry,
+    tally: Tally,
+    keep: tuple[Any, ...],
+) -> LaunchTable:
+    """Write a table.
+
+    Parameters
+    ----------
+    key : object
+        What the launch is found by when it is prepared again.
+    generation : int
+        In which the table is good.
+    place : Place
+        Where the kernel runs; an active choice of another place sends launches to Python.
+    guards : sequence of Guard
+        Are always looked at.
+    place_guards : sequence of Guard
+        Are looked at where no choice of a place is active.
+    steps : sequence of Step
+        One for each argument; offsets are in `parameters`.
+    conditions : sequence of PackedCondition
+        Are looked at when the arguments have been packed; offsets are in `parameters`.
+    parameters : bytes
+        The parameter buffer, with what does not come from the arguments.
+    current_stream : int
+        Address of another library's function for its current stream, which must be the default
+        stream; 0 where no argument is another library's.
+    entry : NativeEntry
+        How the kernel is started.
+    tally : Tally
+        Counts the launches.
+    keep : tuple
+        What else must live as long as the table.
+
+    Returns
+    -------
+    LaunchTable
+    """
+    table = LaunchTable()
+    memory = _Memory()
+    head = entry.header if isinstance(entry, HostEntry) else b""
+    image = head + parameters
+    padded = image.ljust(-(-max(len(image), 1) // 8) * 8, b"\0")
+    buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
+    held = [Guard(h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
+    guards = [*guards, *held]
+    table[Word.GENERATION] = generation
+    table[Word.ARGUMENT_COUNT] = len(steps)
+    table[Word.STEPS] = memory.put_steps([step.moved(len(head)) for step in steps])
+    table[Word.GUARD_COUNT] = len(guards)
+    table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
+    table[Word.PLACE_GUARD_COUNT] = len(place_guards)
+    table[Word.PLACE_GUARDS] = memory.put(w for guard in place_guards for w in guard.words())
+    table[Word.CONDITION_COUNT] = len(conditions)
+    table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
+    table[Word.PLACE] = id(place)
+    table[Word.TALLY] = ctypes.addressof(tally.words)
+    table[Word.BUFFER] = ctypes.addressof(buffer)
+    table[Word.BUFFER_WORDS] = len(padded) // 8
+    table[Word.PARAMETERS] = len(head)
+    table[Word.PARAMETER_BYTES] = len(parameters)
+    table[Word.CURRENT_STREAM] = current_stream
+    table[Word.DEVICE] = place.device.index
+    _write_entry(table, entry)
+    table.key = key
+    table.tally = tally
+    table.keep = (
+        *(place, tuple(guards), tuple(place_guards), entry, tally, keep),
+        *(buffer, tuple(memory.kept)),
+    )
+    return table
+
+
+def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
+    if isinstance(entry, HostEntry):
+        table[Word.ENTRY] = EntryKind.HOST
+        table[Word.ADDRESS] = entry.address
+        table[Word.RANGE] = entry.steps
+        table[Word.PARALLEL_FOR] = entry.parallel_for
+        table[Word.THREADS] = entry.thread_count
+        table[Word.RUNNING] = entry.running
+        return
+    table[Word.ENTRY] = EntryKind.DRIVER
+    table[Word.LAUNCH] = _signed(entry.launch)
+    table[Word.FUNCTION] = _signed(entry.function)
+    table[Word.GRID : Word.GRID + 3] = entry.grid_dim
+    table[Word.BLOCK : Word.BLOCK + 3] = entry.block_dim
+    table[Word.SHARED_BYTES] = entry.shared_bytes
+    table[Word.STREAM] = _signed(entry.stream)
+    table[Word.CONTEXT] = _signed(entry.context)
+    table[Word.GET_CONTEXT] = _signed(entry.get_context)
+    table[Word.SET_CONTEXT] = _signed(entry.set_context)
+    table[Word.MAY_STAY] = entry.may_stay
+    table[Word.NOTE] = id(entry.note)
+    table[Word.NOTED] = id(entry.noted)
+
+
+def _signed(handle: int) -> int:
+    """A driver's handle as a word; it may be any 64 bits."""
+    return ctypes.c_int64(handle).value

@@ -1,0 +1,153 @@
+"""A driver of the null target for native code, which records launches instead of making them.
+
+Its functions have the signatures of the CUDA driver's, so that what a native launcher passes to a
+driver (context, grid, packed parameters) is looked at on every machine. Whatever a driver would
+refuse, or a test has planned to fail, is answered with a status; the launch is then made again by
+way of Python, which raises it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import KernelError
+from kerneldsl.target import DriverEntry, Holds, LaunchConfig
+from targets.cuda.streams import stream_handle
+from targets.null.faults import FaultPlan
+
+if TYPE_CHECKING:
+    from targets.null.executable import LaunchRecord, NullExecutable
+
+__all__ = ["NativeDriver"]
+
+# Statuses, and the tags of the launch function's `extra` argument (CUDA Driver API).
+_SUCCESS, _INVALID_VALUE, _INVALID_CONTEXT, _UNKNOWN = 0, 1, 201, 999
+_PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
+
+_U32, _ADDRESS = ctypes.c_uint, ctypes.c_size_t
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, *(_U32,) * 7, _ADDRESS, _ADDRESS, _ADDRESS)
+_GET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS)
+_SET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS)
+
+#: A context's handle is this plus the device's index.
+_FIRST_CONTEXT = 0xC0DE_0000
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """What a function's handle stands for."""
+
+    executable: NullExecutable
+    config: LaunchConfig
+
+
+class NativeDriver:
+    """The functions, and what they know.
+
+    Parameters
+    ----------
+    faults : FaultPlan
+        What is planned to fail, and the health of the devices.
+    record : callable
+        Takes the record of each launch.
+    """
+
+    def __init__(self, faults: FaultPlan, record: Callable[[LaunchRecord], None]) -> None:
+        self._faults = faults
+        self._record = record
+        self._thread = threading.local()
+        self._kernels: weakref.WeakValueDictionary[int, _Kernel] = weakref.WeakValueDictionary()
+        self._launch = _LAUNCH(self._take_launch)
+        self._get = _GET_CONTEXT(self._take_get)
+        self._set = _SET_CONTEXT(self._take_set)
+
+    @property
+    def context(self) -> int:
+        """Handle of the context that is current in this thread; 0 is none. It can be set."""
+        return getattr(self._thread, "context", 0)
+
+    @context.setter
+    def context(self, handle: int) -> None:
+        self._thread.context = handle
+
+    def context_of(self, index: int) -> int:
+        """Handle of the context of a device."""
+        return _FIRST_CONTEXT + index
+
+    def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
+        """How native code launches a kernel in a configuration."""
+        index, name = executable.device.index, executable.artifact.specialization.unit.name
+        watch, stream = self._faults.watch, stream_handle(config.stream)
+        kernel = _Kernel(executable, config)
+        self._kernels[id(kernel)] = kernel
+        return DriverEntry(
+            launch=_address(self._launch),
+            get_context=_address(self._get),
+            set_context=_address(self._set),
+            context=self.context_of(index),
+            may_stay=index == 0,
+            function=id(kernel),
+            grid_dim=config.grid_dim,
+            block_dim=config.block_dim,
+            shared_bytes=config.shared_bytes,
+            stream=stream,
+            note=watch.launches(index).append,
+            noted=(name, config.grid_dim, config.block_dim, stream),
+            holds=(
+                Holds(vars(self._faults), "watch", watch),
+                Holds(watch.lost, index, is_missing=True),
+                Holds(watch.lost, None, is_missing=True),
+            ),
+            keep=(self, kernel),
+        )
+
+    # ------------------------------------------------------------------ what native code calls
+
+    def _take_get(self, out: int) -> int:
+        _ADDRESS.from_address(out).value = self.context
+        return _SUCCESS
+
+    def _take_set(self, context: int) -> int:
+        self.context = context
+        return _SUCCESS
+
+    def _take_launch(self, function: int, *rest: int) -> int:
+        gx, gy, gz, bx, by, bz, shared_bytes, stream, arrays, extra = rest
+        kernel = self._kernels[function]
+        executable, config = kernel.executable, kernel.config
+        if self.context != self.context_of(executable.device.index):
+            return _INVALID_CONTEXT
+        if self._faults.is_planned("launch"):
+            return _UNKNOWN
+        if arrays or stream != stream_handle(config.stream):
+            return _INVALID_VALUE
+        parameters = _read_extra(extra) if extra else b""
+        if parameters is None:
+            return _INVALID_VALUE
+        config = replace(
+            config, grid_dim=(gx, gy, gz), block_dim=(bx, by, bz), shared_bytes=shared_bytes
+        )
+        try:
+            self._record(executable.examine(config, parameters))
+        except KernelError as error:
+            return int(getattr(error, "code", None) or _INVALID_VALUE)
+        return _SUCCESS
+
+
+def _address(function: Any) -> int:
+    found = ctypes.cast(function, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def _read_extra(extra: int) -> bytes | None:
+    """The parameter buffer; ``None`` where it is not told as a driver wants it."""
+    tags = (_ADDRESS * 5).from_address(extra)
+    if (tags[0], tags[2], tags[4]) != (_PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END):
+        return None
+    return ctypes.string_at(tags[1], _ADDRESS.from_address(tags[3]).value)
