@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from tests.cache.trials import PROPERTY
 from tests.support.seeds import fresh_rng
+
+# Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
+os.environ.setdefault("KERNELDSL_CACHE", "off")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["BadEntry", "Reason"]
+__all__ = ["BadEntry", "Reason", "UncacheableError"]
 
 
 class Reason(StrEnum):
@@ -75,3 +75,10 @@ class BadEntry(Exception):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class UncacheableError(Exception):
+    """Code of which nothing is kept, because not everything that it depends on can be told.
+
+    It never leaves the package.
+    """

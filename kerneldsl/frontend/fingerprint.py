@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import struct
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["fingerprint"]
+__all__ = ["UnidentifiedError", "fingerprint", "identify"]
 
-#: Changes when the same function must get another fingerprint.
-_SCHEMA = "kerneldsl fingerprint 1"
+#: Libraries whose objects are what their name says, as long as their version is the same.
+_LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
+#: A constant that is longer, as text, is told by its digest.
+_SHOWN_CHARACTERS = 60
+
+
+class UnidentifiedError(Exception):
+    """A kernel reaches something whose code cannot be told from that of something else."""
 
 
 def fingerprint(unit: FunctionUnit) -> str:
@@ -31,9 +41,71 @@ def fingerprint(unit: FunctionUnit) -> str:
         SHA-256 in hexadecimal. It depends on the normalized trees, the static arguments of
         intrinsics, types and values of the constants, and the callees; not on line numbers,
         comments, annotations, names of modules' files or anything of this process.
+
+    Raises
+    ------
+    UnidentifiedError
+        As :func:`identify`.
     """
-    digest = hashlib.sha256(_SCHEMA.encode())
-    for part in _parts(unit):
+    return _digest(text for item in sorted(identify(unit).items()) for text in item)
+
+
+def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
+    """Say what a function computes, in parts that can be compared one by one.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        A kernel or device function.
+    has_lines : bool
+        Whether files and lines are part of it, as they are of code with line information.
+
+    Returns
+    -------
+    dict
+        ``"function f"`` to a digest of its tree, for the function and every one it reaches;
+        ``"function f: WIDTH"`` to the value of a constant, and to what an outside name means.
+
+    Raises
+    ------
+    UnidentifiedError
+        If it reaches a Numba function, or an object of no known library: what those compile to
+        depends on more than can be seen.
+    """
+    labels: dict[int, str] = {}
+    names: dict[str, int] = {}
+    for reached in unit.reachable():
+        count = names[reached.name] = names.get(reached.name, 0) + 1
+        labels[id(reached)] = f"function {reached.name}" + (f" ({count})" if count > 1 else "")
+    found: dict[str, str] = {}
+    for reached in unit.reachable():
+        if reached.is_plain_numba:
+            raise UnidentifiedError(
+                f"{reached.qualname} is compiled by Numba with options of its own"
+            )
+        label = labels[id(reached)]
+        found[label] = _digest(_code(reached, labels, has_lines))
+        for name, constant in reached.constants.items():
+            found[f"{label}: {name}"] = _describe_value(constant.value)
+        for name, value in reached.namespace.items():
+            found[f"{label}: {name}"] = _describe_object(name, value)
+    return found
+
+
+def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterator[str]:
+    yield unit.name
+    yield ast.dump(unit.tree, annotate_fields=False, include_attributes=has_lines)
+    if has_lines:
+        yield unit.filename
+    for name, use in sorted(unit.uses.items()):
+        yield from ("intrinsic", name, use.intrinsic.name, repr(sorted(use.static.items())))
+    for name, callee in sorted(unit.callees.items()):
+        yield from ("callee", name, labels[id(callee)])
+
+
+def _digest(parts: Iterator[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
         data = part.encode("utf-8", "surrogatepass")
         # The length keeps neighbouring parts apart.
         digest.update(len(data).to_bytes(8, "little"))
@@ -41,45 +113,53 @@ def fingerprint(unit: FunctionUnit) -> str:
     return digest.hexdigest()
 
 
-def _parts(unit: FunctionUnit) -> Iterator[str]:
-    numbers = {id(reached): i for i, reached in enumerate(unit.reachable())}
-    for reached in unit.reachable():
-        yield "function"
-        yield reached.name
-        yield "numba" if reached.is_plain_numba else "kernel language"
-        yield ast.dump(reached.tree, annotate_fields=False, include_attributes=False)
-        for name, use in sorted(reached.uses.items()):
-            yield from ("intrinsic", name, use.intrinsic.name, repr(sorted(use.static.items())))
-        for name, callee in sorted(reached.callees.items()):
-            yield from ("callee", name, str(numbers[id(callee)]))
-        for name, constant in sorted(reached.constants.items()):
-            yield from ("constant", name, *_describe_value(constant.value))
-        for name, value in sorted(reached.namespace.items()):
-            yield from ("outside", name, _describe_object(value))
-
-
-def _describe_value(value: Any) -> Iterator[str]:
-    yield f"{type(value).__module__}.{type(value).__qualname__}"
+def _describe_value(value: Any) -> str:
+    """Type and value of a constant, to the bit."""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, tuple):
-        yield str(len(value))
-        for element in value:
-            yield from _describe_value(element)
+        inner = ", ".join(_describe_value(element) for element in value)
+        text = f"{len(value)}: {inner}"
     elif isinstance(value, np.ndarray):
-        yield f"{value.dtype.str} {value.shape} {value.strides}"
-        yield hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        contents = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{kind} {value.dtype.str} {value.shape} {value.strides} {contents}"
     elif isinstance(value, np.generic):
-        yield f"{value.dtype.str} {value.tobytes().hex()}"
-    elif isinstance(value, float):
-        yield value.hex()
-    elif isinstance(value, complex):
-        yield f"{value.real.hex()} {value.imag.hex()}"
+        text = f"{value!r} {value.dtype.str} {value.tobytes().hex()}"
+    elif isinstance(value, (float, complex)):
+        # Of a nan, the text does not tell sign and payload.
+        number = complex(value)
+        text = f"{value!r} {struct.pack('<dd', number.real, number.imag).hex()}"
     else:
-        yield repr(value)
+        text = repr(value)
+    if len(text) > _SHOWN_CHARACTERS:
+        text = f"{text[: _SHOWN_CHARACTERS // 2]}… {_digest(iter((text,)))}"
+    return f"{kind} {text}"
 
 
-def _describe_object(value: Any) -> str:
+def _describe_object(name: str, value: Any) -> str:
     """A name for a module, a function of a library or a type that is the same in every process."""
-    own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if own is None:
+    if isinstance(value, type) and issubclass(value, BaseException):
+        # Code without checks raises nothing, and code with checks is not identified by this.
+        return f"exception {value.__module__}.{value.__qualname__}"
+    if is_numba_type(value):
         return f"{type(value).__module__}.{type(value).__qualname__} {value}"
-    return f"{getattr(value, '__module__', None) or ''}.{own}"
+    if isinstance(value, ModuleType):
+        if _is_of_library(value.__name__) and sys.modules.get(value.__name__) is value:
+            return f"module {value.__name__}"
+    else:
+        own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+        # A ufunc says no module.
+        module = getattr(value, "__module__", None) or "numpy"
+        if isinstance(own, str) and _is_of_library(module) and _find(module, own) is value:
+            return f"{module}.{own}"
+    raise UnidentifiedError(f"{name} is of no library whose code a version tells")
+
+
+def _is_of_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+def _find(module: str, qualname: str) -> Any:
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found

@@ -16,6 +16,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
+from kerneldsl.runtime.kept import compile_or_load
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.promise_table import PromiseTable
@@ -224,7 +225,8 @@ class KernelState:
 
     def _compile(self, target: Target, key: ArtifactKey) -> Artifact:
         started = time.perf_counter()
-        artifact = target.compile(
+        artifact, how = compile_or_load(
+            target,
             Specialization(
                 self.unit,
                 self.traits_if_overlapping if key.is_overlapping else self.traits,
@@ -236,11 +238,12 @@ class KernelState:
                 key.ptx_version,
                 key.mapping,
                 key.promises,
-            )
+            ),
         )
         elapsed = self.compile_s[key] = time.perf_counter() - started
         logger.debug(
-            "compiled %s(%s) for %s%s in %.1f ms",
+            "%s %s(%s) for %s%s in %.1f ms",
+            how,
             self.unit.qualname,
             format_signature(key.kinds),
             target.name,

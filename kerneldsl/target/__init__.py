@@ -11,6 +11,7 @@ from kerneldsl.target.code import (
     LaunchConfig,
     Resources,
     Specialization,
+    UnusableCodeError,
 )
 from kerneldsl.target.contract import Target
 from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
@@ -62,5 +63,6 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+    "UnusableCodeError",
     "names_default_stream",
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "LaunchConfig",
     "Resources",
     "Specialization",
+    "UnusableCodeError",
 ]
 
 
@@ -129,6 +130,10 @@ class Resources:
     local_bytes: int | None
     static_shared_bytes: int
     max_block_threads: int
+
+
+class UnusableCodeError(Exception):
+    """Kept code that this process cannot use, so that it is compiled anew."""
 
 
 class Artifact(ABC):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
@@ -96,6 +96,39 @@ class Target(ABC):
         `BarrierDivergenceError` for a barrier it cannot accept, and **must not** end the process
         for any input.
         """
+
+    # What follows lets the core keep compiled code on disk; without it nothing is kept.
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        """Say what the code depends on beside the specialization and the common toolchain.
+
+        Returns
+        -------
+        mapping or None
+            Name to value, such as the processor's features or a library's digest; part of the key,
+            so **must** be the same on every machine where the code is. ``None``, the default, where
+            this code is not to be kept. **Must not** import a compiler.
+        """
+        return None
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        """Write an artifact of :meth:`compile` as bytes, in named sections.
+
+        **Must** hold everything that :meth:`restore` needs beside the specialization. **May**
+        return ``None`` for code that works in this process alone, and **must** where an address of
+        this process is part of it.
+        """
+        return None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.
+
+        The sections are as they were written, and of this specialization and :meth:`code_identity`.
+        **Must** raise and warn as :meth:`compile` does where that takes no compiler, **must** raise
+        `UnusableCodeError` where the sections cannot be used here, and **must not** end the process
+        for any sections. **Should not** import a compiler.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def load(self, artifact: Artifact, device: Device) -> Executable:

@@ -18,7 +18,7 @@ from kerneldsl.target import (
     Resources,
     Specialization,
 )
-from targets.cpu.compiler import HEADER_BYTES, Compiled
+from targets.cpu.code import HEADER_BYTES, Compiled
 from targets.cpu.faults import raise_recorded
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 

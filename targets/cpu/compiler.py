@@ -1,25 +1,11 @@
 """Compile generated Python with Numba, and give it the entry that the driver calls.
 
-The entry has the signature of a Numba generalized ufunc's inner loop, so that every threading
-layer of Numba can run it over ranges: ``void(char **range, int64 *count, int64 *steps, char
-*launch)``. `launch` points to a header of int64 words, then to the kernel's parameter buffer:
-
-====  ==========================================================
-word  meaning
-====  ==========================================================
-0     units of work a step of the range has
-1     units of work of the launch
-2–7   the space: segment and extents, or grid and extent
-8     bytes of dynamic shared memory
-9     set to 1 by a body that ended with a fault
-10    address of the fault record, in debug mode
-====  ==========================================================
+The entry is described in :mod:`targets.cpu.code`.
 """
 
 from __future__ import annotations
 
 import types as python_types
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -36,36 +22,14 @@ from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 -
 from kerneldsl.lowering.arrays import array_value
 from kerneldsl.lowering.pipeline import InferenceOnly, KernelCompiler
 from kerneldsl.lowering.types import numba_type
+from targets.cpu.code import HEADER_BYTES, SPACE_WORDS, Compiled
 from targets.cpu.library import create_library
 
-__all__ = ["HEADER_BYTES", "Compiled", "compile_body", "infer_types", "size_of"]
+__all__ = ["compile_body", "infer_types", "size_of"]
 
-_WORDS = 11
-#: Bytes of the header; the parameter buffer follows.
-HEADER_BYTES = 8 * 12
-_SPACE_WORDS = 6
 _I64 = ir.IntType(64)
 _I32 = ir.IntType(32)
 _BYTE = ir.IntType(8)
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Machine code of one body.
-
-    Parameters
-    ----------
-    library : object
-        Numba's code library; it owns the code.
-    address : int
-        Of the entry.
-    entry_name : str
-        Symbol of the entry.
-    """
-
-    library: Any
-    address: int
-    entry_name: str
 
 
 def _flags(fastmath: frozenset[str] | bool) -> Any:
@@ -168,9 +132,10 @@ def compile_body(
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
     target_context.refresh()
-    words = 2 + _SPACE_WORDS + 2
+    words = 2 + SPACE_WORDS + 2
     arguments = _argument_types(words, layout.kinds, layout.debug)
     library = create_library(function.__name__)
+    library.enable_object_caching()  # keeps the object code, a few kilobytes
     result = numba_compiler.compile_extra(
         typing_context,
         target_context,
@@ -223,12 +188,12 @@ class _Entry:
         step, total = self.word(0), self.word(1)
         first = builder.mul(start, step)
         last = self.smaller(builder.mul(builder.add(start, count), step), total)
-        dynamic = self.word(2 + _SPACE_WORDS)
+        dynamic = self.word(2 + SPACE_WORDS)
         scratch: Any = _I64(0)
         if self.uses_scratch:
             scratch = builder.ptrtoint(self.allocate(dynamic), _I64)
         values = [first, last]
-        values += [self.word(2 + i) for i in range(_SPACE_WORDS)]
+        values += [self.word(2 + i) for i in range(SPACE_WORDS)]
         values += [self._aligned(scratch), dynamic, *self.arguments()]
         argument_types = self.result.signature.args
         body = ir.Function(
@@ -247,7 +212,7 @@ class _Entry:
             )
             builder.call(free, [builder.inttoptr(scratch, pointer)])
         with builder.if_then(status.is_error, likely=False):
-            flag = builder.gep(builder.bitcast(self.launch, words), [_I32(3 + _SPACE_WORDS)])
+            flag = builder.gep(builder.bitcast(self.launch, words), [_I32(3 + SPACE_WORDS)])
             builder.store(_I64(1), flag)
         builder.ret_void()
 
@@ -281,7 +246,7 @@ class _Entry:
             for name, kind in zip(self.layout.names, self.layout.kinds, strict=True)
         ]
         if self.layout.debug:
-            values.append(self.word(4 + _SPACE_WORDS))
+            values.append(self.word(4 + SPACE_WORDS))
         return values
 
     def field(self, place: Any, kind: Any) -> Any:

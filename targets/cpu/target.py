@@ -6,9 +6,9 @@ import ctypes
 import functools
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.errors import BarrierDivergenceError, KernelError
@@ -26,6 +26,9 @@ from kerneldsl.target import (
     Target,
 )
 from targets.cpu.memory import HostPool, fill, host_memory_info
+
+if TYPE_CHECKING:
+    from targets.cpu.artifact import CpuArtifact
 
 __all__ = ["CpuTarget"]
 
@@ -81,7 +84,7 @@ class CpuTarget(Target):
         grid = tuple(-(-n // b) for n, b in zip(padded, block, strict=True))
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
-    def compile(self, specialization: Specialization) -> Artifact:
+    def compile(self, specialization: Specialization) -> CpuArtifact:
         """Generate Python, and compile it with Numba."""
         from kerneldsl.lowering.pipeline import collector_paused
         from targets.cpu.artifact import CpuArtifact
@@ -90,10 +93,7 @@ class CpuTarget(Target):
         from targets.cpu.generate import generate
 
         refuse_divergent_barriers(specialization)
-        traits = specialization.traits
-        if specialization.block_dim is None and not traits.uses_grid_only:
-            rank = specialization.mode.forall_ndim or max(traits.grid_ndims, default=1)
-            specialization = replace(specialization, block_dim=_DEFAULT_BLOCKS[rank])
+        specialization = _with_block(specialization)
         start = time.perf_counter()
         typing_seconds = 0.0
 
@@ -138,6 +138,27 @@ class CpuTarget(Target):
             generated.fault_table,
         )
 
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        """The processor; ``None`` where object code of another process is not loaded."""
+        from targets.cpu.objects import IS_SUPPORTED, host_identity
+
+        return host_identity() if IS_SUPPORTED else None
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        """Object code and metadata."""
+        from targets.cpu.artifact import CpuArtifact
+        from targets.cpu.stored import dump
+
+        return dump(artifact) if isinstance(artifact, CpuArtifact) else None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        """Link object code into this process."""
+        from targets.cpu.stored import restore
+
+        refuse_divergent_barriers(specialization)
+        specialization = _with_block(specialization)
+        return restore(specialization, sections, lambda: self.compile(specialization))
+
     def load(self, artifact: Artifact, device: Device) -> Executable:
         """Nothing to do: the code is in this process already."""
         from targets.cpu.artifact import CpuArtifact, CpuExecutable
@@ -177,6 +198,15 @@ class CpuTarget(Target):
 
     def synchronize(self, device: Device) -> None:
         """Nothing to do: a launch returns when it has finished."""
+
+
+def _with_block(specialization: Specialization) -> Specialization:
+    """The specialization with a block of our choice, where it needs one and none was named."""
+    traits = specialization.traits
+    if specialization.block_dim is not None or traits.uses_grid_only:
+        return specialization
+    rank = specialization.mode.forall_ndim or max(traits.grid_ndims, default=1)
+    return replace(specialization, block_dim=_DEFAULT_BLOCKS[rank])
 
 
 def refuse_divergent_barriers(specialization: Specialization) -> None:

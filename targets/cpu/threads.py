@@ -19,7 +19,8 @@ from __future__ import annotations
 import ctypes
 import glob
 import importlib
-import importlib.metadata
+import importlib.machinery
+import importlib.util
 import logging
 import os
 import sys
@@ -200,12 +201,10 @@ def _choose() -> ThreadingLayer:
 
 
 def _load(name: str) -> ThreadingLayer:
-    from numba.core import config
-
     if name == "tbb":
         _preload_tbb()
-    pool = importlib.import_module(_MODULES[name])
-    count = int(config.NUMBA_NUM_THREADS)
+    count = _thread_count()
+    pool = _import_pool(_MODULES[name])
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.launch_threads)(count)
     # A pool that was never told how many threads to mask refuses to run.
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.set_num_threads)(count)
@@ -219,6 +218,41 @@ def _load(name: str) -> ThreadingLayer:
     )
 
 
+def _thread_count() -> int:
+    """Threads as Numba counts them; without importing it, where that is possible."""
+    given = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if "numba" in sys.modules or os.path.exists(".numba_config.yaml"):
+        from numba.core import config
+
+        return int(config.NUMBA_NUM_THREADS)
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _import_pool(name: str) -> Any:
+    """Numba's module of a pool, by its path where Numba itself has not been imported.
+
+    It is a library of C functions that needs nothing of the package around it. It is not put among
+    the imported modules, so Numba finds it in its own way later, and the pool is the same: its
+    state is the library's.
+    """
+    if "numba" not in sys.modules:
+        package = importlib.util.find_spec("numba")
+        folders = (package.submodule_search_locations if package is not None else None) or ()
+        inner = name.split(".")[1:-1]
+        paths = [os.path.join(folder, *inner) for folder in folders]
+        spec = importlib.machinery.PathFinder.find_spec(name, paths)
+        if spec is not None and spec.loader is not None:
+            pool = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(pool)
+            return pool
+    return importlib.import_module(name)
+
+
 def running_address() -> int:
     """Address of an int64 that native code counts its parallel launches in."""
     return ctypes.addressof(_process.running)
@@ -228,20 +262,28 @@ def _preload_tbb() -> None:
     """Load TBB's library by its path, since a wheel puts it where the loader does not look."""
     if sys.platform != "linux":
         return
-    folders = [os.path.join(sys.prefix, "lib")]
+    if _preload_from(os.path.join(sys.prefix, "lib")):
+        return
+    from importlib import metadata  # it imports e-mail and zip
+
     try:
-        files = importlib.metadata.files("tbb") or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    folders += [os.path.dirname(str(f.locate())) for f in files if f.name.startswith("libtbb.so")]
-    for folder in folders:
-        for path in sorted(glob.glob(os.path.join(folder, "libtbb.so.*"))):
-            try:
-                ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-            except OSError as error:
-                _logger.debug("%s cannot be loaded: %s", path, error)
-            else:
-                return
+        files = metadata.files("tbb") or []
+    except metadata.PackageNotFoundError:
+        return
+    for folder in {os.path.dirname(str(f.locate())) for f in files if "libtbb.so" in f.name}:
+        if _preload_from(folder):
+            return
+
+
+def _preload_from(folder: str) -> bool:
+    for path in sorted(glob.glob(os.path.join(folder, "libtbb.so.*"))):
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            _logger.debug("%s cannot be loaded: %s", path, error)
+        else:
+            return True
+    return False
 
 
 def _before_fork() -> None:

@@ -22,8 +22,10 @@ class CudaArtifact(Artifact):
         What was compiled.
     entry_name : str
         Name of the entry in the PTX.
-    ptx, llvm : str
-        The PTX, and the optimized LLVM module it was written from.
+    ptx : str
+        The PTX.
+    llvm : str or None
+        The optimized LLVM module it was written from; ``None`` compiles anew when it is asked for.
     arch : Architecture
         What it was compiled for.
     ptx_version : tuple of int
@@ -32,6 +34,8 @@ class CudaArtifact(Artifact):
         Debug mode: what the sites in a fault record mean; empty otherwise.
     timings : mapping
         Seconds spent in each step: ``prepare``, ``numba``, ``link``, ``llvm``.
+    uses_libdevice : bool
+        Whether functions of libdevice are in it.
     """
 
     def __init__(
@@ -40,11 +44,12 @@ class CudaArtifact(Artifact):
         entry_name: str,
         *,
         ptx: str,
-        llvm: str,
+        llvm: str | None,
         arch: Architecture,
         ptx_version: PtxVersion,
         fault_table: FaultTable,
         timings: Mapping[str, float],
+        uses_libdevice: bool = False,
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -53,6 +58,7 @@ class CudaArtifact(Artifact):
         self.ptx_version = ptx_version
         self.fault_table = fault_table
         self.timings = dict(timings)
+        self.uses_libdevice = uses_libdevice
         self._llvm = llvm
         self._lock = ForkSafeLock()
         self._resources: Resources | None = None
@@ -96,10 +102,20 @@ class CudaArtifact(Artifact):
         if form == "ptx":
             return self.ptx
         if form == "llvm":
-            return self._llvm
+            return self._llvm_text()
         if form == "source":
             return self.specialization.unit.source()
         raise ValueError(f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm' and 'source'")
+
+    def _llvm_text(self) -> str:
+        if self._llvm is None:
+            from targets.cuda.compiler import compile_kernel
+
+            specialization, version = self.specialization, self.ptx_version
+            made = compile_kernel(specialization, arch=self.arch, ptx_version=version)
+            self._llvm = made._llvm
+        assert self._llvm is not None
+        return self._llvm
 
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.

@@ -24,7 +24,7 @@ from targets.cuda.artifact import CudaArtifact
 if TYPE_CHECKING:
     from targets.cuda.ptx import Linked
 
-__all__ = ["LoweredKernel", "compile_kernel", "lower_kernel", "write_kernel"]
+__all__ = ["LoweredKernel", "check_barriers", "compile_kernel", "lower_kernel", "write_kernel"]
 
 _log = logging.getLogger("kerneldsl.cuda.compiler")
 
@@ -124,7 +124,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     BarrierDivergenceError, KernelTypingError, CompileError
         As :func:`compile_kernel`.
     """
-    _check_barriers(specialization)
+    check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.target_extension import target_override
@@ -206,6 +206,7 @@ def write_kernel(
         ptx_version=ptx_version,
         fault_table=lowered.fault_table,
         timings=timings,
+        uses_libdevice=bool(linked.libdevice_functions),
     )
 
 
@@ -276,7 +277,7 @@ def _check_mapping(specialization: Specialization) -> None:
         )
 
 
-def _check_barriers(specialization: Specialization) -> None:
+def check_barriers(specialization: Specialization) -> None:
     """Refuse a barrier that provably diverges; warn, once for each place, of one that might."""
     problems = specialization.traits.barrier_problems
     for problem in problems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
@@ -127,11 +127,29 @@ class CudaTarget(Target):
     def compile(self, specialization: Specialization) -> Artifact:
         from targets.cuda.compiler import compile_kernel
 
-        arch = specialization.arch
-        if arch is None:
-            devices = self.devices()
-            arch = devices[0].arch if devices else DEFAULT_ARCH
-        return compile_kernel(specialization, arch=arch)
+        return compile_kernel(specialization, arch=self._arch(specialization))
+
+    def _arch(self, specialization: Specialization) -> str:
+        if specialization.arch is not None:
+            return specialization.arch
+        devices = self.devices()
+        return devices[0].arch if devices else DEFAULT_ARCH
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        from targets.cuda.stored import code_identity
+
+        return code_identity(specialization, self._arch(specialization))
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        from targets.cuda.artifact import CudaArtifact
+        from targets.cuda.stored import dump
+
+        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        from targets.cuda.stored import restore
+
+        return restore(specialization, sections, self._arch(specialization))
 
     def load(self, artifact: Artifact, device: Device) -> Executable:
         from targets.cuda.artifact import CudaArtifact

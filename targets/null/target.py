@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -168,8 +169,26 @@ class NullTarget(Target):
         from targets.cuda.compiler import compile_kernel
 
         self._begin("compile")
-        arch = specialization.arch or self._devices[0].arch
-        return compile_kernel(specialization, arch=arch)
+        return compile_kernel(specialization, arch=self._arch(specialization))
+
+    def _arch(self, specialization: Specialization) -> str:
+        return specialization.arch or self._devices[0].arch
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        from targets.cuda.stored import code_identity
+
+        return code_identity(specialization, self._arch(specialization))
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        from targets.cuda.artifact import CudaArtifact
+        from targets.cuda.stored import dump
+
+        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        from targets.cuda.stored import restore
+
+        return restore(specialization, sections, self._arch(specialization))
 
     def load(self, artifact: Artifact, device: Device) -> Executable:
         from targets.cuda.artifact import CudaArtifact

@@ -1,0 +1,104 @@
+"""The key of a compiled kernel: what it computes, for which arguments and machine, made by what.
+
+Every field of a :class:`~kerneldsl.target.Specialization` is a part of the key, one that is added
+later too. What is of no known kind keeps the code out of the cache.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from kerneldsl.analysis.traits import BarrierProblem
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.cache.toolchain import toolchain_identity
+from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.target import Specialization
+
+__all__ = ["describe", "key_of"]
+
+
+def key_of(
+    specialization: Specialization, target: str, identity: Mapping[str, str], *, anew: bool = False
+) -> Key:
+    """The key of the code that a target makes of a specialization.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What is compiled.
+    target : str
+        Name of the target.
+    identity : mapping of str to str
+        What the target says of itself: :meth:`Target.code_identity`.
+    anew : bool
+        Look at everything again that may have changed while the code was made.
+
+    Raises
+    ------
+    UncacheableError
+        If not everything that the code depends on can be told.
+    """
+    if specialization.options.debug:
+        raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
+    components = {"target": target, "signature": format_signature(specialization.kinds)}
+    try:
+        components |= identify(specialization.unit, has_lines=specialization.options.lineinfo)
+    except UnidentifiedError as error:
+        raise UncacheableError(str(error)) from error
+    for field in fields(specialization):
+        if field.name not in ("unit", "kinds"):
+            components |= dict(_flat(field.name, getattr(specialization, field.name)))
+    for name, value in (*toolchain_identity(anew=anew).items(), *identity.items()):
+        if name in components:
+            raise UncacheableError(f"two parts of the key are called {name}")
+        components[name] = value
+    return Key(components)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The fields of a value one by one, so that a difference can be told."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield f"{name}.{field.name}", describe(getattr(value, field.name))
+    else:
+        yield name, describe(value)
+
+
+def describe(value: Any) -> str:
+    """Write a value so that different ones are written differently, in every process the same.
+
+    Raises
+    ------
+    UncacheableError
+        For a value of no known kind.
+
+    Examples
+    --------
+    >>> describe((1, 1.0, "1", None, frozenset({2, 1})))
+    "(1, 0x1.0000000000000p+0, '1', None, {1, 2})"
+    """
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if value is None or type(value) in (bool, int, str, bytes):
+        return repr(value)
+    if type(value) is float:
+        return value.hex()
+    if isinstance(value, BarrierProblem):
+        # It is told again at each use; where it stands and in which words has no part in the code.
+        return f"barrier({value.is_provable})"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, (frozenset, set)):
+        return f"{{{', '.join(sorted(map(describe, value)))}}}"
+    if isinstance(value, Mapping):
+        items = sorted((describe(k), describe(v)) for k, v in value.items())
+        return f"{{{', '.join(f'{k}: {v}' for k, v in items)}}}"
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = ", ".join(f"{f.name}={describe(getattr(value, f.name))}" for f in fields(value))
+        return f"{type(value).__qualname__}({inner})"
+    raise UncacheableError(f"nothing says what of a {type(value).__qualname__} the code depends on")

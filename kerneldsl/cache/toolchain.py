@@ -1,0 +1,197 @@
+"""Which software makes the code: part of every key, and found out without importing Numba.
+
+What pip and conda have installed is identified by the list of files that they wrote beside it
+(``RECORD``, "Recording installed projects" of the Python packaging specifications): it holds a
+SHA-256 of each, LLVM in llvmlite's library included. kerneldsl itself may run from a checkout,
+where the sources are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from kerneldsl._version import __version__
+from kerneldsl.cache.reasons import UncacheableError
+
+__all__ = [
+    "environment_identity",
+    "file_identity",
+    "own_identity",
+    "package_identity",
+    "toolchain_identity",
+]
+
+#: Packages of this distribution that have part in what is compiled.
+_OWN = ("kerneldsl", "targets")
+#: Numba's variables that have no part in the code.
+_NO_PART = frozenset(
+    {
+        *("NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS", "THREADING_LAYER", "CACHE_DIR"),
+        *("NUMBA_THREADING_LAYER", "NUMBA_CACHE_DIR"),
+    }
+)
+#: A file in the current folder from which Numba takes settings too.
+_NUMBA_FILE = ".numba_config.yaml"
+_LOADED_NS = time.time_ns()
+
+
+def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
+    """What every target's code depends on, by name.
+
+    Parameters
+    ----------
+    anew : bool
+        Look at the sources of kerneldsl again.
+
+    Raises
+    ------
+    UncacheableError
+        If it cannot be told what is installed.
+    """
+    version = ".".join(map(str, sys.version_info[:3]))
+    return {
+        "kerneldsl": own_identity.__wrapped__() if anew else own_identity(),
+        "python": f"{sys.implementation.name} {version}",
+        "numpy": np.__version__,
+        "numba": package_identity("numba"),
+        "llvmlite": package_identity("llvmlite"),
+        "numba settings": environment_identity(),
+    }
+
+
+@cache
+def package_identity(name: str) -> str:
+    """Version of an installed package, and a digest of the list of its files.
+
+    Raises
+    ------
+    UncacheableError
+        If it is not installed, or nothing lists its files.
+    """
+    spec = importlib.util.find_spec(name)
+    folders = spec.submodule_search_locations if spec is not None else None
+    if not folders:
+        raise UncacheableError(f"{name} is not installed")
+    found = _recorded(Path(folders[0]).parent, name, (name,))
+    if found is None:
+        raise UncacheableError(f"nothing lists the files of {name}, so it cannot be identified")
+    return found
+
+
+def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str | None:
+    """What the list of an installation beside some packages says of them."""
+    for place in sorted(folder.glob(f"{distribution}-*.dist-info")):
+        try:
+            record = (place / "RECORD").read_bytes()
+        except OSError:
+            continue
+        heads = tuple(f"{package}/".encode() for package in packages)
+        # Scripts and compiled files differ from machine to machine, and have no part in it.
+        rows = sorted(
+            row for row in record.splitlines() if row.startswith(heads) and b",sha256=" in row
+        )
+        if rows:
+            version = place.name.removeprefix(f"{distribution}-").removesuffix(".dist-info")
+            digest = hashlib.sha256(b"\n".join(rows)).hexdigest()
+            return f"{version} {digest}"
+    return None
+
+
+@cache
+def own_identity() -> str:
+    """Version of kerneldsl, and a digest of what it is made of.
+
+    Raises
+    ------
+    UncacheableError
+        If its sources were edited since this process began, which has loaded some of them.
+    """
+    root = Path(__file__).parents[2]
+    return _recorded(root, "kerneldsl", _OWN) or f"{__version__} {_digest_of_sources(root)}"
+
+
+def _digest_of_sources(root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in _sources(root):
+        name = path.relative_to(root).as_posix()
+        if path.stat().st_mtime_ns > _LOADED_NS:
+            raise UncacheableError(f"{name} was edited since this process began")
+        contents = path.read_bytes()
+        digest.update(f"{name} {len(contents)}\n".encode())
+        digest.update(contents)
+    return digest.hexdigest()
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for package in _OWN:
+        for folder, folders, files in os.walk(root / package):
+            folders[:] = sorted(set(folders) - {"__pycache__", "cli", "doctor", "detection"})
+            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+
+
+def environment_identity() -> str:
+    """Numba's settings: its variables, and its file in the current folder.
+
+    Raises
+    ------
+    UncacheableError
+        If Numba has been imported and its settings are others: a program has set them.
+    """
+    settings = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith("NUMBA_") and name not in _NO_PART
+    ]
+    if os.path.exists(_NUMBA_FILE):
+        settings.append(f"{_NUMBA_FILE} {file_identity(Path(_NUMBA_FILE))}")
+    said = " ".join(settings)
+    config = sys.modules.get("numba.core.config")
+    if config is not None:
+        usual = _usual_settings(said, str(config.__file__))
+        changed = [n for n, v in _settings(config).items() if usual.get(n, v) != v]
+        if changed:
+            raise UncacheableError(f"numba.config was changed: {', '.join(changed)}")
+    return said
+
+
+@cache
+def _usual_settings(said: str, file: str) -> dict[str, object]:
+    """The settings that Numba reads from the environment as it is now."""
+    spec = importlib.util.spec_from_file_location("kerneldsl_numba_settings", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return _settings(module)
+
+
+def _settings(config: ModuleType) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in vars(config).items()
+        if name.isupper() and name not in _NO_PART and isinstance(value, (bool, int, str, float))
+    }
+
+
+def file_identity(path: Path) -> str:
+    """Digest of a file.
+
+    Raises
+    ------
+    UncacheableError
+        If it cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UncacheableError(f"{path} cannot be read: {error}") from error

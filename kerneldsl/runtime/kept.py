@@ -1,0 +1,116 @@
+"""Compile a kernel, or take what an earlier process compiled."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import Reason, UncacheableError
+from kerneldsl.environment import logger
+from kerneldsl.target import Artifact, Specialization, Target, UnusableCodeError
+
+__all__ = ["compile_or_load", "find_key"]
+
+#: Section of what this module adds to a target's own.
+_MADE = "made"
+
+
+def compile_or_load(target: Target, specialization: Specialization) -> tuple[Artifact, str]:
+    """Return the code of a specialization, and whether it was ``"compiled"`` or ``"found"``.
+
+    Raises
+    ------
+    KernelError
+        As :meth:`Target.compile`.
+    """
+    cache = disk_cache()
+    key = _key(target, specialization) if cache.is_on else None
+    if key is None:
+        return target.compile(specialization), "compiled"
+    started = time.perf_counter()
+    found = cache.look_up(key)
+    if found is not None:
+        try:
+            artifact = target.restore(specialization, found.entry.sections)
+        except UnusableCodeError as error:
+            cache.reject(found, str(error))
+        else:
+            counters.saved(_made_in(found) - (time.perf_counter() - started))
+            return artifact, "found"
+        started = time.perf_counter()
+    artifact = target.compile(specialization)
+    _keep(cache, key, target, artifact, specialization, time.perf_counter() - started)
+    return artifact, "compiled"
+
+
+def find_key(target: Target, specialization: Specialization, *, anew: bool = False) -> Key:
+    """The key of a specialization's code.
+
+    Parameters
+    ----------
+    target : Target
+        Who compiles it.
+    specialization : Specialization
+        What is compiled.
+    anew : bool
+        Look at everything again that may have changed while the code was made.
+
+    Raises
+    ------
+    UncacheableError
+        If such code is not kept.
+    """
+    from kerneldsl.cache.specialization import key_of
+
+    identity = target.code_identity(specialization)
+    if identity is None:
+        raise UncacheableError(f"the target {target.name!r} keeps no such code")
+    return key_of(specialization, target.name, identity, anew=anew)
+
+
+def _key(target: Target, specialization: Specialization) -> Key | None:
+    try:
+        return find_key(target, specialization)
+    except UncacheableError as error:
+        logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
+        counters.missed(Reason.UNCACHEABLE)
+        return None
+
+
+def _keep(
+    cache: DiskCache,
+    key: Key,
+    target: Target,
+    artifact: Artifact,
+    specialization: Specialization,
+    elapsed_s: float,
+) -> None:
+    sections = target.dump(artifact)
+    if sections is None:
+        logger.debug("cache: %s works in this process alone", specialization.unit.qualname)
+        return
+    try:
+        # A captured array, the environment or a library may have changed while it was compiled:
+        # then nobody can say which of the two states the code is of.
+        is_same = find_key(target, specialization, anew=True) == key
+    except UncacheableError as error:
+        logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
+        return
+    if is_same:
+        cache.keep(key, {**sections, _MADE: _made(specialization, elapsed_s)})
+
+
+def _made(specialization: Specialization, elapsed_s: float) -> bytes:
+    """What is of use to a reader of the list of entries, and changes nothing."""
+    unit = specialization.unit
+    about = {"kernel": f"{unit.module}.{unit.qualname}", "compile_s": round(elapsed_s, 6)}
+    return json.dumps(about).encode()
+
+
+def _made_in(found: Found) -> float:
+    about: Mapping[str, object] = json.loads(found.entry.sections.get(_MADE, b"{}"))
+    seconds = about.get("compile_s", 0.0)
+    return seconds if isinstance(seconds, float) else 0.0

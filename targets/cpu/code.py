@@ -1,0 +1,48 @@
+"""The machine code of a kernel, and the entry that it is called by.
+
+The entry has the signature of a Numba generalized ufunc's inner loop, so that every threading
+layer of Numba can run it over ranges: ``void(char **range, int64 *count, int64 *steps, char
+*launch)``. `launch` points to a header of int64 words, then to the kernel's parameter buffer:
+
+====  ==========================================================
+word  meaning
+====  ==========================================================
+0     units of work a step of the range has
+1     units of work of the launch
+2–7   the space: segment and extents, or grid and extent
+8     bytes of dynamic shared memory
+9     set to 1 by a body that ended with a fault
+10    address of the fault record, in debug mode
+====  ==========================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["HEADER_BYTES", "SPACE_WORDS", "Compiled"]
+
+#: Bytes of the header; the parameter buffer follows.
+HEADER_BYTES = 8 * 12
+#: Words of the header that describe the space.
+SPACE_WORDS = 6
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of one body.
+
+    Parameters
+    ----------
+    library : object
+        What owns the code: Numba's code library, or what was loaded of kept code.
+    address : int
+        Of the entry.
+    entry_name : str
+        Symbol of the entry.
+    """
+
+    library: Any
+    address: int
+    entry_name: str

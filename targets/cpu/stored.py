@@ -1,0 +1,123 @@
+"""Compiled kernels as bytes and back: object code, and what it takes to call it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kerneldsl.target import Specialization, UnusableCodeError
+from targets.cpu.artifact import CpuArtifact
+from targets.cpu.code import Compiled
+from targets.cpu.objects import IS_SUPPORTED, LoadedObject, load_object
+
+__all__ = ["dump", "restore"]
+
+#: An address of this process that has become part of the code.
+_ADDRESS = re.compile(r"inttoptr \(i64 -?\d{4,}")
+#: What Numba's functions know of the Python objects around them; code that is run without them must
+#: not ask.
+_ENVIRONMENT = re.compile(r"@_ZN08NumbaEnv[^\s,)=]*")
+#: Functions that Numba brings along, which a process without it does not have.
+_NUMBAS_OWN = ("numba_", "NRT_", "__svml_")
+
+
+def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
+    """Write a compiled kernel; ``None`` where the code works in this process alone."""
+    library = artifact.compiled.library
+    if not IS_SUPPORTED or isinstance(library, StoredLibrary) or artifact.fault_table is not None:
+        return None
+    if not _is_portable(library):
+        return None
+    code = bytes(library._get_compiled_object())
+    try:
+        load_object(code, artifact.entry_name)
+    except UnusableCodeError:
+        return None
+    metadata = {
+        "entry_name": artifact.entry_name,
+        "is_element_space": artifact.is_element_space,
+        "timings": dict(artifact.timings),
+    }
+    return {
+        "metadata": json.dumps(metadata).encode(),
+        "object": code,
+        "source": artifact.source.encode("utf-8", "surrogatepass"),
+    }
+
+
+def _is_portable(library: Any) -> bool:
+    if library.has_dynamic_globals:
+        return False
+    text = library.get_llvm_str()
+    if _ADDRESS.search(text):
+        return False
+    mentioned = _ENVIRONMENT.findall(text)
+    if len(mentioned) != len(set(mentioned)):  # beside its definition, it is used
+        return False
+    functions = library._final_module.functions
+    return not any(f.is_declaration and f.name.startswith(_NUMBAS_OWN) for f in functions)
+
+
+def restore(
+    specialization: Specialization,
+    sections: Mapping[str, bytes],
+    compile_anew: Callable[[], CpuArtifact],
+) -> CpuArtifact:
+    """Make a compiled kernel of what :func:`dump` wrote.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What it was compiled from, with its block.
+    sections : mapping
+        From :func:`dump`.
+    compile_anew : callable
+        Compiles it, for a person who wants to look at LLVM's module.
+
+    Raises
+    ------
+    UnusableCodeError
+        If it cannot be used in this process.
+    """
+    if not IS_SUPPORTED:
+        raise UnusableCodeError("object code is loaded on Linux alone")
+    try:
+        metadata = json.loads(sections["metadata"])
+        entry_name, is_element_space = metadata["entry_name"], metadata["is_element_space"]
+        timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
+        source = sections["source"].decode("utf-8", "surrogatepass")
+        code = sections["object"]
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
+    if not isinstance(entry_name, str) or not isinstance(is_element_space, bool):
+        raise UnusableCodeError("the metadata is of other types")
+    loaded = load_object(code, entry_name)
+    library = StoredLibrary(loaded, compile_anew)
+    compiled = Compiled(library, loaded.address, entry_name)
+    return CpuArtifact(specialization, entry_name, timings, source, compiled, is_element_space)
+
+
+class StoredLibrary:
+    """Kept code in the place of Numba's library.
+
+    Parameters
+    ----------
+    loaded : LoadedObject
+        The code.
+    compile_anew : callable
+        Makes the same with Numba, which has LLVM's module and the assembly too.
+    """
+
+    def __init__(self, loaded: LoadedObject, compile_anew: Callable[[], CpuArtifact]) -> None:
+        self.loaded = loaded
+        self._compile_anew = compile_anew
+
+    def get_llvm_str(self) -> str:
+        """LLVM's module as text; compiles the kernel anew."""
+        return self._compile_anew().text("llvm")
+
+    def get_asm_str(self) -> str:
+        """The assembly; compiles the kernel anew."""
+        return self._compile_anew().text("asm")

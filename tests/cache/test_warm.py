@@ -1,0 +1,260 @@
+"""A second process finds what the first one compiled, and needs no compiler for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cache.programs import run_script
+from tests.cache.trials import Trials
+
+CPU = """
+import math
+import numpy as np
+import kerneldsl as kd
+
+@kd.func
+def squared(x):
+    return x * x
+
+@kd.kernel
+def elements(a, x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * squared(x[i]) + math.sin(x[i])
+
+@kd.kernel(block=64)
+def reverse(x, out):
+    s = kd.shared.array(64, np.float64)
+    i = kd.grid(1)
+    t = kd.threadIdx.x
+    s[t] = x[i]
+    kd.syncthreads()
+    out[i] = s[63 - t]
+
+@kd.kernel
+def count(x, out):
+    i = kd.grid(1)
+    if i < x.size and x[i] > 10:
+        kd.atomic.add(out, 0, 1)
+
+@kd.kernel
+def planes(x, out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] = x[j, i] + 1j
+
+n = 64 * 700
+x = np.arange(n) / 7.0
+with kd.use("cpu"):
+    a = np.full(n, np.nan)
+    elements.forall(n)(2.0, x, a)
+    b = np.full(n, np.nan)
+    reverse.forall(n)(x, b)
+    c = np.zeros(1, np.int64)
+    count.forall(n)(x, c)
+    d = np.full((60, 80), np.nan, np.complex128)
+    planes.forall(60, 80)(np.arange(4800.0).reshape(80, 60), d)
+    planes[(60, 80), (1, 1)](np.arange(4800.0).reshape(80, 60), d)
+assert np.allclose(a, 2 * x * x + np.sin(x))
+assert (b.reshape(-1, 64) == x.reshape(-1, 64)[:, ::-1]).all()
+assert c[0] == (x > 10).sum()
+assert (d == np.arange(4800.0).reshape(80, 60).T + 1j).all()
+result = [float(a.sum()), float(b[7]), int(c[0])]
+"""
+
+NULL = """
+import math
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def elements(a, x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + 1
+
+n = 1000
+with kd.use("null"):
+    elements.forall(n)(2.0, np.ones(n, np.float32), np.ones(n, np.float32))
+    elements[8, 128](2.0, np.ones(n, np.float32), np.ones(n, np.float32))
+ptx = elements.ptx("float64, float32[::1], float32[::1]", arch="sm_90")
+result = ptx
+"""
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="object code is kept on Linux alone")
+
+
+@LINUX
+@pytest.mark.parametrize("layer", ["tbb", "omp", "workqueue", "serial"])
+def test_the_cpu_starts_without_numba(tmp_path: Path, layer: str) -> None:
+    threads = {"KERNELDSL_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "3"}
+    try:
+        cold = run_script(tmp_path / "script.py", CPU, **threads)
+    except AssertionError as error:
+        if "cannot be loaded" in str(error):
+            pytest.skip(f"the threading layer {layer} is not installed")
+        raise
+    assert (cold["hits"], cold["misses"]) == (0, {"absent": 5})
+    assert cold["writes"] == 5
+    warm = run_script(tmp_path / "script.py", **threads)
+    assert warm["result"] == cold["result"]
+    assert (warm["hits"], warm["misses"], warm["writes"]) == (5, {}, 0)
+    assert warm["modules"] == ["llvmlite"]
+
+
+def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
+    cold = run_script(tmp_path / "script.py", NULL)
+    assert (cold["hits"], cold["misses"]) == (0, {"absent": 3})
+    warm = run_script(tmp_path / "script.py")
+    assert warm["result"] == cold["result"]
+    assert (warm["hits"], warm["misses"]) == (3, {})
+    assert not {"numba", "llvmlite", "cuda.core"} & set(warm["modules"])
+
+
+def test_off(tmp_path: Path, folder: Path) -> None:
+    for _ in range(2):
+        found = run_script(tmp_path / "script.py", NULL, KERNELDSL_CACHE="off")
+        assert "numba" in found["modules"]
+        assert (found["hits"], found["misses"]) == (0, {})
+    assert not folder.exists()
+
+
+@LINUX
+def test_numba_comes_after_a_warm_start(tmp_path: Path) -> None:
+    """The pool of threads that was loaded by its path, and Numba's own use of it."""
+    more = """
+import numba
+@numba.njit(parallel=True)
+def total(x):
+    s = 0.0
+    for i in numba.prange(x.size):
+        s += x[i]
+    return s
+assert total(np.ones(100000)) == 100000.0
+@kd.kernel
+def later(x):
+    i = kd.grid(1)
+    x[i] = i
+y = np.zeros(50000)
+with kd.use("cpu"):
+    later.forall(50000)(y)
+    elements.forall(n)(2.0, x, a)
+assert (y == np.arange(50000)).all()
+assert np.allclose(a, 2 * x * x + np.sin(x))
+"""
+    run_script(tmp_path / "script.py", CPU)
+    for _ in range(2):
+        found = run_script(tmp_path / "more.py", CPU + more)
+        assert found["hits"] >= 5
+
+
+@LINUX
+def test_damaged_entries_give_right_results(tmp_path: Path, folder: Path, trials: Trials) -> None:
+    """The whole way: a bit of each entry is flipped, and the program does not notice."""
+    right = run_script(tmp_path / "script.py", CPU)
+    for offset in (20, -200, -40):
+        for path in (folder / "entries").iterdir():
+            data = bytearray(path.read_bytes())
+            data[offset] ^= 1
+            path.write_bytes(data)
+        found = run_script(tmp_path / "script.py")
+        trials.note("right" if found["result"] == right["result"] else "wrong")
+        assert (found["hits"], found["writes"]) == (0, 5)
+    trials.check()
+
+
+@LINUX
+def test_code_that_calls_what_is_not_there_is_compiled_anew(tmp_path: Path, folder: Path) -> None:
+    """A sound entry that cannot be linked: LLVM says so, and the process goes on."""
+    from kerneldsl.cache.entry import decode, encode
+
+    right = run_script(tmp_path / "script.py", CPU)
+    for path in (folder / "entries").iterdir():
+        entry = decode(path.read_bytes())
+        sections = dict(entry.sections)
+        code = sections["object"]
+        if b"\0sin\0" in code:
+            sections["object"] = code.replace(b"\0sin\0", b"\0s1n\0")
+        else:
+            sections["object"] = code[: len(code) // 2]
+        path.write_bytes(encode(entry.key, sections))
+    found = run_script(tmp_path / "script.py")
+    assert found["result"] == right["result"]
+    assert found["misses"] == {"unusable": 5}
+    assert run_script(tmp_path / "script.py")["hits"] == 5
+
+
+def test_a_warning_is_given_again(tmp_path: Path) -> None:
+    """What the compiler warns of is said in every process, found or compiled."""
+    text = """
+import warnings
+import numpy as np
+import kerneldsl as kd
+@kd.kernel
+def k(x):
+    s = kd.shared.array(32, np.float64)
+    t = kd.threadIdx.x
+    if x[t] > 0:
+        kd.syncthreads()
+    x[t] = s[t]
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    k.ptx("float64[::1]", arch="sm_90")
+result = [w.category.__name__ for w in caught]
+"""
+    for hits in (0, 1):
+        found = run_script(tmp_path / "script.py", text)
+        assert found["result"] == ["BarrierDivergenceWarning"]
+        assert found["hits"] == hits
+
+
+def test_code_of_this_process_alone_is_not_kept(tmp_path: Path) -> None:
+    """A large captured array is not copied into the code, which holds its address."""
+    text = """
+import numpy as np
+import kerneldsl as kd
+table = np.arange(300_000.0)
+table.flags.writeable = False
+@kd.kernel
+def k(out):
+    i = kd.grid(1)
+    out[i] = table[i]
+out = np.zeros(300_000)
+with kd.use("cpu"):
+    k.forall(300_000)(out)
+assert (out == table).all()
+result = float(out.sum())
+"""
+    for _ in range(2):
+        found = run_script(tmp_path / "script.py", text)
+        assert (found["hits"], found["writes"], found["misses"]) == (0, 0, {"absent": 1})
+
+
+def test_another_libdevice(tmp_path: Path) -> None:
+    """What was made with one libdevice is not used beside another; what needs none is."""
+    text = """
+import math
+import kerneldsl as kd
+import targets.cuda.stored as stored
+if %r:
+    stored._digest_of_libdevice = lambda: %r
+@kd.kernel
+def with_it(x):
+    x[0] = math.sin(x[1])
+@kd.kernel
+def without(x):
+    x[0] = x[1] + 1
+result = [k.ptx("float64[::1]", arch="sm_90") for k in (with_it, without)]
+"""
+    script = tmp_path / "script.py"
+    first = run_script(script, text % (False, None))
+    assert run_script(script, text % (False, None))["hits"] == 2
+    other = run_script(script, text % (True, "another"))
+    assert (other["hits"], other["misses"]) == (1, {"unusable": 1})
+    assert other["result"] == first["result"]
+    back = run_script(script, text % (False, None))
+    assert back["misses"] == {"unusable": 1}, "it was written for the other one"
+    missing = run_script(script, text % (True, None))
+    assert missing["hits"] == 2, "a machine without libdevice uses what another one made"
