@@ -18,7 +18,7 @@ import kerneldsl as kd
 from kerneldsl.runtime.dispatch import Launchable
 from kerneldsl.target import DriverEntry, HostEntry
 
-__all__ = ["body_loop", "driver_loop", "find"]
+__all__ = ["body_call", "body_loop", "driver_loop", "find"]
 
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -79,8 +79,11 @@ class _Callee:
         return self.address.get_reference()
 
 
-def driver_loop(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
-    """A loop over ``cuLaunchKernel`` with what a launch passes, one address for each parameter."""
+def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Callable[[int], None]:
+    """A loop over ``cuLaunchKernel`` with what a launch passes.
+
+    One address for each parameter, as C programs do it; `by_buffer`, all in one buffer.
+    """
     found = find(launch, *args)
     entry = found.loaded.executable.native_entry(found.config)
     assert isinstance(entry, DriverEntry)
@@ -91,6 +94,8 @@ def driver_loop(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
     addresses = (ctypes.c_void_p * len(layout.parameters))(
         *(start + parameter.offset for parameter in layout.parameters)
     )
+    size = ctypes.c_size_t(len(packed) - 1)
+    extra = (ctypes.c_size_t * 5)(1, start, 2, ctypes.addressof(size), 0)
     shape = [*entry.grid_dim, *entry.block_dim, entry.shared_bytes]
     engine = _emit_loop("launches", _I32, [_I64, *[_I32] * 7, _I64, _POINTER, _I64])
     loop = ctypes.CFUNCTYPE(
@@ -98,8 +103,26 @@ def driver_loop(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
         *(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p),
     )(engine.get_function_address("launches"))
 
-    def run(count: int, _keep: Any = (engine, found, packed)) -> None:
-        loop(count, entry.function, *shape, entry.stream, addresses, 0, entry.launch)
+    by_addresses, all_in_one = ctypes.addressof(addresses), 0
+    if by_buffer:
+        by_addresses, all_in_one = 0, ctypes.addressof(extra)
+
+    def run(count: int, _keep: Any = (engine, found, packed, addresses, size, extra)) -> None:
+        loop(
+            *(count, entry.function, *shape, entry.stream),
+            *(by_addresses, all_in_one, entry.launch),
+        )
+
+    return run
+
+
+def body_call(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
+    """The same from Python, by a call of a C function that runs the body once."""
+    once = body_loop(launch, *args)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            once(1)
 
     return run
 

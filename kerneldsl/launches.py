@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.streams import refuse_waiting
+from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3
 from kerneldsl.timing import Timing, measure
 
@@ -87,12 +89,12 @@ class Launch:
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
         """Let native code repeat the launch that was just made, if it can."""
-        from kerneldsl.launcher.machine import generation
+        from kerneldsl.launcher import machine
         from kerneldsl.launcher.prepare import prepare
 
         made = None
         if _install():
-            made = prepare(self._dispatcher, self._shape, args, generation())
+            made = prepare(self._dispatcher, self._shape, args, machine.generation())
         # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
         self._due = 2 * self._slow_count
         if made is None:
@@ -101,6 +103,7 @@ class Launch:
         known = self._tables
         others = tuple(table for table in known if table.key != made.key)
         self._tables = (made, *others)[:_MAX_TABLES]
+        set_entry(self, machine.entry_address("launch"))
         if len(known) == len(others) < _MAX_TABLES:
             self._due = self._slow_count + 1
 
@@ -129,7 +132,12 @@ class Launch:
             args = self._dispatcher.in_order(args, named)
         self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
-        return BoundLaunch(self, args)
+        bound = _BoundLaunch(self, args)
+        if self._tables:
+            from kerneldsl.launcher import machine
+
+            set_entry(bound, machine.entry_address("bound"))
+        return bound
 
     def plan(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
@@ -248,6 +256,11 @@ class BoundLaunch:
         return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]
 
 
+# What is made of both: native code takes the calls of an instance once it has an entry.
+_Launch = callable_by_entry(Launch)
+_BoundLaunch = callable_by_entry(BoundLaunch)
+
+
 class LaunchMixin:
     """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
@@ -261,6 +274,7 @@ class LaunchMixin:
     __qualname__: str
     _dispatcher: Dispatcher
     _block: Dim3 | None
+    _run_together: Together
 
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
@@ -295,7 +309,7 @@ class LaunchMixin:
         is_plain = stream is None and _are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        launch = Launch(
+        launch = _Launch(
             self,
             LaunchShape(
                 read_dim3(grid, "grid_dim"),
@@ -303,6 +317,7 @@ class LaunchMixin:
                 None,
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
+                together=self._run_together,
             ),
         )
         if is_plain:
@@ -316,6 +331,8 @@ class LaunchMixin:
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
     ) -> Launch:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
@@ -335,6 +352,11 @@ class LaunchMixin:
         plan : LaunchPlan, optional
             Launch as this plan says: its block, items and vector are taken, whatever the extent.
             By default the planner decides; see :meth:`Launch.plan`.
+        cluster : int or tuple of int, optional
+            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
+            rounded up to whole ones. By default the decorator's.
+        cooperative : bool, optional
+            All blocks run at once, or the launch is an error. By default the decorator's.
 
         Raises
         ------
@@ -342,15 +364,22 @@ class LaunchMixin:
             If the extent or the block is not that.
         """
         key: Any = None
+        together = self._run_together
+        if cluster is not None or cooperative is not False:
+            together = read_together(cluster, cooperative)
         if plan is not None:
             block, shared_bytes = self._given(plan, block, shared_bytes)
-        elif stream is None and _are_plain(extent, block or 1, shared_bytes):
+        elif (
+            together is self._run_together
+            and stream is None
+            and _are_plain(extent, block or 1, shared_bytes)
+        ):
             # One extent alone is what the native code looks up.
             is_alone = len(extent) == 1 and block is None and shared_bytes == 0
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        launch = Launch(
+        launch = _Launch(
             self,
             LaunchShape(
                 None,
@@ -359,6 +388,7 @@ class LaunchMixin:
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
                 plan,
+                together=together,
             ),
         )
         if key is not None:
@@ -413,19 +443,18 @@ def _install() -> bool:
     """Put the native forms of the methods in their places, where that can be done."""
     global _is_native  # noqa: PLW0603 -- one for the process
     if not _is_native:
-        from kerneldsl.launcher.machine import Method, install
+        from kerneldsl.launcher.machine import Entry, Method, install
 
         _is_native = install(
             (
-                Method(Launch, "__call__", "launch"),
-                Method(BoundLaunch, "__call__", "bound"),
                 Method(LaunchMixin, "forall", "forall"),
                 Method(LaunchMixin, "__getitem__", "getitem", takes_one=True),
             ),
+            (Entry(_Launch, "launch"), Entry(_BoundLaunch, "bound")),
             {
-                "launch_tables": (Launch, "_tables", Launch.__new__(Launch)),
-                "bound_launch": (BoundLaunch, "launch", BoundLaunch.__new__(BoundLaunch)),
-                "bound_args": (BoundLaunch, "args", BoundLaunch.__new__(BoundLaunch)),
+                "launch_tables": (Launch, "_tables", _Launch.__new__(_Launch)),
+                "bound_launch": (BoundLaunch, "launch", _BoundLaunch.__new__(_BoundLaunch)),
+                "bound_args": (BoundLaunch, "args", _BoundLaunch.__new__(_BoundLaunch)),
                 "kernel_extents": (LaunchMixin, "_extents", LaunchMixin()),
                 "kernel_grids": (LaunchMixin, "_grids", LaunchMixin()),
             },

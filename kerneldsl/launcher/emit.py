@@ -32,8 +32,9 @@ class Addresses:
 
     Parameters
     ----------
-    generation : int
-        Of an int64; tables of another generation are passed over.
+    state : int
+        Of two int64: tables of another generation than the first are passed over, and all of them
+        while the second is not 0.
     array_block : int
         The offset of a device array's block.
     seal : int
@@ -48,7 +49,7 @@ class Addresses:
         What the methods know.
     """
 
-    generation: int
+    state: int
     array_block: int
     seal: int
     launch_tables: int
@@ -80,12 +81,22 @@ def _emit_guards(module: ir.Module) -> Any:
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, missing, found = (
-            f.block(name) for name in ("dict", "cell", "missing", "found")
+        in_dict, in_cell, in_object, answered, missing, found = (
+            f.block(name) for name in ("dict", "cell", "object", "answered", "missing", "found")
         )
         guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
         owner = f.load(guard, 8, POINTER)
-        f.b.cbranch(f.equal(f.load(guard), I64(GuardKind.DICT)), in_dict, in_cell)
+        switch = f.b.switch(f.load(guard), bad)
+        switch.add_case(I64(GuardKind.DICT), in_dict)
+        switch.add_case(I64(GuardKind.CELL), in_cell)
+        switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
+        f.b.position_at_end(in_object)
+        read = f.python("PyObject_GetAttr", POINTER, owner, f.load(guard, 16, POINTER))
+        f.b.cbranch(f.is_null(read), bad, answered)
+        f.b.position_at_end(answered)
+        of_object = f.b.ptrtoint(read, I64)
+        f.python("Py_DecRef", ir.VoidType(), read)
+        f.b.branch(found)
         f.b.position_at_end(in_cell)
         of_cell = f.load(owner, layout.CELL_VALUE)
         f.b.branch(found)
@@ -98,6 +109,7 @@ def _emit_guards(module: ir.Module) -> Any:
         f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), found, bad)
         f.b.position_at_end(found)
         value = f.b.phi(I64)
+        value.add_incoming(of_object, answered)
         value.add_incoming(of_cell, in_cell)
         value.add_incoming(of_dict, in_dict)
         value.add_incoming(of_dict, missing)
@@ -139,7 +151,7 @@ def _emit_try(
         f.require(f.equal(f.b.call(function, values), I32(1)), bad)
 
     f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
-    generation = f.load(f.pointer(addresses.generation))
+    generation = f.load(f.pointer(addresses.state))
     f.require(f.equal(word(Word.GENERATION), generation), bad)
     tally = word(Word.TALLY, POINTER)
     f.require(f.b.icmp_signed(">", f.load(tally, 8), I64(0)), bad)
@@ -183,6 +195,7 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     end, bad = f.block("end"), f.block("bad")
     result = f.b.alloca(I32)
     f.store(I32(0), result)
+    f.require(f.equal(f.load(f.pointer(addresses.state), 8), I64(0)), bad)
     tables = f.load(launch, addresses.launch_tables, POINTER)
     f.require(f.is_instance(tables, tuple), bad)
     f.python("Py_IncRef", ir.VoidType(), tables)

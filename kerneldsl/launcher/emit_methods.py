@@ -1,4 +1,4 @@
-"""Native code with the signatures of CPython's methods: launching, and finding a launch.
+"""Native code that CPython calls: launching, and finding a launch.
 
 What these functions do not know they hand over to the Python functions whose places they take.
 """
@@ -15,8 +15,11 @@ from kerneldsl.launcher.builder import I32, I64, POINTER, Function
 
 __all__ = ["MethodAddresses", "emit_methods"]
 
-#: ``PyObject *(PyObject *self, PyObject **args, Py_ssize_t nargs, PyObject *names)``.
+#: ``PyObject *(PyObject *self, PyObject **args, Py_ssize_t nargs, PyObject *names)``: a method with
+#: METH_FASTCALL | METH_KEYWORDS; and a vectorcall function, whose number may have its highest bit
+#: set (PY_VECTORCALL_ARGUMENTS_OFFSET).
 _METHOD = (POINTER, POINTER, I64, POINTER)
+_COUNT = I64(2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def _emit_launch(
     module: ir.Module, addresses: MethodAddresses, attempt: Any, hand_over: Any
 ) -> None:
     f = Function(module, "launch", POINTER, _METHOD)
-    self, args, nargs, names = f.args
+    self, args, coded_nargs, names = f.args
+    nargs = f.b.and_(coded_nargs, _COUNT)
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     _return_none_if(f, f.b.call(attempt, [self, args, nargs]), slow)
@@ -109,7 +113,8 @@ def _emit_bound(
 ) -> None:
     """Launch and arguments are held meanwhile: they are attributes that another thread may set."""
     f = Function(module, "bound", POINTER, _METHOD)
-    self, args, nargs, names = f.args
+    self, args, coded_nargs, names = f.args
+    nargs = f.b.and_(coded_nargs, _COUNT)
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     f.require(f.equal(nargs, I64(0)), slow)

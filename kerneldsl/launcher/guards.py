@@ -16,7 +16,7 @@ from kerneldsl.environment import logger
 from kerneldsl.frontend.captured import same_value
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
-from kerneldsl.launcher.table import Guard
+from kerneldsl.launcher.table import Guard, GuardKind
 from kerneldsl.runtime import placement
 from kerneldsl.runtime.placement import Place
 
@@ -26,14 +26,18 @@ __all__ = ["capture_guards", "log_guards", "place_guards"]
 _NOBODY = object()
 
 
+def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
+    return Guard(GuardKind.DICT, names, key, value)
+
+
 def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
     """Guards for captured constants as they are now, which must be the kernel's.
 
     Returns
     -------
     list of Guard or None
-        ``None`` where one is read in another way than from globals, closures and modules, or has
-        changed.
+        ``None`` where one is read in another way than from globals, closures and attributes, or
+        has changed.
     """
     found: list[Guard] = []
     for each in captured:
@@ -56,24 +60,22 @@ def _reader_guards(reader: object) -> list[Guard] | None:
     if isinstance(reader, GlobalReader):
         if type(reader.namespace) is not dict or reader.name not in reader.namespace:
             return None
-        return [Guard(reader.namespace, reader.name, reader.namespace[reader.name])]
+        return [_held(reader.namespace, reader.name, reader.namespace[reader.name])]
     if isinstance(reader, CellReader):
         try:
-            return [Guard(reader.cell, None, reader.cell.cell_contents)]
+            return [Guard(GuardKind.CELL, reader.cell, None, reader.cell.cell_contents)]
         except ValueError:
             return None
     if isinstance(reader, AttributeReader):
         outer = _reader_guards(reader.owner)
         if outer is None:
             return None
-        owner = outer[-1].value
-        # Attributes of other objects than modules may be computed, inherited or hidden.
-        if type(owner) is not types.ModuleType or hasattr(types.ModuleType, reader.attribute):
-            return None
-        names = vars(owner)
-        if reader.attribute not in names:
-            return None
-        return [*outer, Guard(names, reader.attribute, names[reader.attribute])]
+        owner, name = outer[-1].value, reader.attribute
+        names = vars(owner) if type(owner) is types.ModuleType else {}
+        if name in names and not hasattr(types.ModuleType, name):
+            return [*outer, _held(names, name, names[name])]
+        # Attributes of other objects may be computed, inherited or hidden: they are read.
+        return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
     return None
 
 
@@ -86,7 +88,7 @@ def log_guards() -> list[Guard] | None:
     known = getattr(logger, "_cache", None)
     if type(known) is not dict or logger.isEnabledFor(logging.DEBUG) or logging.DEBUG not in known:
         return None
-    return [Guard(known, logging.DEBUG, False)]
+    return [_held(known, logging.DEBUG, False)]
 
 
 def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
@@ -107,7 +109,7 @@ def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
     choices = vars(placement._choices)
     guards = _unchosen_guards(choices, place, is_named=is_named)
     if guards is None and placement.context_place.get() is place:
-        return [Guard(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
+        return [_held(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
     return guards
 
 
@@ -119,19 +121,19 @@ def _unchosen_guards(
         return None
     if is_named:
         # Only a stand-in for another place could take precedence over the argument's own.
-        return [Guard(choices, "process_wide", chosen)]
+        return [_held(choices, "process_wide", chosen)]
     if chosen is place:
-        return [Guard(choices, "process_wide", place)]
+        return [_held(choices, "process_wide", place)]
     if chosen is not None or not place.is_host:
         return None
     environment = _environment_guard()
     if environment is None:
         return None
-    guards = [Guard(choices, "process_wide", None), environment]
+    guards = [_held(choices, "process_wide", None), environment]
     if environment.is_missing:
         if placement._detected is not place:
             return None
-        guards.append(Guard(vars(placement), "_detected", place))
+        guards.append(_held(vars(placement), "_detected", place))
     elif placement.current_place() is not place:
         return None
     return guards
@@ -145,5 +147,5 @@ def _environment_guard() -> Guard | None:
         return None
     key = encode("KERNELDSL_TARGET")
     if key in values:
-        return Guard(values, key, values[key])
-    return Guard(values, key, None, is_missing=True)
+        return _held(values, key, values[key])
+    return Guard(GuardKind.DICT, values, key, None, is_missing=True)

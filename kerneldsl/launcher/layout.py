@@ -37,6 +37,7 @@ __all__ = [
     "TUPLE_SIZE",
     "TYPE",
     "UnknownLayout",
+    "UnknownPlatform",
     "check_layout",
     "function_address",
     "slot_offset",
@@ -60,6 +61,10 @@ _KNOWN_PLATFORMS = ("linux", "darwin")
 
 class UnknownLayout(Exception):
     """This interpreter or NumPy keeps something elsewhere."""
+
+
+class UnknownPlatform(UnknownLayout):
+    """On this system native code was never tried; nothing is wrong with the interpreter."""
 
 
 def _word(address: int) -> int:
@@ -159,7 +164,7 @@ def _check_interpreter() -> None:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise UnknownLayout("the interpreter has no global lock")
     if sys.platform not in _KNOWN_PLATFORMS:
-        raise UnknownLayout(f"{sys.platform} is not known")
+        raise UnknownPlatform(f"{sys.platform} is not known")
     _expect(struct.calcsize("P"), 8, "addresses have not 64 bits")
     _expect(sys.byteorder, "little", "the byte order is not little-endian")
     states = []

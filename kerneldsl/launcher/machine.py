@@ -9,30 +9,63 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from kerneldsl.environment import launcher_is_off, logger
 from kerneldsl.errors import KernelWarning
-from kerneldsl.launcher.layout import UnknownLayout, check_layout, function_address, slot_offset
+from kerneldsl.launcher.layout import (
+    UnknownLayout,
+    UnknownPlatform,
+    check_layout,
+    function_address,
+    slot_offset,
+)
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime import streams
 from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import context_place
 from kerneldsl.runtime.readers import seal
 
-__all__ = ["Method", "generation", "install", "is_installed", "suspended"]
+__all__ = [
+    "Entry",
+    "Method",
+    "begin_generation",
+    "entry_address",
+    "generation",
+    "install",
+    "is_installed",
+    "suspended",
+]
 
 _METH_O = 0x8
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
 
-#: Tables are good in the generation they were made in: a forked child begins another.
-_generation = (ctypes.c_int64 * 1)(1)
+#: Tables are good in the generation they were made in: a forked child begins another. And whether
+#: no table is good for the time being.
+_state = (ctypes.c_int64 * 2)(1, 0)
 _lock = ForkSafeLock()
 _is_installed = False
 #: Why it is not, once that was tried.
 _refusal: str | None = None
+
+
+class Entry:
+    """A class whose instances' calls native code takes.
+
+    Parameters
+    ----------
+    owner : type
+        What :func:`~kerneldsl.launcher.vectorcall.callable_by_entry` made.
+    symbol : str
+        Of the native function.
+    """
+
+    def __init__(self, owner: type, symbol: str) -> None:
+        self.owner = owner
+        self.symbol = symbol
+        self.python: Callable[..., Any] = owner.__call__
 
 
 class Method:
@@ -67,15 +100,13 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-#: The methods, as :func:`install` was given them.
-_methods: tuple[Method, ...] = ()
-#: Their native forms.
-_descriptors: tuple[Any, ...] = ()
+#: Addresses of the native functions that take calls, by their symbols.
+_entries: dict[str, int] = {}
 
 
 def generation() -> int:
     """The generation in which tables are made now."""
-    return _generation[0]
+    return _state[0]
 
 
 def is_installed() -> bool:
@@ -83,13 +114,24 @@ def is_installed() -> bool:
     return _is_installed
 
 
-def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) -> bool:
-    """Compile the native functions and put them in their places, once.
+def entry_address(symbol: str) -> int:
+    """Address of the native function that takes the calls of an :class:`Entry`'s instances."""
+    return _entries[symbol]
+
+
+def install(
+    methods: tuple[Method, ...],
+    entries: tuple[Entry, ...],
+    slots: dict[str, tuple[type, str, Any]],
+) -> bool:
+    """Compile the native functions and put those that are methods in their places, once.
 
     Parameters
     ----------
     methods : tuple of Method
-        The methods of a launch, a prepared launch, and a kernel's ``forall`` and ``__getitem__``.
+        A kernel's ``forall`` and ``__getitem__``.
+    entries : tuple of Entry
+        The classes of a launch and a prepared launch.
     slots : dict
         Name of an address of :class:`~kerneldsl.launcher.emit.Addresses` to the class, the name of
         its slot, and an instance on which the offset is tried out.
@@ -97,9 +139,10 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
     Returns
     -------
     bool
-        Whether they are there. On an interpreter that is not known they are not, with one warning.
+        Whether they are there. On an interpreter that is not known they are not, with one warning;
+        on a system that is not, without.
     """
-    global _is_installed, _refusal, _methods, _descriptors  # noqa: PLW0603 -- one for the process
+    global _is_installed, _refusal  # noqa: PLW0603 -- one for the process
     with _lock:
         if _is_installed:
             return True
@@ -109,10 +152,12 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
             _refusal = "KERNELDSL_LAUNCHER is off"
             return False
         try:
-            if not _descriptors:
-                check_layout()
-                _descriptors = _make(methods, slots)
-                _methods = methods
+            check_layout()
+            _make(methods, entries, slots)
+        except UnknownPlatform as error:
+            _refusal = str(error)
+            logger.debug("kernels are launched by way of Python: %s", error)
+            return False
         except (UnknownLayout, OSError, RuntimeError, ImportError) as error:
             _refusal = str(error)
             warnings.warn(
@@ -120,10 +165,9 @@ def install(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]
                 f"native launcher does not know this interpreter ({error}). "
                 "KERNELDSL_LAUNCHER=off says that this is known",
                 KernelWarning,
-                stacklevel=2,
+                stacklevel=5,  # whoever launches
             )
             return False
-        _put(_descriptors)
         _is_installed = True
         return True
 
@@ -134,37 +178,33 @@ def suspended() -> Iterator[None]:
 
     For tests and comparisons; launches of other threads that are going on stay native.
     """
-    global _is_installed  # noqa: PLW0603 -- one for the process
-    with _lock:
-        was_installed, _is_installed = _is_installed, False
-        if was_installed:
-            _put([method.python for method in _methods])
+    _state[1] += 1
     try:
         yield
     finally:
-        with _lock:
-            if was_installed:
-                _put(_descriptors)
-                _is_installed = True
+        _state[1] -= 1
 
 
-def _put(forms: Sequence[Any]) -> None:
-    for method, form in zip(_methods, forms, strict=True):
-        setattr(method.owner, method.name, form)
-
-
-def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) -> tuple[Any, ...]:
+def _make(
+    methods: tuple[Method, ...],
+    entries: tuple[Entry, ...],
+    slots: dict[str, tuple[type, str, Any]],
+) -> None:
     from kerneldsl.launcher.emit import Addresses, emit_module
     from kerneldsl.launcher.emit_methods import MethodAddresses
 
     offsets = {
         name: slot_offset(owner, slot, trial, ()) for name, (owner, slot, trial) in slots.items()
     }
+    for entry in entries:
+        if not hasattr(entry.owner, "_entry"):
+            raise UnknownLayout("calls of instances cannot be taken")
     trial = DeviceArray.__new__(DeviceArray)
     nothing = ()  # the default of the variable, and CPython's one empty tuple
-    by_symbol = {method.symbol: id(method.python) for method in methods}
+    python = {method.symbol: id(method.python) for method in methods}
+    python.update((entry.symbol, id(entry.python)) for entry in entries)
     addresses = Addresses(
-        generation=ctypes.addressof(_generation),
+        state=ctypes.addressof(_state),
         array_block=slot_offset(DeviceArray, "_block", trial, b"trial"),
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
@@ -172,33 +212,35 @@ def _make(methods: tuple[Method, ...], slots: dict[str, tuple[type, str, Any]]) 
         streams_variable=id(streams._active),
         no_streams=id(nothing),
         methods=MethodAddresses(
-            launch_type=slots["launch_tables"][0],
-            slow_launch=by_symbol["launch"],
-            slow_bound=by_symbol["bound"],
-            slow_forall=by_symbol["forall"],
-            slow_getitem=by_symbol["getitem"],
+            launch_type=next(entry.owner for entry in entries if entry.symbol == "launch"),
+            slow_launch=python["launch"],
+            slow_bound=python["bound"],
+            slow_forall=python["forall"],
+            slow_getitem=python["getitem"],
             **offsets,
         ),
     )
     engine = _compile(str(emit_module(addresses)))
+    for entry in entries:
+        _entries[entry.symbol] = engine.get_function_address(entry.symbol)
+        _keep_forever(entry)
+    for method in methods:
+        _put(method, engine.get_function_address(method.symbol))
+    for kept in (engine, _state, context_place, streams._active, nothing, DeviceArray, seal):
+        _keep_forever(kept)
+    logger.debug("the native launcher is in place")
+
+
+def _put(method: Method, address: int) -> None:
+    """Put a native function in the place of a method."""
     new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
         function_address("PyDescr_NewMethod")
     )
-    made = []
-    for method in methods:
-        definition = _MethodDef(
-            method.name.encode(),
-            engine.get_function_address(method.symbol),
-            _METH_O if method.takes_one else _METH_FASTCALL_KEYWORDS,
-            _document(method),
-        )
-        _keep_forever(definition)
-        _keep_forever(method)
-        made.append(new_descriptor(method.owner, ctypes.addressof(definition)))
-    for each in (engine, _generation, context_place, streams._active, nothing, DeviceArray, seal):
-        _keep_forever(each)
-    logger.debug("the native launcher is in place")
-    return tuple(made)
+    flags = _METH_O if method.takes_one else _METH_FASTCALL_KEYWORDS
+    definition = _MethodDef(method.name.encode(), address, flags, _document(method))
+    _keep_forever(definition)
+    _keep_forever(method)
+    setattr(method.owner, method.name, new_descriptor(method.owner, ctypes.addressof(definition)))
 
 
 def _compile(text: str) -> Any:
@@ -233,9 +275,13 @@ def _keep_forever(value: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-def _begin_generation() -> None:
-    _generation[0] += 1
+def begin_generation() -> None:
+    """Pass over every table that was made so far; launches are prepared anew.
+
+    For whoever changes what Python would choose for a launch, such as another plan for it.
+    """
+    _state[0] += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_generation)
+    os.register_at_fork(after_in_child=begin_generation)

@@ -96,6 +96,7 @@ class GuardKind(IntEnum):
 
     DICT = 0
     CELL = 1
+    ATTRIBUTE = 2
 
 
 GUARD_WORDS = 4
@@ -107,16 +108,19 @@ class Guard:
 
     Parameters
     ----------
-    owner : dict or cell
+    kind : GuardKind
+        How to look.
+    owner : dict or cell or object
         Where to look.
     key : object or None
-        Under which key of a dictionary.
+        Under which key of a dictionary, or name of an attribute.
     value : object
         What must be there, compared by identity.
     is_missing : bool
-        Instead of `value`: nothing must be there.
+        Instead of `value`: nothing must be there, in a dictionary.
     """
 
+    kind: GuardKind
     owner: Any
     key: Any
     value: Any
@@ -124,9 +128,8 @@ class Guard:
 
     def words(self) -> tuple[int, ...]:
         """The guard as the native code reads it; whoever has the words keeps the guard."""
-        kind = GuardKind.DICT if isinstance(self.owner, dict) else GuardKind.CELL
         expected = 0 if self.is_missing else id(self.value)
-        return kind, id(self.owner), id(self.key), expected
+        return self.kind, id(self.owner), id(self.key), expected
 
 
 class StepKind(IntEnum):
@@ -288,7 +291,7 @@ def make_table(
     image = head + parameters
     padded = image.ljust(-(-max(len(image), 1) // 8) * 8, b"\0")
     buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
-    held = [Guard(h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
+    held = [Guard(GuardKind.DICT, h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
     guards = [*guards, *held]
     table[Word.GENERATION] = generation
     table[Word.ARGUMENT_COUNT] = len(steps)

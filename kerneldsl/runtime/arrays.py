@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import weakref
 from collections.abc import Iterator
@@ -54,6 +55,8 @@ class DeviceArray:
     ----------
     shape : tuple of int
         Extents.
+    size : int
+        Number of elements.
     strides : tuple of int
         Steps in bytes along each axis.
     dtype : numpy.dtype
@@ -86,6 +89,7 @@ class DeviceArray:
         "place",
         "pointer",
         "shape",
+        "size",
         "strides",
     )
 
@@ -104,6 +108,8 @@ class DeviceArray:
         self.place = place
         self.pointer = pointer
         self.shape = shape
+        #: Kept, for ``kernel.forall(array.size)``.
+        self.size = math.prod(shape)
         self.strides = strides
         self.dtype = dtype
         #: Keeps the memory alive.
@@ -127,14 +133,6 @@ class DeviceArray:
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
 
     @property
     def itemsize(self) -> int:

@@ -22,7 +22,7 @@ from tests.support.native import NativeFakeTarget, is_native, require_native, wa
 @pytest.fixture(autouse=True)
 def native():
     require_native()
-    for kernel in (axpy, takes, writes, captures):
+    for kernel in (axpy, takes, writes, captures, attributes):
         kernel._remember_launches()  # what other tests have launched is forgotten
 
 
@@ -360,11 +360,13 @@ def test_a_recording_takes_launches(null):
     warm_up(launch, x)
     stream = kd.Stream("null")
     null.launches.clear()
+    bound = launch.bind(x)
     with stream.capture() as graph:
         launch(x)
+        bound()
     assert not null.launches
     graph.launch()
-    assert len(null.launches) == 1
+    assert len(null.launches) == 2
 
 
 # --------------------------------------------------------------------------- captured constants
@@ -418,6 +420,43 @@ def test_captured_values_are_compared_by_identity(monkeypatch):
                 np.testing.assert_allclose(out, 4.0 * 4.0 + 1 + np.pi)
             warm_up(launch, out)
             with is_native(launch):
+                launch(out)
+
+
+class Settings:
+    WIDTH = 3
+
+
+class Narrow(Settings):
+    pass
+
+
+@kd.kernel
+def attributes(out):
+    out[kd.grid(1)] = Settings.WIDTH + 10 * Narrow.WIDTH
+
+
+def test_attributes_of_classes_are_looked_at(monkeypatch):
+    out = np.zeros(3)
+    with kd.use("cpu"):
+        launch = attributes.forall(3)
+        for owner, value, expected in (
+            (Settings, 3, 33),
+            (Settings, 4, 44),
+            (Narrow, 5, 53),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, "WIDTH", value, raising=False)
+                launch(out)
+                np.testing.assert_array_equal(out, expected)
+                warm_up(launch, out)
+                out[...] = 0
+                with is_native(launch):
+                    launch(out)
+                np.testing.assert_array_equal(out, expected)
+        with monkeypatch.context() as patch:
+            patch.delattr(Settings, "WIDTH")
+            with pytest.raises(kd.KernelError, match="WIDTH"):
                 launch(out)
 
 
@@ -538,6 +577,17 @@ def test_what_must_hold_no_longer_holds(fake):
     with is_native(launch, expected=False):
         launch(1, 2)
     assert fake.launches[-1][2] == {"a": 1, "x": 2}
+
+
+def test_a_new_generation_prepares_anew(fake):
+    launch = takes[1, 1]
+    warm_up(launch, 1, 2)
+    machine.begin_generation()
+    with is_native(launch, expected=False):
+        launch(1, 2)
+    warm_up(launch, 1, 2)
+    with is_native(launch):
+        launch(1, 2)
 
 
 # --------------------------------------------------------------------------- bind

@@ -39,6 +39,15 @@ MIB = 2**20
 CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_before_is_not_collected() -> Iterator[None]:
+    """Running out of memory collects garbage, often here; in a long session that takes a while."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture
 def small_card() -> Iterator[Any]:
     with null.described_as(SMALL_OLD_CARD) as target:
