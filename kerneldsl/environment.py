@@ -103,7 +103,7 @@ def cache_folder() -> Path:
     named = os.environ.get("KERNELDSL_CACHE_DIR", "").strip()
     if named:
         return Path(named).expanduser().absolute()
-    if sys.platform in ("linux",):  # as platformdirs does, without its import
+    if _is_linux():  # as platformdirs does, without its import
         base = os.environ.get("XDG_CACHE_HOME", "").strip() or Path("~/.cache").expanduser()
         return Path(base, "kerneldsl").absolute()
     from platformdirs import user_cache_path
@@ -114,6 +114,10 @@ def cache_folder() -> Path:
 def launcher_is_off() -> bool:
     """Whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
     return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
+
+
+def _is_linux() -> bool:
+    return sys.platform == "linux"
 
 
 def pool_is_off() -> bool:
