@@ -26,6 +26,7 @@ from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.registry import get_target
@@ -220,7 +221,13 @@ def make_problem(
         return None
     body = body_work(unit, x_is_last=can_map, unknown_trips=unknown_trips)
     uses_double = _uses_double(kinds, find_wide_stores(unit, kinds))
-    work = element_work(body, kinds, uses_double=uses_double)
+    axes, seen = None, kinds
+    if can_map and len(extent) > 1:
+        other = body_work(unit, x_is_last=False, unknown_trips=unknown_trips)
+        oriented = orient(body, other, kinds, promises)
+        body, seen = oriented.body, oriented.kinds
+        axes = tuple(range(len(extent))) if oriented.is_first else None
+    work = element_work(body, seen, uses_double=uses_double)
     return Problem(
         kernel=unit.qualname,
         extent=extent,
@@ -232,6 +239,7 @@ def make_problem(
         can_map=can_map,
         block_dim=block_dim,
         shared_bytes=shared_bytes,
+        axes=axes,
     )
 
 
