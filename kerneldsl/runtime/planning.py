@@ -21,7 +21,7 @@ from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, body_work
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
 from kerneldsl.planner.described import described_device
@@ -292,7 +292,7 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
             None,
             extent is not None and kind.ndim == len(extent),
         )
-        for kind in _array_kinds(kinds)
+        for kind in array_kinds(kinds)
     )
     total = math.prod(extent) if extent is not None else 0
     return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
@@ -315,25 +315,14 @@ def described_place(arch: str) -> Place:
 
 def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
     return bool(stores) or any(
-        kind.dtype in ("float64", "complex128") for kind in _array_kinds(kinds)
+        kind.dtype in ("float64", "complex128") for kind in array_kinds(kinds)
     )
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
     """The longest vector, up to 4, that the alignment of any array allows."""
     longest = 1
-    for number, kind in enumerate(_array_kinds(kinds)):
+    for number, kind in enumerate(array_kinds(kinds)):
         alignment = promises.array(number).alignment
         longest = max(longest, min(4, alignment // np.dtype(kind.dtype).itemsize))
     return 1 << (longest.bit_length() - 1)
-
-
-def _array_kinds(kinds: Sequence[Kind]) -> list[ArrayKind]:
-    """Every array among the arguments, in the order in which promises number them."""
-    found: list[ArrayKind] = []
-    for kind in kinds:
-        if isinstance(kind, ArrayKind):
-            found.append(kind)
-        elif isinstance(kind, TupleKind):
-            found += _array_kinds(kind.elements)
-    return found
