@@ -41,6 +41,8 @@ _FINALISTS = 5
 #: Device time of a graph that is timed once, µs; its launches are as many as fill that.
 _SAMPLE_US = 300.0
 _MOST_LAUNCHES = 20
+#: Graphs that are run before the first is timed.
+_WARM_UP = 40
 #: A kernel with fewer plans is shown, and not counted.
 _FEWEST_PLANS = 64
 
@@ -111,9 +113,7 @@ def check(case: Any) -> str | None:
     expected = prepared.expected()
     launch = case.kernel.forall(*prepared.extent)
     for plan in launch.plans(*prepared.args):
-        prepared.out.fill(77)
-        if case.kernel.__name__ in ("jacobi", "laplace"):
-            prepared.out.fill(0)
+        prepared.out.fill(prepared.initial)
         case.kernel.forall(*prepared.extent, plan=plan)(*prepared.args)
         found = prepared.out.copy_to_host()
         error = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
@@ -124,7 +124,7 @@ def check(case: Any) -> str | None:
 
 def describe(plan: Any) -> str:
     """A plan in few letters."""
-    return f"{plan.block_dim} × {plan.items} v{plan.vector}"
+    return f"{plan.block_dim} × {plan.items} v{plan.vector} {dict(plan.parameters)}"
 
 
 def measure_size(case: Any, exponent: int, rounds: int) -> dict[str, Any]:
@@ -142,7 +142,8 @@ def measure_size(case: Any, exponent: int, rounds: int) -> dict[str, Any]:
         launch(*args)
         count = max(2, min(_MOST_LAUNCHES, int(_SAMPLE_US * 1e3 / plan.predicted_ns)))
         graph = watch.graph(lambda launch=launch: launch(*args), count)
-        watch.microseconds(graph, count)
+        for _ in range(1 if graphs else _WARM_UP):
+            watch.microseconds(graph, count)
         samples = [watch.microseconds(graph, count) for _ in range(3 if count > 2 else 1)]
         times.append(statistics.median(samples))
         graphs.append((graph, count))
@@ -179,6 +180,7 @@ def row(plan: Any, us: float, again_us: float | None = None) -> dict[str, Any]:
         "block": plan.block_dim,
         "items": plan.items,
         "vector": plan.vector,
+        "parameters": dict(plan.parameters),
         "registers": plan.registers,
         "spill_bytes": plan.spill_bytes,
         "active_blocks": plan.active_blocks,
@@ -191,7 +193,10 @@ def row(plan: Any, us: float, again_us: float | None = None) -> dict[str, Any]:
 def find(plans: list[Any], wanted: Any) -> int:
     """Where a plan stands among all."""
     for i, plan in enumerate(plans):
-        if (plan.block_dim, plan.mapping) == (wanted.block_dim, wanted.mapping):
+        if all(
+            getattr(plan, name) == getattr(wanted, name)
+            for name in ("block_dim", "mapping", "parameters")
+        ):
             return i
     raise AssertionError(f"{describe(wanted)} is not among the plans")
 
@@ -301,7 +306,9 @@ def show(found: dict[str, Any]) -> None:
 
 def _short(found: dict[str, Any]) -> str:
     block, items = ("×".join(map(str, found[key])) for key in ("block", "items"))
-    return f"{block} items {items} v{found['vector']}"
+    values = {name: v for name, v in found["parameters"].items() if name != "block"}
+    own = f"items {items} v{found['vector']}"
+    return f"{block} " + (", ".join(f"{k} {v}" for k, v in values.items()) or own)
 
 
 def judge(results: dict[str, Any]) -> list[str]:
@@ -309,10 +316,14 @@ def judge(results: dict[str, Any]) -> list[str]:
     broken = []
     counted: list[float] = []
     kernels = 0
+    apart: dict[str, list[float]] = {}
     over_occupancy: list[float] = []
     for kernel in results["kernels"]:
         if kernel["problem"]:
             broken.append(f"{kernel['name']}: {kernel['problem']}")
+        few = [size["ratio"] for size in kernel["sizes"] if size["plans"] < _FEWEST_PLANS]
+        if few:
+            apart[kernel["name"]] = few
         full = [size for size in kernel["sizes"] if size["plans"] >= _FEWEST_PLANS]
         kernels += bool(full)
         for size in full:
@@ -333,6 +344,9 @@ def judge(results: dict[str, Any]) -> list[str]:
               f"{kernels} kernels, {len(counted)} cases")  # fmt: skip
         if summary["geomean"] < _GEOMEAN:
             broken.append(f"geomean {summary['geomean']:.4f}, at least {_GEOMEAN} wanted")
+    for name, ratios in apart.items():
+        print(f"apart, of fewer than {_FEWEST_PLANS} plans: {name} {geomean(ratios):.3f}, "
+              f"worst {min(ratios):.3f}")  # fmt: skip
     if over_occupancy:
         summary["over_occupancy"] = geomean(over_occupancy)
         print(f"against the block of max_potential_block_size, streaming from 2^{_STREAMING_FROM}: "

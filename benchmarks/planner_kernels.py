@@ -179,6 +179,111 @@ def _register_heavy(values: int, rounds: int) -> Any:
 register_heavy = _register_heavy(24, 4)
 
 
+# ------------------------------------------------------------------ block kernels
+
+_BLOCKS = (32, 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024)
+_ITEMS = (1, 2, 4, 8, 16, 32)
+_BINS = 256
+_RADIUS = 16
+
+
+def _tile(member: Any) -> int:
+    return int(member.block * member.items)
+
+
+@kd.kernel(space=kd.Space(block=_BLOCKS, items=_ITEMS, covers=_tile, shared=lambda c: 4 * c.block))
+def total(x, out, *, items):
+    """The sum of all, a part by each block."""
+    cells = kd.shared.array(0, np.float32)
+    t, width = kd.threadIdx.x, kd.blockDim.x
+    first = kd.blockIdx.x * width * items + t
+    part = np.float32(0)
+    for k in range(items):
+        i = first + k * width
+        if i < x.size:
+            part += x[i]
+    cells[t] = part
+    kd.syncthreads()
+    step = 512
+    while step > 0:
+        if t < step and t + step < width:
+            cells[t] += cells[t + step]
+        kd.syncthreads()
+        step //= 2
+    if t == 0:
+        kd.atomic.add(out, 0, cells[0])
+
+
+@kd.kernel(space=kd.Space(block=_BLOCKS, items=_ITEMS, covers=_tile))
+def histogram(x, out, *, items):
+    """How often each byte occurs, counted by each block for itself first."""
+    counts = kd.shared.array(_BINS, np.int32)
+    t, width = kd.threadIdx.x, kd.blockDim.x
+    for b in range(t, _BINS, width):
+        counts[b] = 0
+    kd.syncthreads()
+    first = kd.blockIdx.x * width * items + t
+    for k in range(items):
+        i = first + k * width
+        if i < x.size:
+            kd.atomic.add(counts, x[i], 1)
+    kd.syncthreads()
+    for b in range(t, _BINS, width):
+        if counts[b] > 0:
+            kd.atomic.add(out, b, counts[b])
+
+
+@kd.kernel(
+    space=kd.Space(
+        block=_BLOCKS,
+        items=_ITEMS,
+        covers=_tile,
+        shared=lambda c: 4 * (c.block * c.items + 2 * _RADIUS),
+        where=lambda c: 4 * (c.block * c.items + 2 * _RADIUS) <= 99 * 1024,
+    )
+)
+def window(x, out, *, items):
+    """Moving sums over 33 elements, out of shared memory."""
+    cells = kd.shared.array(0, np.float32)
+    t, width = kd.threadIdx.x, kd.blockDim.x
+    first = kd.blockIdx.x * width * items
+    for k in range(t, width * items + 2 * _RADIUS, width):
+        i = first + k - _RADIUS
+        cells[k] = x[i] if 0 <= i < x.size else np.float32(0)
+    kd.syncthreads()
+    for k in range(items):
+        i = first + k * width + t
+        if i < out.size:
+            part = np.float32(0)
+            for d in range(2 * _RADIUS + 1):
+                part += cells[k * width + t + d]
+            out[i] = part
+
+
+@kd.kernel(
+    space=kd.Space(
+        block=[
+            (w, h) for w in (8, 16, 32, 64) for h in (1, 2, 4, 8, 16, 32) if 32 <= w * h <= 1024
+        ],
+        covers=lambda c: (c.block[0], c.block[0]),
+        shared=lambda c: 4 * c.block[0] * (c.block[0] + 1),
+        where=lambda c: c.block[1] <= c.block[0],
+    )
+)
+def turn(a, out):
+    """A transposition through shared memory."""
+    cells = kd.shared.array(0, np.float32)
+    tx, ty, width = kd.threadIdx.x, kd.threadIdx.y, kd.blockDim.x
+    left, top = kd.blockIdx.x * width, kd.blockIdx.y * width
+    for k in range(ty, width, kd.blockDim.y):
+        if top + k < a.shape[0] and left + tx < a.shape[1]:
+            cells[k * (width + 1) + tx] = a[top + k, left + tx]
+    kd.syncthreads()
+    for k in range(ty, width, kd.blockDim.y):
+        if left + k < out.shape[0] and top + tx < out.shape[1]:
+            out[left + k, top + tx] = cells[tx * (width + 1) + k]
+
+
 # -------------------------------------------------------------------------- cases
 
 
@@ -196,12 +301,15 @@ class Prepared:
         Which of them is written.
     expected : callable
         Computes with NumPy what must be in it.
+    initial : float
+        What is in it before a launch that is checked.
     """
 
     extent: tuple[int, ...]
     args: tuple[Any, ...]
     out: Any
     expected: Callable[[], np.ndarray[Any, Any]]
+    initial: float = 77
 
 
 @dataclass(frozen=True)
@@ -276,9 +384,11 @@ def _grid(kernel: Any, ndim: int, compute: Callable[[Any], Any]) -> Any:
         parts = [(exponent + ndim - 1 - k) // ndim for k in range(ndim)]
         shape = tuple(1 << part for part in parts)
         a = make_data(1 << exponent, np.float32, 3).reshape(shape)
-        turned = shape[::-1] if kernel is transpose else shape
+        turned = shape[::-1] if kernel in (transpose, turn) else shape
         out = kd.zeros(turned, np.float32)
-        return Prepared(shape, (a, out), out, lambda: compute(a.copy_to_host()))
+        # A block kernel has its first axis along x.
+        extent = shape[::-1] if kernel is turn else shape
+        return Prepared(extent, (a, out), out, lambda: compute(a.copy_to_host()), initial=0)
 
     return prepare
 
@@ -338,6 +448,33 @@ def _indexed(kernel: Any) -> Any:
     return prepare
 
 
+def _total(exponent: int) -> Prepared:
+    n = 1 << exponent
+    x, out = make_data(n, np.float32, 1), kd.zeros(1, np.float32)
+
+    def expected() -> Any:
+        return x.copy_to_host().sum(keepdims=True, dtype=np.float64)
+
+    return Prepared((n,), (x, out), out, expected, initial=0)
+
+
+def _histogram(exponent: int) -> Prepared:
+    n = 1 << exponent
+    x, out = make_data(n, np.uint8, 1), kd.zeros(_BINS, np.int32)
+
+    def expected() -> Any:
+        return np.bincount(x.copy_to_host(), minlength=_BINS)
+
+    return Prepared((n,), (x, out), out, expected, initial=0)
+
+
+def _window_expected(x: Any) -> Any:
+    sums = np.concatenate([[0.0], np.cumsum(x, dtype=np.float64)])
+    at = np.arange(x.size)
+    low, high = np.maximum(at - _RADIUS, 0), np.minimum(at + _RADIUS + 1, x.size)
+    return sums[high] - sums[low]
+
+
 F32, F64 = np.float32, np.float64
 
 CASES: tuple[Case, ...] = (
@@ -366,4 +503,8 @@ CASES: tuple[Case, ...] = (
          _stream(register_heavy, 1, F32, _register_heavy_expected), tolerance=1e-4),
     Case("gather", gather, _indexed(gather)),
     Case("scatter", scatter, _indexed(scatter)),
+    Case("total", total, _total, tolerance=1e-4),
+    Case("histogram", histogram, _histogram),
+    Case("window", window, _stream(window, 1, F32, _window_expected), tolerance=1e-4),
+    Case("turn", turn, _grid(turn, 2, lambda a: a.T)),
 )  # fmt: skip

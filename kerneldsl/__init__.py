@@ -103,6 +103,8 @@ if TYPE_CHECKING:
         uniform,
     )
     from kerneldsl.launches import BoundLaunch, Launch
+    from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
+    from kerneldsl.planner.space import Space
     from kerneldsl.ranking import (
         Measurement,
         RankedDevice,
@@ -155,7 +157,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.runtime.stream_pool import StreamPool
     from kerneldsl.runtime.streams import Stream, current_stream, default_stream
-    from kerneldsl.target import Device, DeviceInfo
+    from kerneldsl.target import Device, DeviceInfo, ElementMapping, HostShare
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
 
@@ -203,6 +205,8 @@ _MODULES = {
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
+    "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
+    "kerneldsl.planner.space": "Space",
     "kerneldsl.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
     "kerneldsl.registry": "get_target",
     "kerneldsl.runtime.arrays": "DeviceArray",
@@ -223,7 +227,7 @@ _MODULES = {
     "kerneldsl.runtime.stream_pool": "StreamPool",
     "kerneldsl.runtime.streams": "Stream current_stream default_stream",
     "kerneldsl.runtime.scores": "Score",
-    "kerneldsl.target": "Device DeviceInfo",
+    "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.timing": "Timing",
     "kerneldsl.versions": "show_versions",
 }
@@ -257,12 +261,14 @@ __all__ = [
     "DriverError",
     "DriverInitializationError",
     "DriverSystemError",
+    "ElementMapping",
     "ErrorEntry",
     "ErrorLog",
     "Event",
     "FallbackWarning",
     "Graph",
     "GraphError",
+    "HostShare",
     "Kernel",
     "KernelError",
     "KernelFault",
@@ -273,12 +279,14 @@ __all__ = [
     "Launch",
     "LaunchConfigError",
     "LaunchError",
+    "LaunchPlan",
     "LibdeviceMissingError",
     "Measurement",
     "MemoryPool",
     "MemoryStatistics",
     "OutOfMemoryError",
     "OutsideKernelError",
+    "PlanAlternative",
     "PoolStatistics",
     "RankedDevice",
     "Ranking",
@@ -289,6 +297,7 @@ __all__ = [
     "ShadowedPackageError",
     "SourceLocation",
     "SourceUnavailableError",
+    "Space",
     "Statistics",
     "Stream",
     "StreamError",

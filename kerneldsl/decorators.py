@@ -10,7 +10,10 @@ from kerneldsl import environment
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind, parse_signature
+from kerneldsl.planner.space import Space
 from kerneldsl.runtime.launch import read_dim3
+from kerneldsl.runtime.together import read_together
+from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import CompileOptions
 
 __all__ = ["func", "kernel"]
@@ -55,7 +58,27 @@ def kernel(
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
+    space: Space,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
+) -> Callable[[Callable[..., Any]], SpacedKernel]: ...
+@overload
+def kernel(
+    function: str | tuple[Kind, ...] | None = None,
+    /,
+    *,
+    signature: str | tuple[Kind, ...] | None = None,
+    fastmath: bool = False,
+    contract: bool = True,
+    debug: bool | None = None,
+    lineinfo: bool = False,
+    wraparound: bool = True,
+    max_registers: int | None = None,
+    launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
     block: int | tuple[int, ...] | None = None,
+    space: None = None,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(
     function: Any = None,
@@ -70,6 +93,9 @@ def kernel(
     max_registers: int | None = None,
     launch_bounds: Any = None,
     block: Any = None,
+    space: Any = None,
+    cluster: Any = None,
+    cooperative: Any = False,
 ) -> Any:
     """Make a kernel of a Python function.
 
@@ -97,6 +123,14 @@ def kernel(
         should fit on a multiprocessor.
     block : int or tuple of int, optional
         The block of ``forall``, x first.
+    space : Space, optional
+        The blocks, and the values of the kernel's keyword-only parameters, that ``forall`` chooses
+        from; see :class:`kerneldsl.Space`.
+    cluster : int or tuple of int, optional
+        Blocks of a cluster, which run at once on neighbouring multiprocessors, on devices of
+        compute capability 9.0 and newer.
+    cooperative : bool, optional
+        All blocks of a launch run at once, or the launch is an error.
 
     Returns
     -------
@@ -134,12 +168,34 @@ def kernel(
             launch_bounds=_read_launch_bounds(launch_bounds),
         ),
         None if block is None else read_dim3(block, "block_dim"),
+        read_together(cluster, cooperative),
     )
 
-    def decorate(function: Callable[P, R]) -> Kernel[P, R]:
-        return Kernel(_plain(function, "kernel"), options)
+    if space is not None:
+        _check_space(space, block)
+
+    def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
+        plain = _plain(function, "kernel")
+        return Kernel(plain, options) if space is None else SpacedKernel(plain, options, space)
 
     return decorate if function is None else decorate(function)
+
+
+def _check_space(space: Any, block: Any) -> None:
+    if not isinstance(space, Space):
+        raise ArgumentTypeError(
+            f"space is a {type(space).__name__}",
+            value=space,
+            limit="It is a kerneldsl.Space",
+            remedy="Write space=kd.Space(block=[64, 128, 256])",
+        )
+    if block is not None:
+        raise ArgumentValueError(
+            f"the kernel was given a space and block={block!r}",
+            value=block,
+            limit="The space says what the blocks are",
+            remedy="Leave one of them out",
+        )
 
 
 def func(function: Callable[P, R]) -> DeviceFunction[P, R]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
@@ -13,6 +13,7 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.launches import LaunchMixin
 from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.state import SpecializationInfo
+from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions, Dim3
 from kerneldsl.timing import Timing
 
@@ -29,6 +30,7 @@ class KernelOptions:
     signature: tuple[Kind, ...] | None = None
     compile: CompileOptions = field(default_factory=CompileOptions)
     block: Dim3 | None = None
+    together: Together = ALONE
 
 
 class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
@@ -46,13 +48,19 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
 
     __kerneldsl_kernel__ = True
 
-    def __init__(self, function: Callable[P, R], options: KernelOptions) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: KernelOptions,
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.options = options
         self._block = options.block
+        self._run_together = options.together
         self._remember_launches()
-        self._dispatcher = Dispatcher(function, options.compile, options.signature)
+        self._dispatcher = Dispatcher(function, options.compile, options.signature, constants)
         self.__qualname__: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:

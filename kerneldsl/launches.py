@@ -15,6 +15,7 @@ from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.streams import refuse_waiting
+from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3
 from kerneldsl.timing import Timing, measure
 
@@ -273,6 +274,7 @@ class LaunchMixin:
     __qualname__: str
     _dispatcher: Dispatcher
     _block: Dim3 | None
+    _run_together: Together
 
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
@@ -315,6 +317,7 @@ class LaunchMixin:
                 None,
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
+                together=self._run_together,
             ),
         )
         if is_plain:
@@ -328,6 +331,8 @@ class LaunchMixin:
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
     ) -> Launch:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
@@ -347,6 +352,11 @@ class LaunchMixin:
         plan : LaunchPlan, optional
             Launch as this plan says: its block, items and vector are taken, whatever the extent.
             By default the planner decides; see :meth:`Launch.plan`.
+        cluster : int or tuple of int, optional
+            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
+            rounded up to whole ones. By default the decorator's.
+        cooperative : bool, optional
+            All blocks run at once, or the launch is an error. By default the decorator's.
 
         Raises
         ------
@@ -354,9 +364,16 @@ class LaunchMixin:
             If the extent or the block is not that.
         """
         key: Any = None
+        together = self._run_together
+        if cluster is not None or cooperative is not False:
+            together = read_together(cluster, cooperative)
         if plan is not None:
             block, shared_bytes = self._given(plan, block, shared_bytes)
-        elif stream is None and _are_plain(extent, block or 1, shared_bytes):
+        elif (
+            together is self._run_together
+            and stream is None
+            and _are_plain(extent, block or 1, shared_bytes)
+        ):
             # One extent alone is what the native code looks up.
             is_alone = len(extent) == 1 and block is None and shared_bytes == 0
             key = extent[0] if is_alone else (extent, block, shared_bytes)
@@ -371,6 +388,7 @@ class LaunchMixin:
                 read_stream(stream),
                 read_shared_bytes(shared_bytes),
                 plan,
+                together=together,
             ),
         )
         if key is not None:

@@ -3,11 +3,6 @@
 The planner asks; nothing depends on the answers for being right, so they are estimates where the
 source does not say more: a loop of unknown length counts as `UNKNOWN_TRIPS` rounds, and of a branch
 the dearer side counts.
-
-An index expression is followed as a form: by how much it grows with each axis of ``grid``. The
-element ``a[y, x + 1]`` under ``y, x = kd.grid(2)`` grows by one element with the last axis, so that
-neighbouring threads touch neighbouring elements; ``a[x, y]`` grows by a row; ``a[idx[x]]`` depends
-on what was loaded.
 """
 
 from __future__ import annotations
@@ -16,26 +11,28 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from kerneldsl.analysis.expressions import assigned_names, is_extent
+from kerneldsl.analysis.index_forms import (
+    LOADED,
+    UNIFORM,
+    IndexForm,
+    Pattern,
+    is_crossed,
+    offsets_of,
+    pattern_of,
+)
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 
-__all__ = ["UNKNOWN_TRIPS", "Access", "BodyWork", "Pattern", "body_work"]
+__all__ = ["UNKNOWN_TRIPS", "Access", "BodyWork", "body_work"]
 
 #: Rounds that a loop of unknown length is taken to make.
 UNKNOWN_TRIPS = 16
 _MAX_DEPTH = 8
-
-#: How an access moves from an index to the next along the last axis of ``grid``: to the next
-#: element, by a row or some other step, not at all, or to wherever data says.
-Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
-
-#: By how much an index grows with each axis of ``grid``: ``None`` for an amount that is not known.
-_Form: TypeAlias = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,8 @@ class Access:
         Times that it is done for one index.
     step : int or None
         Elements from one index to the next where the pattern is ``"strided"`` and that is known.
+    offsets : tuple of int
+        How far it is from a thread's own element along x, y and z.
     is_atomic : bool
         Whether it reads and writes indivisibly.
     depends_on_load : bool
@@ -61,6 +60,12 @@ class Access:
     is_crossed : bool
         Whether neighbours along the last axis but one of ``grid`` touch neighbouring elements, as
         one side of a transposition does.
+    is_stepped : bool
+        Whether each round of a loop accesses elements of its own; where rounds move by one element,
+        neighbours access them too.
+    is_guarded : bool
+        Whether it is done under a condition other than that the index lies within an array, so that
+        accesses of several items cannot become one.
     """
 
     parameter: int
@@ -68,9 +73,12 @@ class Access:
     pattern: Pattern
     count: float = 1.0
     step: int | None = None
+    offsets: tuple[int, int, int] = (0, 0, 0)
     is_atomic: bool = False
     depends_on_load: bool = False
     is_crossed: bool = False
+    is_stepped: bool = False
+    is_guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,8 @@ class BodyWork:
         Divisions, roots and powers.
     functions : float
         Calls of other mathematical functions.
+    rounds : float
+        Rounds of loops, each of which takes some instructions of its own.
     has_unknown_loop : bool
         Whether the length of some loop is not known, so that the counts are guesses.
     local_values : int
@@ -97,11 +107,14 @@ class BodyWork:
     operations: float = 0.0
     divisions: float = 0.0
     functions: float = 0.0
+    rounds: float = 0.0
     has_unknown_loop: bool = False
     local_values: int = 0
 
 
-def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
+def body_work(
+    unit: FunctionUnit, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS
+) -> BodyWork:
     """Count what a kernel does for one index.
 
     Parameters
@@ -111,18 +124,21 @@ def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
     x_is_last : bool
         Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
         for its place by ``grid`` alone; else the first does.
+    unknown_trips : float
+        Rounds that a loop of unknown length is taken to make.
 
     Returns
     -------
     BodyWork
     """
-    counter = _Counter(x_is_last=x_is_last)
+    counter = _Counter(x_is_last=x_is_last, unknown_trips=unknown_trips)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
     return BodyWork(
         accesses=tuple(counter.accesses.values()),
         operations=counter.operations,
         divisions=counter.divisions,
         functions=counter.functions,
+        rounds=counter.rounds,
         has_unknown_loop=counter.has_unknown_loop,
         local_values=counter.local_values,
     )
@@ -131,10 +147,12 @@ def body_work(unit: FunctionUnit, *, x_is_last: bool = True) -> BodyWork:
 @dataclass
 class _Counter:
     x_is_last: bool = True
+    unknown_trips: float = UNKNOWN_TRIPS
     accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
     operations: float = 0.0
     divisions: float = 0.0
     functions: float = 0.0
+    rounds: float = 0.0
     has_unknown_loop: bool = False
     local_values: int = 0
 
@@ -145,23 +163,6 @@ class _Counter:
             self.accesses[key] = access
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """What is known of an integer: its form, and whether memory was read for it."""
-
-    form: _Form
-    is_loaded: bool = False
-
-    @property
-    def is_constant(self) -> bool:
-        return not self.is_loaded and not any(factor != 0 for factor in self.form)
-
-
-_AXES = 3
-_SAME = _Value((0,) * _AXES)
-_LOADED = _Value((0,) * _AXES, is_loaded=True)
-
-
 class _Body:
     """Walks over one function, and over those it calls."""
 
@@ -170,9 +171,11 @@ class _Body:
         unit: FunctionUnit,
         counter: _Counter,
         arrays: Mapping[str, int],
-        values: Mapping[str, _Value],
+        values: Mapping[str, IndexForm],
         weight: float = 1.0,
         depth: int = 0,
+        *,
+        is_guarded: bool = False,
     ) -> None:
         self._unit = unit
         self._counter = counter
@@ -180,6 +183,7 @@ class _Body:
         self._values = dict(values)
         self._weight = weight
         self._depth = depth
+        self._is_guarded = is_guarded
 
     def run(self) -> None:
         self._counter.local_values += len(assigned_names(self._unit.tree.body))
@@ -207,17 +211,19 @@ class _Body:
                     self._access(target, is_store=True)
                 elif isinstance(target, ast.Name):
                     self._values[target.id] = self._operate(
-                        node.op, self._values.get(target.id, _SAME), found, None
+                        node.op, self._values.get(target.id, UNIFORM), found, None, None
                     )
             case ast.For(target=target, iter=iterable, body=body):
                 self._for(target, iterable, body)
             case ast.While(test=test, body=body):
                 self._counter.has_unknown_loop = True
-                with_weight = self._weight * UNKNOWN_TRIPS
+                with_weight = self._weight * self._counter.unknown_trips
                 self._in_loop(body, with_weight, test)
             case ast.If(test=test, body=body, orelse=other):
                 self._expression(test)
+                outer, self._is_guarded = self._is_guarded, self._is_guarded or not _is_bound(test)
                 self._branches(body, other)
+                self._is_guarded = outer
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
                 self._expression(value)
 
@@ -233,25 +239,29 @@ class _Body:
         self._counter.operations = start + max(first, second)
         for name, value in after.items():
             known = self._values.get(name)
-            self._values[name] = value if known is None or known == value else _LOADED
+            self._values[name] = value if known is None or known == value else LOADED
 
     def _for(self, target: ast.expr, iterable: ast.expr, body: list[ast.stmt]) -> None:
         trips = self._trips(iterable)
         if trips is None:
             self._counter.has_unknown_loop = True
-            trips = UNKNOWN_TRIPS
+            trips = self._counter.unknown_trips
         self._expression(iterable)
-        start = _SAME
+        start = UNIFORM
         if isinstance(iterable, ast.Call) and iterable.args:
             first = iterable.args[0] if len(iterable.args) > 1 else None
             if first is not None:
                 start = self._value(first)
         if isinstance(target, ast.Name):
-            self._values[target.id] = start
+            step = self._step(iterable)
+            self._values[target.id] = start.advancing(step)
         self._in_loop(body, self._weight * max(trips, 0), None)
 
     def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
         outer, self._weight = self._weight, weight
+        self._counter.rounds += weight
+        for name in _advanced_names(body):
+            self._values[name] = self._values.get(name, UNIFORM).advancing(None)
         if test is not None:
             self._expression(test)
         self._statements(body)
@@ -268,6 +278,12 @@ class _Body:
         if any(bound is None for bound in bounds):
             return None
         return float(len(range(*[bound for bound in bounds if bound is not None])))
+
+    def _step(self, iterable: ast.expr) -> int | None:
+        """By how much a loop's variable grows with each round."""
+        if not isinstance(iterable, ast.Call) or len(iterable.args) < 3:
+            return 1
+        return self._integer(iterable.args[2])
 
     def _integer(self, node: ast.expr) -> int | None:
         """The value of an expression that is a constant of the source."""
@@ -290,7 +306,7 @@ class _Body:
                     return None
         return None
 
-    def _assign(self, target: ast.expr, value: ast.expr, found: _Value) -> None:
+    def _assign(self, target: ast.expr, value: ast.expr, found: IndexForm) -> None:
         match target:
             case ast.Subscript():
                 self._access(target, is_store=True)
@@ -312,11 +328,11 @@ class _Body:
 
     # ------------------------------------------------------------- expressions
 
-    def _axis(self, axis: int, count: int) -> _Value:
+    def _axis(self, axis: int, count: int) -> IndexForm:
         """The index along one of `count` axes of ``grid``."""
-        return _axis(_AXES - count + axis if self._counter.x_is_last else _AXES - 1 - axis)
+        return IndexForm.axis(count - 1 - axis if self._counter.x_is_last else axis)
 
-    def _expression(self, node: ast.expr) -> _Value:
+    def _expression(self, node: ast.expr) -> IndexForm:
         """Count what an expression does, and say what is known of its value."""
         match node:
             case ast.Subscript() if not is_extent(node):
@@ -324,62 +340,69 @@ class _Body:
             case ast.BinOp(left=left, op=op, right=right):
                 first, second = self._expression(left), self._expression(right)
                 self._count_operation(op)
-                return self._operate(op, first, second, right)
+                return self._operate(op, first, second, left, right)
             case ast.UnaryOp(operand=operand):
                 found = self._expression(operand)
                 if isinstance(node.op, ast.USub):
-                    return _Value(_scaled(found.form, -1), found.is_loaded)
+                    return found.times(-1)
                 return found
             case ast.Compare(left=left, comparators=others):
                 for each in (left, *others):
                     self._expression(each)
                 self._counter.operations += self._weight * len(others)
-                return _SAME
+                return UNIFORM
             case ast.Call():
                 return self._call(node)
             case ast.Name(id=name):
-                return self._values.get(name, _SAME)
+                return self._values.get(name) or IndexForm(constant=self._integer(node))
+            case ast.Constant():
+                return IndexForm(constant=self._integer(node))
             case ast.IfExp(test=test, body=body, orelse=other):
                 self._expression(test)
                 first, second = self._expression(body), self._expression(other)
                 self._counter.operations += self._weight
-                return first if first == second else _LOADED
+                return first if first == second else LOADED
             case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
                 for each in values:
                     self._expression(each)
-                return _SAME
-        return _SAME
+                return UNIFORM
+        return UNIFORM
 
-    def _value(self, node: ast.expr) -> _Value:
+    def _value(self, node: ast.expr) -> IndexForm:
         """What is known of a value, without counting it again."""
         saved = self._counter
-        self._counter = _Counter(x_is_last=saved.x_is_last)
+        self._counter = _Counter(saved.x_is_last, saved.unknown_trips)
         try:
             return self._expression(node)
         finally:
             self._counter = saved
 
     def _operate(
-        self, op: ast.operator, first: _Value, second: _Value, right: ast.expr | None
-    ) -> _Value:
-        is_loaded = first.is_loaded or second.is_loaded
+        self,
+        op: ast.operator,
+        first: IndexForm,
+        second: IndexForm,
+        left: ast.expr | None,
+        right: ast.expr | None,
+    ) -> IndexForm:
         match op:
             case ast.Add():
-                return _Value(_sum(first.form, second.form), is_loaded)
+                return first.plus(second)
             case ast.Sub():
-                return _Value(_sum(first.form, _scaled(second.form, -1)), is_loaded)
-            case ast.Mult() if second.is_constant:
+                return first.plus(second.times(-1))
+            case ast.Mult() if second.is_uniform:
                 factor = self._integer(right) if right is not None else None
-                return _Value(_scaled(first.form, factor), is_loaded)
-            case ast.Mult() if first.is_constant:
-                return _Value(_scaled(second.form, None), is_loaded)
-            case ast.FloorDiv() | ast.RShift() if second.is_constant:
-                return _Value((0,) * _AXES, is_loaded)  # neighbours mostly agree
-            case ast.Mod() | ast.BitAnd() if second.is_constant:
+                return first.times(factor)
+            case ast.Mult() if first.is_uniform:
+                factor = self._integer(left) if left is not None else None
+                return second.times(factor)
+            case ast.FloorDiv() | ast.RShift() if second.is_uniform:
+                return LOADED if first.is_loaded else UNIFORM  # neighbours mostly agree
+            case ast.Mod() | ast.BitAnd() if second.is_uniform:
                 return first  # contiguous, piece by piece
-        if first.is_constant and second.is_constant:
-            return _SAME
-        return _LOADED
+        if first.is_uniform and second.is_uniform:
+            return UNIFORM
+        return LOADED
 
     def _count_operation(self, op: ast.operator) -> None:
         if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow):
@@ -387,22 +410,22 @@ class _Body:
         else:
             self._counter.operations += self._weight
 
-    def _call(self, node: ast.Call) -> _Value:
+    def _call(self, node: ast.Call) -> IndexForm:
         use = self._unit.use_of(node)
         if use is not None:
             if use.intrinsic.name == "grid":
                 return self._axis(0, 1)
             if use.intrinsic.name.startswith("threadIdx."):
-                return _axis("zyx".index(use.intrinsic.name[-1]))
+                return IndexForm.axis("xyz".index(use.intrinsic.name[-1]))
             if Effect.ATOMIC in use.intrinsic.effect:
                 for extra in node.args[2:]:
                     self._expression(extra)
                 target = ast.Subscript(node.args[0], node.args[1], ast.Store())
                 self._access(target, is_store=True, is_atomic=True)
-                return _LOADED
+                return LOADED
             for argument in node.args:
                 self._expression(argument)
-            return _LOADED if use.intrinsic.name == "laneid" else _SAME
+            return LOADED if use.intrinsic.name == "laneid" else UNIFORM
         callee = self._unit.callee_of(node)
         if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
             return self._enter(callee, node)
@@ -412,26 +435,34 @@ class _Body:
             return found[0]
         if name in ("min", "max", "abs", "fabs", "range", "len", "fma"):
             self._counter.operations += self._weight * max(len(node.args) - 1, 0)
-            return found[0] if name in ("min", "max") and found else _SAME
+            return found[0] if name in ("min", "max") and found else UNIFORM
         if name in ("sqrt", "rsqrt"):
             self._counter.divisions += self._weight
         else:
             self._counter.functions += self._weight
-        return _LOADED if any(not each.is_constant for each in found) else _SAME
+        return LOADED if any(not each.is_uniform for each in found) else UNIFORM
 
-    def _enter(self, callee: FunctionUnit, node: ast.Call) -> _Value:
+    def _enter(self, callee: FunctionUnit, node: ast.Call) -> IndexForm:
         arrays: dict[str, int] = {}
-        values: dict[str, _Value] = {}
+        values: dict[str, IndexForm] = {}
         for name, argument in zip(callee.parameters, node.args, strict=False):
             if isinstance(argument, ast.Name) and argument.id in self._arrays:
                 arrays[name] = self._arrays[argument.id]
             values[name] = self._expression(argument)
-        _Body(callee, self._counter, arrays, values, self._weight, self._depth + 1).run()
-        return _LOADED if any(not each.is_constant for each in values.values()) else _SAME
+        _Body(
+            callee,
+            self._counter,
+            arrays,
+            values,
+            self._weight,
+            self._depth + 1,
+            is_guarded=self._is_guarded,
+        ).run()
+        return LOADED if any(not each.is_uniform for each in values.values()) else UNIFORM
 
     # ---------------------------------------------------------------- accesses
 
-    def _access(self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False) -> _Value:
+    def _access(self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False) -> IndexForm:
         chain: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
@@ -440,29 +471,31 @@ class _Body:
             base = base.value
         found = [self._index(part) for part in chain]
         if not isinstance(base, ast.Name) or base.id not in self._arrays or not found:
-            return _LOADED
-        pattern, step = _pattern([each.form for each in found])
-        is_loaded = any(each.is_loaded for each in found)
-        if is_loaded:
-            pattern, step = "scattered", None
+            return LOADED
+        pattern, step = pattern_of(found)
         parameter = self._arrays[base.id]
         text = ", ".join(ast.unparse(part) for part in chain)
+        loops = [form.loop_factor for form in found]
+        changes = pattern == "scattered" or any(factor != 0 for factor in loops)
         self._counter.add(
             (parameter, is_store, text, self._depth),
             Access(
                 parameter,
                 is_store,
                 pattern,
-                self._weight,
-                step,
-                is_atomic,
-                is_loaded,
-                pattern == "strided" and _is_crossed([each.form for each in found]),
+                count=self._weight if changes else 1.0,
+                step=step,
+                offsets=offsets_of(found),
+                is_atomic=is_atomic,
+                depends_on_load=pattern == "scattered",
+                is_crossed=is_crossed(found),
+                is_stepped=any(factor not in (0, 1, -1) for factor in loops),
+                is_guarded=self._is_guarded,
             ),
         )
-        return _LOADED
+        return LOADED
 
-    def _index(self, node: ast.expr) -> _Value:
+    def _index(self, node: ast.expr) -> IndexForm:
         """What is known of an index; its arithmetic is address computation, and not counted."""
         counter = self._counter
         operations, divisions = counter.operations, counter.divisions
@@ -483,38 +516,26 @@ _CONVERSIONS = frozenset(
 )
 
 
-def _axis(place: int) -> _Value:
-    """The index along an axis; x stands last in a form, y before it."""
-    form: list[int | None] = [0] * _AXES
-    form[place] = 1
-    return _Value(tuple(form))
-
-
-def _sum(first: _Form, second: _Form) -> _Form:
-    return tuple(
-        None if a is None or b is None else a + b for a, b in zip(first, second, strict=True)
+def _is_bound(test: ast.expr) -> bool:
+    """Whether a condition only says that an index is below a length, which launches check."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(map(_is_bound, test.values))
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return False
+    right = test.comparators[0]
+    is_length = (
+        isinstance(right, ast.Name)
+        or (isinstance(right, ast.Attribute) and right.attr == "size")
+        or (isinstance(right, ast.Subscript) and is_extent(right))
     )
+    return isinstance(test.ops[0], ast.Lt) and isinstance(test.left, ast.Name) and is_length
 
 
-def _scaled(form: _Form, factor: int | None) -> _Form:
-    if factor is None:
-        return tuple(0 if each == 0 else None for each in form)
-    return tuple(None if each is None else each * factor for each in form)
-
-
-def _pattern(forms: list[_Form]) -> tuple[Pattern, int | None]:
-    """How the accesses of neighbours along the last axis lie to each other."""
-    along = [form[-1] for form in forms]
-    if all(step == 0 for step in along):
-        return "uniform", None
-    if any(step != 0 for step in along[:-1]):
-        return "strided", None
-    step = along[-1]
-    if step is not None and abs(step) == 1:
-        return "contiguous", None
-    return "strided", None if step is None else abs(step)
-
-
-def _is_crossed(forms: list[_Form]) -> bool:
-    """Whether the last index moves by one with the last axis but one alone."""
-    return forms[-1][-2] in (1, -1) and forms[-1][-1] == 0
+def _advanced_names(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that a loop's body moves on by an augmented assignment."""
+    return {
+        node.target.id
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }

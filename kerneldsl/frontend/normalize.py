@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.errors import UnsupportedConstructError
@@ -26,7 +26,12 @@ from kerneldsl.frontend.unit import FunctionUnit
 __all__ = ["make_unit"]
 
 
-def make_unit(function: Callable[..., Any], *, is_device: bool = False) -> FunctionUnit:
+def make_unit(
+    function: Callable[..., Any],
+    *,
+    is_device: bool = False,
+    constants: Mapping[str, Any] | None = None,
+) -> FunctionUnit:
     """Take a function apart.
 
     Parameters
@@ -35,6 +40,8 @@ def make_unit(function: Callable[..., Any], *, is_device: bool = False) -> Funct
         A plain Python function: a kernel's, or with *is_device* a device function's.
     is_device : bool
         Whether it is a device function, which may return a value and have defaults.
+    constants : mapping, optional
+        Values of the function's keyword-only parameters, which become captured constants.
 
     Returns
     -------
@@ -49,7 +56,8 @@ def make_unit(function: Callable[..., Any], *, is_device: bool = False) -> Funct
         For a construct, name or captured value that has no meaning on a device; with its place and
         what to write instead.
     """
-    return _Session().make(device_function(function) or function, is_device=is_device)
+    given = dict(constants or {})
+    return _Session().make(device_function(function) or function, given, is_device=is_device)
 
 
 class _Session:
@@ -76,10 +84,15 @@ class _Session:
                 "Write a loop",
                 limit="Device functions cannot be recursive",
             )
-        return self.make(function, is_device=True, is_plain=is_plain)
+        return self.make(function, {}, is_device=True, is_plain=is_plain)
 
     def make(
-        self, function: Any, *, is_device: bool = False, is_plain: bool = False
+        self,
+        function: Any,
+        constants: Mapping[str, Any],
+        *,
+        is_device: bool = False,
+        is_plain: bool = False,
     ) -> FunctionUnit:
         """Make the unit of one function, and of those it calls."""
         known = self._made.get(function)
@@ -89,10 +102,11 @@ class _Session:
         qualname = function.__qualname__
         reporter = Reporter(source.filename, qualname)
         if not is_plain:
-            _check_parameters(source.node, function, is_device, reporter)
+            _check_parameters(source.node, constants, is_device, reporter)
             refuse_unsupported(source.node, reporter)
         tree = clean_function(copy.deepcopy(source.node))
-        scope = Scope(function, local_names(tree, function), reporter)
+        tree.args.kwonlyargs, tree.args.kw_defaults = [], []
+        scope = Scope(function, local_names(tree, function) - set(constants), reporter, constants)
         rewriter = Rewriter(
             scope,
             reporter,
@@ -130,9 +144,13 @@ class _Session:
 
 
 def _check_parameters(
-    node: ast.FunctionDef, function: types.FunctionType, is_device: bool, reporter: Reporter
+    node: ast.FunctionDef, constants: Mapping[str, Any], is_device: bool, reporter: Reporter
 ) -> None:
     arguments = node.args
+    if arguments.kwonlyargs and not is_device:
+        _check_compile_time(node, constants, reporter)
+        arguments = copy.copy(arguments)
+        arguments.kwonlyargs = []
     odd = [
         (arguments.vararg, "*"),
         (arguments.kwarg, "**"),
@@ -152,6 +170,31 @@ def _check_parameters(
             f"The kernel {node.name} has a parameter with a default value",
             "Give the value at each launch, or capture it from a global",
         )
+
+
+def _check_compile_time(
+    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
+) -> None:
+    """Refuse keyword-only parameters that no space has values for, or that are assigned to."""
+    for parameter in node.args.kwonlyargs:
+        if parameter.arg not in constants:
+            known = ", ".join(constants)
+            reporter.fail(
+                parameter,
+                f"{node.name} has a keyword-only parameter, {parameter.arg}, without a value",
+                f"Give it values: @kd.kernel(space=kd.Space(block=[…], {parameter.arg}=[…])), or "
+                "name the parameter without *",
+                limit="Keyword-only parameters are compile-time constants, whose values a space "
+                "gives" + (f"; this one has {known}" if known else ""),
+            )
+    names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    for each in names:
+        if each.id in constants and not isinstance(each.ctx, ast.Load):
+            reporter.fail(
+                each,
+                f"{node.name} assigns to {each.id}, a compile-time parameter",
+                "Use another name for the variable",
+            )
 
 
 def _check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:

@@ -6,7 +6,7 @@ import ast
 import builtins
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,16 @@ class Scope:
         Names bound inside it, which hide outer ones.
     reporter : Reporter
         For names that mean nothing.
+    constants : mapping
+        Further names, with their values; they hide others.
     """
 
     def __init__(
-        self, function: types.FunctionType, local_names: set[str], reporter: Reporter
+        self,
+        function: types.FunctionType,
+        local_names: set[str],
+        reporter: Reporter,
+        constants: Mapping[str, Any],
     ) -> None:
         self.local_names = local_names
         self._reporter = reporter
@@ -72,6 +78,8 @@ class Scope:
         self._cells = dict(
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         )
+        # As if an enclosing function had them as variables.
+        self._cells |= {name: types.CellType(value) for name, value in constants.items()}
 
     def is_outside(self, node: ast.AST) -> bool:
         """Whether a node is a name, or a chain of attributes of a name, from outside."""

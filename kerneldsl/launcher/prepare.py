@@ -74,7 +74,10 @@ def _prepare(
     if steps is None or len(binding.keep) != len(maker.exchanges):
         return None
     conditions = _conditions(launchable, wanted, shape.extent or ())
-    entry = launchable.loaded.executable.native_entry(launchable.config)
+    config = launchable.config
+    if config.cluster_dim is not None or config.is_cooperative:
+        return None  # those take another function of the driver
+    entry = launchable.loaded.executable.native_entry(config)
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)

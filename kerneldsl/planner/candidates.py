@@ -25,7 +25,7 @@ __all__ = [
 #: Threads of a block that are tried.
 BLOCK_THREADS = (32, 64, 96, 128, 160, 192, 256, 384, 512, 640, 768, 1024)
 _ITEMS = (1, 2, 4, 8, 16)
-_VECTORS = (1, 2, 4)
+_VECTORS = (1, 2, 4, 8, 16)
 #: Operations of a thread beyond which items are not multiplied: their code is unrolled, and what
 #: they save is little beside the body.
 _MAX_OPERATIONS = 2048
@@ -112,11 +112,13 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
     if ndim == 1:
         return
     for rows in _ROWS[1:]:
-        for items in _VECTORS:
+        for items in _ITEMS[:3]:
             if rows * items * operations > _MAX_OPERATIONS:
                 break
-            if items <= work.max_vector or items == 1:
-                yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
+            vector = min(items, work.max_vector)
+            mapping = ElementMapping(items=(items, rows, 1), vector=vector)
+            # Rows next to each other share what a stencil reads; groups along a row stay apart.
+            yield replace(mapping, order="contiguous") if vector == items else mapping
 
 
 def walked_axes(

@@ -8,7 +8,7 @@ one then seems better, that is compiled too, `MAX_COMPILED` at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
@@ -19,7 +19,7 @@ from kerneldsl.planner.candidates import (
     fit_grid,
     walked_axes,
 )
-from kerneldsl.planner.cost import Prediction, predict
+from kerneldsl.planner.cost import CONSTANTS, Prediction, predict
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
@@ -31,15 +31,19 @@ from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
 __all__ = [
     "MAX_COMPILED",
+    "TIE",
     "Choice",
     "Problem",
     "Scored",
     "choose",
     "describe",
+    "describe_scored",
     "estimate_resources",
     "every_plan",
     "extent_class",
+    "in_order",
     "rank",
+    "score",
 ]
 
 #: Mappings that are compiled for one decision, at most.
@@ -76,6 +80,8 @@ class Problem:
         The block, where the user has said it.
     shared_bytes : int
         Dynamic shared memory of a block.
+    axes : tuple of int or None
+        The axis of the extent along x, then y, then z; ``None`` has the last along x.
     """
 
     kernel: str
@@ -88,6 +94,7 @@ class Problem:
     can_map: bool = True
     block_dim: Dim3 | None = None
     shared_bytes: int = 0
+    axes: tuple[int, ...] | None = None
 
     def mappings(self) -> tuple[ElementMapping, ...]:
         """The mappings that the kernel can be compiled with."""
@@ -96,7 +103,7 @@ class Problem:
         if not self.can_map:
             return (ElementMapping(axes=tuple(range(ndim)), grid_stride=""),)
         return tuple(
-            walked_axes(each, self.extent, narrowest, most)
+            walked_axes(replace(each, axes=self.axes), self.extent, narrowest, most)
             for each in element_mappings(ndim, self.work)
             if each.vector <= self.max_vector
         )
@@ -155,10 +162,10 @@ def rank(
         The best first: by time, and the plainer one of those that are within `TIE` of the best.
     """
     tried = problem.mappings() if mappings is None else mappings
-    return _in_order([each for mapping in tried for each in _score(problem, mapping, compiled)])
+    return in_order([each for mapping in tried for each in score(problem, mapping, compiled)])
 
 
-def _in_order(found: list[Scored]) -> list[Scored]:
+def in_order(found: list[Scored]) -> list[Scored]:
     if not found:
         return found
     best = min(each.prediction.time_ns for each in found)
@@ -184,7 +191,7 @@ def _plainness(each: Scored) -> tuple[float, ...]:
     )
 
 
-def _score(
+def score(
     problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
 ) -> list[Scored]:
     """Every legal block with one mapping."""
@@ -280,16 +287,16 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
         No block of any size can run.
     """
     compiled: dict[ElementMapping, Resources] = {}
-    scores = {each: _score(problem, each, compiled) for each in problem.mappings()}
+    scores = {each: score(problem, each, compiled) for each in problem.mappings()}
     while True:
-        ranked = _in_order([each for found in scores.values() for each in found])
+        ranked = in_order([each for found in scores.values() for each in found])
         if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
             break
         wanted = ranked[0].candidate.mapping if ranked else next(iter(scores))
         if wanted in compiled:  # it does not fit, and neither did what was estimated
             break
         compiled[wanted] = compile_mapping(wanted)
-        scores[wanted] = _score(problem, wanted, compiled)
+        scores[wanted] = score(problem, wanted, compiled)
     taken = next((each for each in ranked if each.is_compiled), None)
     if taken is None:
         raise _nothing_fits(problem, compiled)
@@ -323,14 +330,14 @@ def describe(problem: Problem, choice: Choice) -> LaunchPlan:
         taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
     if taken is None:
         raise _nothing_fits(problem, choice.compiled)
-    return _make_plan(problem, taken, [each for each in ranked if each.candidate != wanted])
+    return describe_scored(problem, taken, [each for each in ranked if each.candidate != wanted])
 
 
 def every_plan(
     problem: Problem, compiled: dict[ElementMapping, Resources]
 ) -> tuple[LaunchPlan, ...]:
     """All legal plans of mappings that are compiled, the best first."""
-    return tuple(_make_plan(problem, each, []) for each in rank(problem, compiled, compiled))
+    return tuple(describe_scored(problem, each) for each in rank(problem, compiled, compiled))
 
 
 def _nothing_fits(
@@ -353,8 +360,8 @@ def _nothing_fits(
     )
 
 
-def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchPlan:
-    """Write down a decision."""
+def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
+    """Write down a plan that was compared with others, the best of them first."""
     held, resources, prediction = taken.held, taken.resources, taken.prediction
     x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
     grid = Coverage(held, x * y * z)
@@ -379,7 +386,9 @@ def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchP
         waves=grid.waves,
         tail_efficiency=grid.tail_efficiency,
         bytes_in_flight=prediction.bytes_in_flight,
-        bytes_to_saturate=bytes_to_saturate(rates.memory_bytes_per_s, rates.memory_latency_ns),
+        bytes_to_saturate=bytes_to_saturate(
+            rates.memory_bytes_per_s, CONSTANTS.start_ns + rates.memory_latency_ns
+        ),
         bytes_moved=int(math.prod(problem.extent) * problem.work.device_bytes),
         predicted_ns=prediction.time_ns,
         bound=prediction.bound,
@@ -388,7 +397,7 @@ def _make_plan(problem: Problem, taken: Scored, others: list[Scored]) -> LaunchP
     )
 
 
-def _alternatives(taken: Scored, others: list[Scored]) -> tuple[PlanAlternative, ...]:
+def _alternatives(taken: Scored, others: Sequence[Scored]) -> tuple[PlanAlternative, ...]:
     """The best of other blocks and of other mappings; one index a thread is always among them."""
     same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
     other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]

@@ -34,6 +34,8 @@ from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
 __all__ = ["Bound", "Prediction", "predict"]
 
+_LINE_BYTES = 128
+
 #: What sets the pace of a kernel.
 Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "launch"]
 
@@ -61,23 +63,36 @@ class Prediction:
 class Constants:
     """What the model was fitted with; see `docs/planning.md`."""
 
-    thread_instructions: float = 14.0
+    thread_instructions: float = 10.3
     """Of a thread, for its index, tests and addresses."""
-    item_instructions: float = 3.0
-    """Of each further group of items."""
-    access_instructions: float = 2.0
+    access_instructions: float = 6.0
     """Of each access, its address included."""
+    round_instructions: float = 2.2
+    """Of each round of a loop, beside its body; items of a thread share them."""
     issue_per_clock: float = 4.0
     """Instructions of warps that a multiprocessor issues in a clock."""
-    dependent_clocks: float = 6.0
+    dependent_clocks: float = 5.4
     """From an instruction to one that needs its result."""
-    drain_ns_per_warp: float = 8.0
-    """By which a block's last warp is later, for each warp."""
-    start_ns: float = 200.0
-    """From a block's start to its first load."""
-    sharpness: float = 6.0
-    """How little what is not the scarcest adds."""
-    resident_share: float = 0.75
+    start_ns: float = 280.0
+    """The life of a block that does nothing."""
+    warp_ns: float = 2.5
+    """By which each warp of a block makes it live longer."""
+    queueing: float = 4.2
+    """How latency and bandwidth add up: the exponent of their norm."""
+    sharpness: float = 5.45
+    """The same for what else sets the pace."""
+    line_clocks: float = 1.4
+    """Of a line of 128 bytes in the level-1 cache."""
+    line_waste: float = 0.36
+    """By how much more a sector costs whose line is not written by one block."""
+    halo: float = 0.6
+    """Of the elements around a block's own, what it reads from the level-2 cache; other blocks of
+    the multiprocessor have left the rest in the level-1 cache."""
+    crossed_items: float = 0.57
+    """The same where threads have several items."""
+    crossed_share: float = 0.47
+    """Of the level-2 cache's bandwidth, what single sectors get."""
+    resident_share: float = 0.37
     """Of the level-2 cache, what data may take to stay in it."""
 
 
@@ -119,30 +134,30 @@ def predict(
     Prediction
     """
     c = constants
-    items = candidate.mapping.item_count
-    threads = candidate.block_threads
+    mapping = candidate.mapping
+    items, threads = mapping.item_count, candidate.block_threads
     warps = -(-threads // 32)
     elements = float(math.prod(extent))
     count = rates.multiprocessor_count
     clock_ns = 1e9 / rates.clock_hz
     busiest = -(-grid_blocks // count)
     resident = min(active_blocks, busiest)
-
-    crossed = work.crossed_bytes * _waste(candidate, work)
-    total_bytes = elements * (work.device_bytes + crossed)
-    outside = _outside_share(total_bytes, c.resident_share * rates.l2_bytes)
-    memory_ns = 1e9 * (
-        total_bytes * outside / rates.memory_bytes_per_s
-        + total_bytes * (1.0 - outside) / rates.l2_bytes_per_s
-    )
-    latency = outside * rates.memory_latency_ns + (1.0 - outside) * rates.l2_latency_ns
     # Blocks at the edge are partly empty, which counts where there are few.
     block_elements = min(float(threads * items), elements)
-    moved = block_elements * (work.moved_bytes + crossed) + 2.0 * spill_bytes * threads
-    path_ns = busiest * moved / rates.load_bytes_per_clock * clock_ns
 
-    per_warp = _instructions(candidate, work, c)
-    issue_ns = busiest * warps * per_warp / c.issue_per_clock * clock_ns
+    tile = mapping.tile(candidate.block_dim)
+    total_bytes = elements * (work.device_bytes + work.crossed_bytes)
+    outside = _outside_share(total_bytes, c.resident_share * rates.l2_bytes)
+    spilled = 2.0 * spill_bytes * threads * grid_blocks
+    traffic = elements * _l2_bytes(work, tile, c) + spilled
+    traffic += elements * _crossed_bytes(candidate, work, c) / c.crossed_share
+    memory_ns = 1e9 * max(
+        total_bytes * outside / rates.memory_bytes_per_s, traffic / rates.l2_bytes_per_s
+    )
+    latency = outside * rates.memory_latency_ns + (1.0 - outside) * rates.l2_latency_ns
+    lines_ns = busiest * block_elements * _lines(candidate, work) * c.line_clocks * clock_ns
+
+    issue_ns = busiest * warps * _instructions(candidate, work, c) / c.issue_per_clock * clock_ns
     units_ns = (
         busiest
         * block_elements
@@ -150,21 +165,22 @@ def predict(
         * clock_ns
     )
     rounds = work.rounds * (items if work.is_serial else 1)
-    arithmetic = items * (work.operations + work.double_operations)
+    chain = items * (work.operations + work.double_operations) + work.loop_rounds
     lifetime = (
         c.start_ns
-        + rounds * latency
-        + c.drain_ns_per_warp * warps
-        + c.dependent_clocks * clock_ns * (c.thread_instructions / 2 + arithmetic)
+        + c.warp_ns * warps
+        + (rounds * latency if work.loads else 0.0)
+        + c.dependent_clocks * clock_ns * chain
     )
-    waiting = max(0.0, grid_blocks / count - resident)
+    waiting = max(0.0, grid_blocks / count - resident) * lifetime / active_blocks
     parts: dict[Bound, float] = {
-        "memory": max(memory_ns, path_ns),
-        "latency": waiting * lifetime / active_blocks,
-        "compute": max(issue_ns, units_ns),
+        "memory": memory_ns,
+        "latency": waiting,
+        "compute": max(issue_ns, units_ns, lines_ns),
         "block starts": busiest * rates.block_start_ns,
     }
-    pace = sum(part**c.sharpness for part in parts.values()) ** (1.0 / c.sharpness)
+    queued = _norm((memory_ns, waiting), c.queueing)
+    pace = _norm((queued, parts["compute"], parts["block starts"]), c.sharpness)
     bound: Bound = max(parts, key=lambda name: parts[name])
     if parts[bound] < rates.launch_ns + lifetime:
         bound = "launch"
@@ -172,12 +188,58 @@ def predict(
     return Prediction(rates.launch_ns + lifetime + pace, bound, int(in_flight))
 
 
-def _waste(candidate: Candidate, work: ElementWork) -> float:
-    """Bytes moved for each byte of a crossed access: rows of a tile that share a sector."""
+def _norm(parts: tuple[float, ...], exponent: float) -> float:
+    """Something between the largest part and the sum of all."""
+    largest = max(parts)
+    if largest <= 0.0:
+        return 0.0
+    total: float = sum((part / largest) ** exponent for part in parts)
+    return largest * math.pow(total, 1.0 / exponent)
+
+
+def _l2_bytes(work: ElementWork, tile: tuple[int, int, int], c: Constants) -> float:
+    """Bytes between the level-2 cache and multiprocessors for an element.
+
+    A block reads the elements of its tile and, of a stencil, those around it.
+    """
+    total = work.scattered_bytes + work.written_bytes
+    for array in work.arrays:
+        share = float(array.itemsize)
+        for width, spread in zip(tile, array.spread, strict=True):
+            share *= (width + c.halo * spread) / width
+        total += share
+    return total
+
+
+def _crossed_bytes(candidate: Candidate, work: ElementWork, c: Constants) -> float:
+    """Bytes moved for an element's crossed accesses: whole sectors, each used by a few lanes."""
     if not work.crossed_bytes:
-        return 1.0
-    rows = candidate.block_dim[1] * candidate.mapping.items[1]
-    return max(1.0, SECTOR_BYTES / (rows * max(work.narrowest_bytes, 1)))
+        return 0.0
+    width, rows, _ = candidate.block_dim
+    itemsize = max(work.narrowest_bytes, 1)
+    lanes = max(1, 32 // width) if rows > 1 else 1
+    waste = max(1.0, SECTOR_BYTES / (itemsize * lanes))
+    used = min(1.0, rows * candidate.mapping.items[1] * itemsize / _LINE_BYTES)
+    several = c.crossed_items if candidate.mapping.item_count > 1 else 0.0
+    return work.crossed_bytes * waste * (1.0 + c.line_waste * (1.0 - used) + several)
+
+
+def _lines(candidate: Candidate, work: ElementWork) -> float:
+    """Lines of the level-1 cache that an element takes."""
+    mapping = candidate.mapping
+    itemsize = max(work.widest_bytes, work.narrowest_bytes, 4)
+    each = itemsize / _LINE_BYTES
+    # Vectors leave gaps between what neighbours access one by one.
+    gaps = float(mapping.vector) * _rows_read(work, mapping.items[1])
+    others = work.loads + work.stores - work.vector_accesses - work.row_accesses
+    apart = others / 32.0 * mapping.vector
+    return each * (work.vector_accesses + gaps * work.row_accesses) + apart
+
+
+def _rows_read(work: ElementWork, rows: int) -> float:
+    """Of the rows that a stencil reads for each element, those that no other item has read."""
+    shares = [(rows + y) / (rows * (y + 1)) for _, y, _ in (a.spread for a in work.arrays)]
+    return sum(shares) / len(shares) if shares else 1.0
 
 
 def _outside_share(total_bytes: float, kept_bytes: float) -> float:
@@ -191,12 +253,12 @@ def _instructions(candidate: Candidate, work: ElementWork, c: Constants) -> floa
     """Instructions of a warp of a block."""
     mapping = candidate.mapping
     items = mapping.item_count
-    vector = mapping.vector if work.max_vector > 1 else 1
-    accesses = work.loads + work.stores
+    others = work.loads + work.stores - work.vector_accesses
+    accesses = work.vector_accesses / min(mapping.vector, work.max_vector) + others
     return (
         c.thread_instructions
-        + c.item_instructions * (items / vector - 1)
-        + c.access_instructions * accesses * items / vector
+        + c.round_instructions * work.loop_rounds
+        + c.access_instructions * accesses * items
         + items * (work.operations + 2.0 * work.double_operations)
         + 8.0 * items * work.atomics
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.target import ONE_EACH, Dim3, ElementMapping
+from kerneldsl.target import ONE_EACH, Dim3, ElementMapping, HostShare
 
-__all__ = ["HostShare", "LaunchPlan", "PlanAlternative"]
+__all__ = ["LaunchPlan", "PlanAlternative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,6 @@ class PlanAlternative:
     predicted_ns: float | None
     why: str
     parameters: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostShare:
-    """How a launch on the CPU is shared among threads.
-
-    Parameters
-    ----------
-    threads : int
-        Threads that work on it; 1 is the calling thread alone.
-    chunk : int
-        Indices (of a block kernel: threads of blocks) that a thread takes at a time.
-    """
-
-    threads: int
-    chunk: int
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether the pool of threads is woken."""
-        return self.threads > 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,6 @@ class DeviceRates:
     fp32_per_clock, fp64_per_clock, special_per_clock : float
         Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
         divisions and functions (each of which takes several such operations).
-    load_bytes_per_clock : float
-        Bytes that a multiprocessor takes out of the level-2 cache in a clock, at most.
     """
 
     multiprocessor_count: int
@@ -68,7 +66,6 @@ class DeviceRates:
     fp32_per_clock: float
     fp64_per_clock: float
     special_per_clock: float
-    load_bytes_per_clock: float = 64.0
 
     @classmethod
     def from_device(cls, device: Device) -> DeviceRates:
@@ -116,19 +113,21 @@ class _Generation:
     memory_latency_ns: float
     l2_latency_ns: float
     l2_bytes_per_clock: float
-    bandwidth_share: float = 0.9
-    launch_ns: float = 1600.0
-    block_start_clocks: float = 110.0
+    bandwidth_share: float = 0.893
+    launch_ns: float = 900.0
+    block_start_clocks: float = 157.0
 
 
+#: Hopper's were fitted to measurements of an H200, the others' follow the references in its
+#: proportions.
 _GENERATIONS: dict[tuple[int, int], _Generation] = {
-    (7, 5): _Generation(64, 2, 600, 250, 32, bandwidth_share=0.85),
-    (8, 0): _Generation(64, 32, 650, 220, 40),
-    (8, 6): _Generation(128, 2, 600, 230, 32),
-    (8, 9): _Generation(128, 2, 650, 280, 32),
-    (9, 0): _Generation(128, 64, 800, 280, 30),
-    (10, 0): _Generation(128, 64, 800, 280, 30),
-    (12, 0): _Generation(128, 2, 700, 300, 32),
+    (7, 5): _Generation(64, 2, 420, 190, 28, bandwidth_share=0.85),
+    (8, 0): _Generation(64, 32, 400, 180, 26),
+    (8, 6): _Generation(128, 2, 400, 180, 26),
+    (8, 9): _Generation(128, 2, 420, 210, 26),
+    (9, 0): _Generation(128, 64, 442, 218, 25.8),
+    (10, 0): _Generation(128, 64, 450, 220, 26),
+    (12, 0): _Generation(128, 2, 430, 220, 26),
 }
 
 

@@ -44,7 +44,7 @@ def headline(plan: LaunchPlan) -> str:
         parts.append(f"clusters of {_dims(plan.cluster_dim)} blocks")
     if plan.is_cooperative:
         parts.append("cooperative")
-    parts += [f"{name} {value}" for name, value in plan.parameters]
+    parts += [f"{name} {value}" for name, value in plan.parameters if name != "block"]
     return f"{plan.kernel}{over} on {plan.device} ({plan.arch}): {', '.join(parts)}."
 
 
@@ -123,18 +123,18 @@ def facts(plan: LaunchPlan) -> list[str]:
 
 def _rows(plan: LaunchPlan) -> list[tuple[str, ...]]:
     names = tuple(name for name, _ in plan.parameters)
-    rows: list[tuple[str, ...]] = [("block", "items", "vector", *names, "predicted", "")]
+    # Of a space, the members' values say everything.
+    head = names or ("block", "items", "vector")
+    rows: list[tuple[str, ...]] = [(*head, "predicted", "")]
     taken = PlanAlternative(
         plan.block_dim, plan.mapping, plan.predicted_ns, "taken", plan.parameters
     )
     for each in (taken, *plan.considered):
         values = dict(each.parameters)
+        own = (_dims(each.block_dim), _dims(each.mapping.items), str(each.mapping.vector))
         rows.append(
             (
-                _dims(each.block_dim),
-                _dims(each.mapping.items),
-                str(each.mapping.vector),
-                *(str(values.get(name, "")) for name in names),
+                *(tuple(str(values.get(name, "")) for name in names) if names else own),
                 "–" if each.predicted_ns is None else _time(each.predicted_ns),
                 each.why,
             )

@@ -19,7 +19,7 @@ import numpy as np
 from kerneldsl.analysis.work import Access, BodyWork
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 
-__all__ = ["SECTOR_BYTES", "ElementWork", "element_work"]
+__all__ = ["SECTOR_BYTES", "ArrayReads", "ElementWork", "element_work"]
 
 #: Bytes that memory moves at least.
 SECTOR_BYTES = 32
@@ -27,6 +27,23 @@ SECTOR_BYTES = 32
 VECTOR_BYTES = 16
 #: float32 operations that a division, and a mathematical function, comes to.
 _DIVISION, _FUNCTION = 8.0, 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayReads:
+    """An array that neighbouring threads read side by side.
+
+    Parameters
+    ----------
+    itemsize : int
+        Bytes of an element.
+    spread : tuple of int
+        Between the farthest offsets that are read along x, y and z: 2 for a stencil that reads one
+        element to each side. Blocks read so many elements beyond their own.
+    """
+
+    itemsize: int
+    spread: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +55,16 @@ class ElementWork:
     read_bytes, written_bytes : float
         Bytes of device memory; an array that is read at several places counts once, an access that
         uses part of a sector counts the sector.
-    moved_bytes : float
-        Bytes that go through the level-1 cache: every access by itself, in whole sectors.
+    scattered_bytes : float
+        Bytes that go between the level-2 cache and a multiprocessor for accesses whose neighbours
+        share no sectors, in whole sectors.
+    arrays : tuple of ArrayReads
+        Arrays that neighbours read side by side, and how far from their own elements.
     loads, stores : float
         Accesses.
+    vector_accesses, row_accesses : float
+        Accesses side by side: those that several items can share one access for, and the others,
+        which are at an offset or under a condition.
     load_bytes : float
         Bytes that the loads which wait for nothing ask for, each distinct.
     crossed_bytes : float
@@ -52,6 +75,8 @@ class ElementWork:
     narrowest_bytes, widest_bytes : int
         Of the elements of arrays whose neighbours are touched by neighbouring threads; 0 where
         there is none.
+    loop_rounds : float
+        Rounds of loops.
     operations : float
         float32 operations, or integers', other than those of addresses.
     double_operations : float
@@ -67,14 +92,18 @@ class ElementWork:
 
     read_bytes: float = 0.0
     written_bytes: float = 0.0
-    moved_bytes: float = 0.0
+    scattered_bytes: float = 0.0
+    arrays: tuple[ArrayReads, ...] = ()
     loads: float = 0.0
     stores: float = 0.0
+    vector_accesses: float = 0.0
+    row_accesses: float = 0.0
     load_bytes: float = 0.0
     crossed_bytes: float = 0.0
     rounds: int = 1
     narrowest_bytes: int = 0
     widest_bytes: int = 0
+    loop_rounds: float = 0.0
     operations: float = 0.0
     double_operations: float = 0.0
     atomics: float = 0.0
@@ -83,10 +112,10 @@ class ElementWork:
 
     @property
     def max_vector(self) -> int:
-        """The longest vector, 1, 2 or 4, whose accesses are no wider than 16 bytes."""
-        if not self.widest_bytes:
+        """The longest vector whose accesses are no wider than 16 bytes."""
+        if not self.vector_accesses:
             return 1
-        return max(1, min(4, VECTOR_BYTES // self.widest_bytes))
+        return max(1, VECTOR_BYTES // self.widest_bytes)
 
     @property
     def device_bytes(self) -> float:
@@ -123,8 +152,10 @@ def element_work(
     """
     device: dict[tuple[int, bool], float] = {}
     asked: dict[int, float] = {}
+    offsets: dict[int, list[tuple[int, int, int]]] = {}
+    sizes: dict[int, int] = {}
     widths: set[int] = set()
-    moved = loads = stores = atomics = crossed = 0.0
+    scattered = loads = stores = atomics = crossed = vectors = rows = 0.0
     rounds = 1
     for access in body.accesses:
         kind = _array(kinds[access.parameter])
@@ -133,24 +164,33 @@ def element_work(
         itemsize = np.dtype(kind.dtype).itemsize
         pattern = _pattern_in(access, kind)
         sector = _sector_bytes(access, pattern, itemsize)
-        if pattern == "contiguous":
-            widths.add(itemsize)
+        is_distinct = pattern == "scattered" or access.is_stepped
+        many = access.count if is_distinct else 1.0
         if access.is_crossed and pattern == "strided":
             crossed += itemsize * access.count
             sector = 0.0
-        moved += sector * access.count
+        elif pattern == "contiguous":
+            if access.is_guarded or access.offsets[0] or access.is_atomic:
+                rows += access.count
+            else:
+                vectors += access.count
+                widths.add(itemsize)
+            if not access.is_store:
+                offsets.setdefault(access.parameter, []).append(access.offsets)
+                sizes[access.parameter] = itemsize
+        elif pattern != "uniform":
+            scattered += sector * access.count
         key = (access.parameter, access.is_store)
         if pattern == "uniform":
             sector = 0.0
         # Neighbouring threads of a stencil read the same elements again, which a cache serves.
-        many = access.count if pattern == "scattered" else 1.0
         device[key] = max(device.get(key, 0.0), sector * many)
         if access.is_store:
             stores += access.count
         else:
             loads += access.count
             if pattern != "uniform":
-                asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize
+                asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize * many
         atomics += access.count if access.is_atomic else 0.0
         if access.depends_on_load:
             rounds = 2
@@ -162,12 +202,16 @@ def element_work(
     return ElementWork(
         read_bytes=sum(n for (_, is_store), n in device.items() if not is_store),
         written_bytes=sum(n for (_, is_store), n in device.items() if is_store),
-        moved_bytes=moved,
+        scattered_bytes=scattered,
+        arrays=tuple(ArrayReads(sizes[each], _spread(offsets[each])) for each in offsets),
         loads=loads,
         stores=stores,
+        vector_accesses=vectors,
+        row_accesses=rows,
         load_bytes=sum(asked.values()),
         crossed_bytes=crossed,
         rounds=rounds,
+        loop_rounds=body.rounds,
         narrowest_bytes=min(widths, default=0),
         widest_bytes=max(widths, default=0),
         operations=0.0 if uses_double else operations,
@@ -190,6 +234,11 @@ def _arrays(kind: TupleKind) -> Iterator[ArrayKind]:
         found = _array(element)
         if found is not None:
             yield found
+
+
+def _spread(offsets: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
+    x, y, z = (max(along) - min(along) for along in zip(*offsets, strict=True))
+    return x, y, z
 
 
 def _pattern_in(access: Access, kind: ArrayKind) -> str:

@@ -9,7 +9,7 @@ side of a device may run on the CPU instead: :mod:`~kerneldsl.runtime.recovery`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.planner.choose import extent_class
+from kerneldsl.planner.choose import Problem, extent_class
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
@@ -41,13 +41,16 @@ from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
+from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import (
+    ONE_EACH,
     Artifact,
     CompileOptions,
     DeviceLike,
     Dim3,
     LaunchConfig,
     Promises,
+    Resources,
     Target,
 )
 
@@ -74,6 +77,8 @@ class LaunchShape:
         "planned_for",
         "shared_bytes",
         "stream",
+        "tile",
+        "together",
     )
 
     def __init__(
@@ -84,6 +89,8 @@ class LaunchShape:
         stream: Any,
         shared_bytes: int,
         plan: LaunchPlan | None = None,
+        tile: Dim3 | None = None,
+        together: Together = ALONE,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -94,13 +101,17 @@ class LaunchShape:
         self.shared_bytes = shared_bytes
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.plan = plan
+        #: Indices of the extent that a block serves, where that is not one for each thread.
+        self.tile = tile
+        #: Which blocks run at the same time.
+        self.together = together
         #: What is planned for: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
             self.planned_for = (plan.block_dim, plan.mapping)
         elif extent is not None:
             self.planned_for = extent_class(extent)
-        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for)
+        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,8 @@ class Dispatcher:
         From the decorator and the environment.
     signature : tuple of Kind or None
         The declared kinds of the parameters.
+    constants : mapping, optional
+        Values of the function's keyword-only parameters.
     """
 
     def __init__(
@@ -155,8 +168,10 @@ class Dispatcher:
         function: Callable[..., Any],
         options: CompileOptions,
         signature: tuple[Kind, ...] | None,
+        constants: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
+        self.constants = constants
         self.options = options
         self.signature = signature
         self._signature_codes = tuple(map(code_of, signature)) if signature is not None else None
@@ -199,7 +214,7 @@ class Dispatcher:
         from kerneldsl.analysis import analyze
         from kerneldsl.frontend.normalize import make_unit
 
-        unit: FunctionUnit = make_unit(self.function)
+        unit: FunctionUnit = make_unit(self.function, constants=self.constants)
         if self.signature is not None and len(self.signature) != len(unit.parameters):
             raise ArgumentTypeError(
                 f"the signature of {unit.qualname} has {len(self.signature)} arguments",
@@ -514,20 +529,43 @@ class Dispatcher:
         arch: str | None,
     ) -> LaunchPlan:
         """Say how a launch would run; see :meth:`~kerneldsl.kernels.Launch.plan`."""
+        key = self.key_of(shape, args, device, arch)
         state = self.state()
-        place = None if device is None else place_of(device).actual
-        if arch is not None:
-            place = described_place(arch)
-        key = self._key_of(state, shape, args, place)
         self._check(state, key.place, shape)
         return self._loader.plan(state, shape, key)
 
     def plans(self, shape: LaunchShape, args: tuple[Any, ...]) -> tuple[LaunchPlan, ...]:
         """Every legal plan; see :meth:`~kerneldsl.kernels.Launch.plans`."""
+        key = self.key_of(shape, args, None, None)
         state = self.state()
-        key = self._key_of(state, shape, args, None)
         self._check(state, key.place, shape)
         return self._loader.plans(state, shape, key)
+
+    def given_problem(self, shape: LaunchShape, key: LaunchKey) -> Problem | None:
+        """What the planner is asked of a launch whose block is given."""
+        return self._loader.given_problem(self.state(), shape, key)
+
+    def resources(self, key: LaunchKey, problem: Problem) -> Resources:
+        """What the kernel takes with one index for each thread; compiled for that."""
+        return self._loader.resources(self.state(), key, problem, ONE_EACH)
+
+    def identity(self, args: tuple[Any, ...]) -> tuple[tuple[int, ...], Place]:
+        """What kinds the arguments are of, and where a launch with them would run now."""
+        binding = bind(self.state().unit.parameters, args)
+        return binding.codes, resolve(binding.place).actual
+
+    def key_of(
+        self,
+        shape: LaunchShape,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+    ) -> LaunchKey:
+        """The key of a launch, on a device that is named or described, or where it would run."""
+        place = None if device is None else place_of(device).actual
+        if arch is not None:
+            place = described_place(arch)
+        return self._key_of(self.state(), shape, args, place)
 
     def _key_of(
         self, state: KernelState, shape: LaunchShape, args: tuple[Any, ...], place: Place | None

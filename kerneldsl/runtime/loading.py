@@ -6,10 +6,12 @@ compiled kernel takes. Everything else is launched in the shape that it was give
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.errors import ToolMissingError
+from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.errors import LaunchConfigError, ToolMissingError
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import (
     Choice,
@@ -20,6 +22,7 @@ from kerneldsl.planner.choose import (
     every_plan,
     extent_class,
 )
+from kerneldsl.planner.host import describe_share, element_ns, share_on_host
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.binding import kinds_of
 from kerneldsl.runtime.launch import check_limits
@@ -27,20 +30,24 @@ from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import (
     LaunchKey,
     find_wide_stores,
+    host_work,
     is_planned,
     make_problem,
     notes_on,
     planned_config,
     serves,
+    tiled_config,
     worthwhile,
 )
 from kerneldsl.runtime.state import KernelState, Loaded
+from kerneldsl.runtime.together import ALONE, check_together, in_clusters
 from kerneldsl.target import (
     ONE_EACH,
     Artifact,
     CompileOptions,
     Dim3,
     ElementMapping,
+    HostShare,
     LaunchConfig,
     Promises,
     Resources,
@@ -88,6 +95,9 @@ class Loader:
         choice = state.choices.get(key)
         if shape.extent is not None and choice is not None:
             config = planned_config(choice.candidate, shape, place.device)
+        elif shape.extent is not None and shape.tile is not None:
+            config = tiled_config(shape)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
         elif shape.extent is not None:
             config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
@@ -96,9 +106,52 @@ class Loader:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
             config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
+        if shape.together is not ALONE:
+            config = self._together(state, loaded, shape, config)
+        if place.is_host:
+            config = replace(config, share=self._share(state, place, key, config))
         if len(loaded.configs) >= _MAX_CONFIGS:
             loaded.configs.clear()
         loaded.configs[shape.key] = config
+        return config
+
+    def _share(
+        self, state: KernelState, place: Place, key: LaunchKey, config: LaunchConfig
+    ) -> HostShare | None:
+        """How threads of the host share a launch."""
+        pool = place.target.thread_pool()
+        if pool is None:
+            return None
+        indices = math.prod(config.extent or ())
+        trips: float = UNKNOWN_TRIPS
+        if config.extent is None or state.traits.uses_block:
+            threads = math.prod(config.grid_dim) * math.prod(config.block_dim)
+            trips = max(trips, indices / max(threads, 1)) if config.extent else trips
+            indices = threads
+        is_mapped = state.traits.uses_grid_only and config.extent is not None
+        work = host_work(state.unit, kinds_of(key.codes), x_is_last=is_mapped, trips=trips)
+        return share_on_host(indices, element_ns(work), *pool)
+
+    def _together(
+        self, state: KernelState, loaded: Loaded, shape: LaunchShape, config: LaunchConfig
+    ) -> LaunchConfig:
+        """The configuration of a launch whose blocks run together, checked."""
+        name, together = state.unit.qualname, shape.together
+        if shape.extent is not None and not state.traits.uses_block:
+            raise LaunchConfigError(
+                f"forall of the element kernel {name} was given cluster or cooperative",
+                value=together,
+                limit="Blocks that run together are of use to kernels that work with their block",
+                remedy=f"Leave them out, or launch {name}[grid, block](…)",
+            )
+        if together.cluster_dim is not None and shape.extent is not None:
+            config = in_clusters(config, together.cluster_dim)
+        config = replace(
+            config, cluster_dim=together.cluster_dim, is_cooperative=together.is_cooperative
+        )
+        executable = loaded.executable
+        resources = None if executable.device.target == "cpu" else executable.resources
+        check_together(name, config, executable.device, resources)
         return config
 
     def _load_form(
@@ -142,7 +195,7 @@ class Loader:
             problem = self._problem(state, shape, key, extent_class(shape.extent))
             if problem is None:
                 return None
-            found = choose(problem, lambda mapping: self._resources(state, key, problem, mapping))
+            found = choose(problem, lambda mapping: self.resources(state, key, problem, mapping))
         state.choices[key] = found
         return found
 
@@ -160,7 +213,7 @@ class Loader:
             can_map=state.traits.uses_grid_only,
         )
 
-    def _resources(
+    def resources(
         self, state: KernelState, key: LaunchKey, problem: Problem, mapping: ElementMapping
     ) -> Resources:
         """What the kernel takes with a mapping, compiled for that."""
@@ -192,6 +245,8 @@ class Loader:
             plan = self._decided(state, shape, key)
         else:
             plan = self._given(state, shape, key)
+        if plan is None and key.place.is_host:
+            return self._on_host(state, shape, key)
         if plan is None:
             return replace(
                 _bare(state, shape, key, shape.grid_dim or (1, 1, 1)),
@@ -213,7 +268,7 @@ class Loader:
             return None
         if not choice.compiled:
             mapping = choice.candidate.mapping
-            resources = self._resources(state, key, problem, mapping)
+            resources = self.resources(state, key, problem, mapping)
             choice = Choice(choice.candidate, {mapping: resources})
         return describe(problem, choice)
 
@@ -221,26 +276,50 @@ class Loader:
         """The plan of a launch whose shape is given: what it does to the device."""
         if key.place.is_host or shape.block_dim is None:
             return None
-        extent = shape.extent
-        if extent is None:
-            assert shape.grid_dim is not None
-            extent = tuple(g * b for g, b in zip(shape.grid_dim, shape.block_dim, strict=True))
-        problem = make_problem(
+        problem = self.given_problem(state, shape, key)
+        if problem is None:
+            return None
+        (mapping,) = problem.mappings()
+        resources = self.resources(state, key, problem, mapping)
+        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
+        return replace(plan, extent=shape.extent, considered_count=0)
+
+    def _on_host(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
+        """The plan of a launch on the CPU: how its threads share the work."""
+        loaded = self.load(state, key.place, shape, key)
+        config = self.configure(state, key.place, loaded, shape, key)
+        plan = _bare(state, shape, key, config.grid_dim)
+        pool = key.place.target.thread_pool()
+        reasons: tuple[str, ...] = ()
+        if config.share is not None and pool is not None:
+            reasons = describe_share(config.share, *pool)
+        return replace(
+            plan, block_dim=config.block_dim, host=config.share, reasons=reasons, notes=()
+        )
+
+    def given_problem(
+        self, state: KernelState, shape: LaunchShape, key: LaunchKey
+    ) -> Problem | None:
+        """What there is to say of a launch whose block is given: one index for each thread."""
+        assert shape.block_dim is not None
+        blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
+        assert blocks is not None
+        threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
+        trips: float = UNKNOWN_TRIPS
+        if shape.tile is not None:
+            # What a thread does for several indices, it mostly does in a loop.
+            trips = max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
+        return make_problem(
             state.unit,
             kinds_of(key.codes),
             key.place.device,
-            extent,
+            threads,
             state.promises[key.promises],
             block_dim=shape.block_dim,
             shared_bytes=shape.shared_bytes,
             can_map=False,
+            unknown_trips=trips,
         )
-        if problem is None:
-            return None
-        (mapping,) = problem.mappings()
-        resources = self._resources(state, key, problem, mapping)
-        plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
-        return replace(plan, extent=shape.extent, considered_count=0)
 
     def plans(
         self, state: KernelState, shape: LaunchShape, key: LaunchKey
@@ -251,7 +330,7 @@ class Loader:
             problem = None if 0 in shape.extent else self._problem(state, shape, key, shape.extent)
             if problem is not None:
                 compiled = {
-                    each: self._resources(state, key, problem, each) for each in problem.mappings()
+                    each: self.resources(state, key, problem, each) for each in problem.mappings()
                 }
                 return tuple(
                     replace(each, device=key.place.name) for each in every_plan(problem, compiled)

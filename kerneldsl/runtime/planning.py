@@ -18,16 +18,17 @@ import numpy as np
 
 from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.widening import WideStore, wide_stores
-from kerneldsl.analysis.work import body_work
+from kerneldsl.analysis.work import UNKNOWN_TRIPS, body_work
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.work import element_work
+from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.binding import Binding
 from kerneldsl.runtime.placement import Place
@@ -53,12 +54,14 @@ __all__ = [
     "assumed_promises",
     "described_place",
     "find_wide_stores",
+    "host_work",
     "is_planned",
     "launch_key",
     "make_problem",
     "notes_on",
     "planned_config",
     "serves",
+    "tiled_config",
     "worthwhile",
 ]
 
@@ -162,6 +165,16 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
     )
 
 
+def tiled_config(shape: LaunchShape) -> LaunchConfig:
+    """The configuration of a block kernel over an extent, whose first axis is along x."""
+    assert shape.extent is not None
+    assert shape.block_dim is not None
+    along = (*shape.extent, 1, 1)[:3]
+    tile = shape.tile or shape.block_dim
+    x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
+    return LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+
+
 def make_problem(
     unit: FunctionUnit,
     kinds: tuple[Kind, ...],
@@ -172,6 +185,7 @@ def make_problem(
     block_dim: Dim3 | None,
     shared_bytes: int,
     can_map: bool,
+    unknown_trips: float = UNKNOWN_TRIPS,
 ) -> Problem | None:
     """Say what is to be planned.
 
@@ -193,6 +207,8 @@ def make_problem(
         Dynamic shared memory of a block.
     can_map : bool
         Whether indices may be dealt out otherwise than one to a thread.
+    unknown_trips : float
+        Rounds that a loop of unknown length is taken to make.
 
     Returns
     -------
@@ -203,11 +219,15 @@ def make_problem(
         limits = DeviceOccupancyLimits.from_device(device)
     except ArgumentValueError:  # older than the model of occupancy
         return None
-    work = element_work(
-        body_work(unit, x_is_last=can_map),
-        kinds,
-        uses_double=_uses_double(kinds, find_wide_stores(unit, kinds)),
-    )
+    body = body_work(unit, x_is_last=can_map, unknown_trips=unknown_trips)
+    uses_double = _uses_double(kinds, find_wide_stores(unit, kinds))
+    axes, seen = None, kinds
+    if can_map and len(extent) > 1:
+        other = body_work(unit, x_is_last=False, unknown_trips=unknown_trips)
+        oriented = orient(body, other, kinds, promises)
+        body, seen = oriented.body, oriented.kinds
+        axes = tuple(range(len(extent))) if oriented.is_first else None
+    work = element_work(body, seen, uses_double=uses_double)
     return Problem(
         kernel=unit.qualname,
         extent=extent,
@@ -219,7 +239,15 @@ def make_problem(
         can_map=can_map,
         block_dim=block_dim,
         shared_bytes=shared_bytes,
+        axes=axes,
     )
+
+
+def host_work(
+    unit: FunctionUnit, kinds: tuple[Kind, ...], *, x_is_last: bool, trips: float
+) -> ElementWork:
+    """What a body does for one index, on a CPU."""
+    return element_work(body_work(unit, x_is_last=x_is_last, unknown_trips=trips), kinds)
 
 
 def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
@@ -264,7 +292,7 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
             None,
             extent is not None and kind.ndim == len(extent),
         )
-        for kind in _array_kinds(kinds)
+        for kind in array_kinds(kinds)
     )
     total = math.prod(extent) if extent is not None else 0
     return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
@@ -287,25 +315,14 @@ def described_place(arch: str) -> Place:
 
 def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
     return bool(stores) or any(
-        kind.dtype in ("float64", "complex128") for kind in _array_kinds(kinds)
+        kind.dtype in ("float64", "complex128") for kind in array_kinds(kinds)
     )
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
     """The longest vector, up to 4, that the alignment of any array allows."""
     longest = 1
-    for number, kind in enumerate(_array_kinds(kinds)):
+    for number, kind in enumerate(array_kinds(kinds)):
         alignment = promises.array(number).alignment
         longest = max(longest, min(4, alignment // np.dtype(kind.dtype).itemsize))
     return 1 << (longest.bit_length() - 1)
-
-
-def _array_kinds(kinds: Sequence[Kind]) -> list[ArrayKind]:
-    """Every array among the arguments, in the order in which promises number them."""
-    found: list[ArrayKind] = []
-    for kind in kinds:
-        if isinstance(kind, ArrayKind):
-            found.append(kind)
-        elif isinstance(kind, TupleKind):
-            found += _array_kinds(kind.elements)
-    return found

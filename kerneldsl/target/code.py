@@ -20,6 +20,7 @@ __all__ = [
     "Artifact",
     "CompileOptions",
     "Executable",
+    "HostShare",
     "LaunchConfig",
     "Resources",
     "Specialization",
@@ -164,6 +165,27 @@ class Artifact(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class HostShare:
+    """How a launch on the CPU is shared among threads.
+
+    Parameters
+    ----------
+    threads : int
+        Threads that work on it; 1 is the calling thread alone.
+    chunk : int
+        Indices (of a block kernel: threads of blocks) that a thread takes at a time.
+    """
+
+    threads: int
+    chunk: int
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the pool of threads is woken."""
+        return self.threads > 1
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchConfig:
     """Where and in which shape a compiled kernel is launched.
 
@@ -178,6 +200,13 @@ class LaunchConfig:
         which another library has made an argument.
     shared_bytes : int
         Dynamic shared memory of a block.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
+    share : HostShare or None
+        On a target whose launches run on the host's threads, how they share the work; ``None``
+        leaves that to the target.
     """
 
     grid_dim: Dim3
@@ -185,6 +214,9 @@ class LaunchConfig:
     extent: tuple[int, ...] | None = None
     stream: Any = None
     shared_bytes: int = 0
+    cluster_dim: Dim3 | None = None
+    is_cooperative: bool = False
+    share: HostShare | None = None
 
 
 class Executable(ABC):

@@ -69,6 +69,14 @@ class Target(ABC):
         """Whether the code depends on the shape of the block. **May** be overridden."""
         return False
 
+    def thread_pool(self) -> tuple[int, float] | None:
+        """Threads that share a launch on the host, and nanoseconds that sharing costs.
+
+        **May** return ``None``, which the default does: then the core does not say how launches are
+        shared. **Should** measure the cost once, and remember it.
+        """
+        return None
+
     @abstractmethod
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None

@@ -138,34 +138,47 @@ class CpuExecutable(Executable):
         self, config: LaunchConfig, layer: ThreadingLayer
     ) -> tuple[int, int, tuple[int, ...], bool]:
         """Units of work, units of a step, the space, and whether to share the steps."""
-        if self.artifact.is_element_space:
-            units, space, threads = self._segments(config, layer.thread_count)
+        threads = self._thread_total(config)
+        share = config.share
+        if share is None:
+            parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
+            wanted = _step_count(threads, layer.thread_count) if parallel else 1
         else:
-            units, space, threads = self._blocks(config)
-        parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
-        steps = min(units, _step_count(threads, layer.thread_count)) if parallel else 1
-        return units, -(-units // max(steps, 1)), space, parallel
+            parallel = share.is_parallel and layer.thread_count > 1
+            wanted = -(-threads // share.chunk) if parallel else 1
+        if self.artifact.is_element_space:
+            shortest = _MIN_SEGMENT if share is None else 64
+            units, space = self._segments(config, wanted, shortest)
+        else:
+            units, space = self._blocks(config)
+        steps = max(min(units, wanted), 1)
+        return units, -(-units // steps), space, parallel
+
+    def _thread_total(self, config: LaunchConfig) -> int:
+        """Threads of the kernel, or indices of an element kernel's extent."""
+        if self.artifact.is_element_space and config.extent is not None:
+            return math.prod(config.extent)
+        return math.prod(config.grid_dim) * math.prod(config.block_dim)
 
     def _segments(
-        self, config: LaunchConfig, thread_count: int
-    ) -> tuple[int, tuple[int, ...], int]:
+        self, config: LaunchConfig, wanted: int, shortest: int
+    ) -> tuple[int, tuple[int, ...]]:
         if config.extent is not None:
             nx, ny, nz = (*reversed(config.extent), 1, 1)[:3]
         else:
             nx, ny, nz = (g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True))
         rows = ny * nz
-        wanted = _step_count(nx * rows, thread_count)
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
         # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
-        segment = max(-(-nx // pieces), _MIN_SEGMENT)
+        segment = max(-(-nx // pieces), shortest)
         segment = min(-(-segment // 64) * 64, max(nx, 1))
         units = rows * -(-nx // segment) if nx else 0
-        return units, (segment, nx, ny, nz, 0, 0), nx * rows
+        return units, (segment, nx, ny, nz, 0, 0)
 
-    def _blocks(self, config: LaunchConfig) -> tuple[int, tuple[int, ...], int]:
+    def _blocks(self, config: LaunchConfig) -> tuple[int, tuple[int, ...]]:
         blocks = math.prod(config.grid_dim)
         extent = (*(config.extent or ()), 1, 1, 1)[:3]
-        return blocks, (*config.grid_dim, *extent), blocks * math.prod(config.block_dim)
+        return blocks, (*config.grid_dim, *extent)
 
 
 def _step_count(threads: int, thread_count: int) -> int:

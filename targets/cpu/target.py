@@ -66,6 +66,14 @@ class CpuTarget(Target):
         """Whether loops over the block's threads are part of the code."""
         return not traits.uses_grid_only
 
+    def thread_pool(self) -> tuple[int, float] | None:
+        """Numba's threads, and what waking them costs."""
+        from targets.cpu.threads import threading_layer
+        from targets.cpu.waking import wake_ns
+
+        layer = threading_layer()
+        return layer.thread_count, wake_ns(layer)
+
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
     ) -> LaunchConfig:

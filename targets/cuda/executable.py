@@ -159,6 +159,8 @@ class CudaExecutable(Executable):
             parameters,
             shared_bytes=config.shared_bytes,
             stream=stream,
+            cluster_dim=config.cluster_dim,
+            is_cooperative=config.is_cooperative,
         )
 
     def _launch_and_check(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:

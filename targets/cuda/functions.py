@@ -251,6 +251,8 @@ def launch(
     *,
     shared_bytes: int,
     stream: int,
+    cluster_dim: Dim3 | None = None,
+    is_cooperative: bool = False,
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
@@ -268,6 +270,10 @@ def launch(
         Dynamic shared memory of a block.
     stream : int
         The driver's handle.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
 
     Raises
     ------
@@ -286,16 +292,17 @@ def launch(
         )
     ctypes.memmove(room.address, parameters, len(parameters))
     room.size.value = len(parameters)
+    extra = room.extra_address if parameters else 0
     with driver.current(function.device_index):
-        status = driver.api.cuLaunchKernel(
-            function.handle,
-            *grid_dim,
-            *block_dim,
-            shared_bytes,
-            stream,
-            0,
-            room.extra_address if parameters else 0,
-        )[0]
+        if cluster_dim is not None or is_cooperative:
+            config = _launch_config(driver.api, grid_dim, block_dim, shared_bytes, stream)
+            config.attrs = _attributes(driver.api, cluster_dim, is_cooperative)
+            config.numAttrs = len(config.attrs)
+            status = driver.api.cuLaunchKernelEx(config, function.handle, 0, extra)[0]
+        else:
+            status = driver.api.cuLaunchKernel(
+                function.handle, *grid_dim, *block_dim, shared_bytes, stream, 0, extra
+            )[0]
     if int(status):
         raise driver.failure(
             status,
@@ -304,3 +311,33 @@ def launch(
             index=function.device_index,
         )
     function.launches.append((function.kernel, grid_dim, block_dim, stream))
+
+
+def _launch_config(
+    api: Any, grid_dim: Dim3, block_dim: Dim3, shared_bytes: int, stream: int
+) -> Any:
+    """The driver's ``CUlaunchConfig``, without attributes."""
+    config = api.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid_dim
+    config.blockDimX, config.blockDimY, config.blockDimZ = block_dim
+    config.sharedMemBytes = shared_bytes
+    config.hStream = api.CUstream(stream)
+    return config
+
+
+def _attributes(api: Any, cluster_dim: Dim3 | None, is_cooperative: bool) -> list[Any]:
+    """The driver's ``CUlaunchAttribute`` of a launch whose blocks run together."""
+    found = []
+    if cluster_dim is not None:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = (
+            cluster_dim
+        )
+        found.append(attribute)
+    if is_cooperative:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
+        found.append(attribute)
+    return found

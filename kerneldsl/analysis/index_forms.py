@@ -1,0 +1,143 @@
+"""Index expressions as forms: by how much an index grows with the axes of ``grid``, and with loops.
+
+The element ``a[y, x + 1]`` under ``y, x = kd.grid(2)`` grows by one element with the last axis, so
+that neighbouring threads touch neighbouring elements, one further than their own; ``a[x, y]`` grows
+by a row; ``a[idx[x]]`` depends on what was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["LOADED", "UNIFORM", "IndexForm", "Pattern", "is_crossed", "offsets_of", "pattern_of"]
+
+#: How an access moves from an index to the next along x: to the next element, by a row or some
+#: other step, not at all, or to wherever data says.
+Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
+
+#: Places of a form's factors: the rounds of a loop, then z, y and x.
+_LOOP, _X = 0, 3
+_COUNT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class IndexForm:
+    """What is known of an integer.
+
+    Parameters
+    ----------
+    factors : tuple of (int or None)
+        By how much it grows with each round of a loop, and with the index along z, y and x;
+        ``None`` for an amount that is not known.
+    constant : int or None
+        What is added to that; ``None`` where it is not known.
+    is_loaded : bool
+        Whether memory was read for it.
+    """
+
+    factors: tuple[int | None, ...] = (0,) * _COUNT
+    constant: int | None = None
+    is_loaded: bool = False
+
+    @staticmethod
+    def axis(place: int) -> IndexForm:
+        """The index along x (0), y (1) or z (2)."""
+        factors: list[int | None] = [0] * _COUNT
+        factors[_X - place] = 1
+        return IndexForm(tuple(factors), 0)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it is the same for all threads, in all rounds."""
+        return not self.is_loaded and not any(factor != 0 for factor in self.factors)
+
+    @property
+    def loop_factor(self) -> int | None:
+        """By how much it grows with each round of a loop."""
+        return self.factors[_LOOP]
+
+    def advancing(self, step: int | None) -> IndexForm:
+        """The same, growing by so much with each round of a loop."""
+        return IndexForm((step, *self.factors[1:]), None, self.is_loaded)
+
+    def plus(self, other: IndexForm) -> IndexForm:
+        """The sum of both."""
+        factors = tuple(
+            None if a is None or b is None else a + b
+            for a, b in zip(self.factors, other.factors, strict=True)
+        )
+        known = self.constant is not None and other.constant is not None
+        constant = (self.constant or 0) + (other.constant or 0) if known else None
+        return IndexForm(factors, constant, self.is_loaded or other.is_loaded)
+
+    def times(self, factor: int | None) -> IndexForm:
+        """The product with a number that may not be known."""
+        if factor is None:
+            unknown = tuple(0 if each == 0 else None for each in self.factors)
+            return IndexForm(unknown, None, self.is_loaded)
+        factors = tuple(None if each is None else each * factor for each in self.factors)
+        constant = None if self.constant is None else self.constant * factor
+        return IndexForm(factors, constant, self.is_loaded)
+
+
+#: The same for all threads, and not known.
+UNIFORM = IndexForm()
+#: What memory holds.
+LOADED = IndexForm(is_loaded=True)
+
+
+def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:
+    """How neighbours along x access a C-contiguous array.
+
+    Parameters
+    ----------
+    index : sequence of IndexForm
+        One for each axis of the array.
+
+    Returns
+    -------
+    pattern : str
+    step : int or None
+        Elements from one to the next where that is strided and known.
+
+    Examples
+    --------
+    >>> x, y = IndexForm.axis(0), IndexForm.axis(1)
+    >>> pattern_of([y, x]), pattern_of([x, y]), pattern_of([x.times(3)]), pattern_of([y])
+    (('contiguous', None), ('strided', None), ('strided', 3), ('uniform', None))
+    """
+    if any(form.is_loaded for form in index):
+        return "scattered", None
+    along = [form.factors[_X] for form in index]
+    if all(step == 0 for step in along):
+        return "uniform", None
+    if any(step != 0 for step in along[:-1]):
+        return "strided", None
+    step = along[-1]
+    if step is not None and abs(step) == 1:
+        return "contiguous", None
+    return "strided", None if step is None else abs(step)
+
+
+def is_crossed(index: Sequence[IndexForm]) -> bool:
+    """Whether neighbours along y access neighbouring elements, and neighbours along x do not."""
+    return index[-1].factors[_X - 1] in (1, -1) and pattern_of(index)[0] == "strided"
+
+
+def offsets_of(index: Sequence[IndexForm]) -> tuple[int, int, int]:
+    """How far from a thread's own element an access is along x, y and z; 0 where unknown.
+
+    Examples
+    --------
+    >>> x, y = IndexForm.axis(0), IndexForm.axis(1)
+    >>> offsets_of([y.plus(IndexForm(constant=-1)), x])
+    (0, -1, 0)
+    """
+    found = [0, 0, 0]
+    for form in index:
+        axes = [axis for axis in range(3) if form.factors[_X - axis] == 1]
+        if len(axes) == 1 and form.constant is not None:
+            found[axes[0]] = form.constant
+    return found[0], found[1], found[2]

@@ -1,0 +1,162 @@
+"""Choosing a member of a space for a block kernel.
+
+As for element kernels, all members are compared with what is known, the best is compiled, and the
+comparison goes on with what the assembler gave it. Members that differ in the block alone share
+compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kerneldsl.errors import ResourceLimitError
+from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, describe_scored, score
+from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
+from kerneldsl.planner.space import Member
+from kerneldsl.target import Resources
+
+__all__ = ["MemberProblem", "choose_member", "member_plans"]
+
+#: Alternatives that a plan tells of.
+_TOLD = 6
+
+
+@dataclass(frozen=True)
+class MemberProblem:
+    """A member of a space, and what it would be launched as.
+
+    Parameters
+    ----------
+    member : Member
+        The member.
+    problem : Problem
+        One index for each thread of its grid; its block and shared memory are given.
+    code : object
+        Equal for members that share compiled code.
+    """
+
+    member: Member
+    problem: Problem
+    code: object
+
+
+def choose_member(
+    asked: Sequence[MemberProblem], compile_member: Callable[[Member], Resources]
+) -> LaunchPlan:
+    """Choose a member.
+
+    Parameters
+    ----------
+    asked : sequence of MemberProblem
+        The members.
+    compile_member : callable
+        Compiles the kernel for a member and says what it takes.
+
+    Returns
+    -------
+    LaunchPlan
+        Its `parameters` are the member's values.
+
+    Raises
+    ------
+    ResourceLimitError
+        No member can run on the device.
+    """
+    compiled: dict[object, Resources] = {}
+    while True:
+        ranked = _rank(asked, compiled)
+        if not ranked:
+            raise _nothing_fits(asked, compiled, compile_member)
+        best = ranked[0][0]
+        if best.code in compiled or len(compiled) == MAX_COMPILED:
+            break
+        compiled[best.code] = compile_member(best.member)
+    ready = [pair for pair in ranked if pair[0].code in compiled]
+    if not ready:
+        raise _nothing_fits(asked, compiled, compile_member)
+    taken = ready[0]
+    plan = _plan(taken)
+    others = [pair for pair in ranked if pair is not taken]
+    told = tuple(_alternative(taken, pair) for pair in others[:_TOLD])
+    refused = len(asked) - len(ranked)
+    reasons = (f"{refused} of the {len(asked)} members cannot run there.",) if refused else ()
+    return replace(plan, considered_count=len(ranked), considered=told, reasons=reasons)
+
+
+def member_plans(
+    asked: Sequence[MemberProblem], compile_member: Callable[[Member], Resources]
+) -> tuple[LaunchPlan, ...]:
+    """The plan of every member that can run, the best first; all are compiled."""
+    compiled: dict[object, Resources] = {}
+    for each in asked:
+        if each.code not in compiled:
+            compiled[each.code] = compile_member(each.member)
+    return tuple(map(_plan, _rank(asked, compiled)))
+
+
+def _rank(
+    asked: Sequence[MemberProblem], compiled: dict[object, Resources]
+) -> list[tuple[MemberProblem, Scored]]:
+    found: list[tuple[MemberProblem, Scored]] = []
+    for each in asked:
+        (mapping,) = each.problem.mappings()
+        known = compiled.get(each.code)
+        scored = score(each.problem, mapping, {} if known is None else {mapping: known})
+        found += [(each, one) for one in scored]
+    if not found:
+        return found
+    best = min(one.prediction.time_ns for _, one in found)
+
+    def order(pair: tuple[MemberProblem, Scored]) -> tuple[float, ...]:
+        time = pair[1].prediction.time_ns
+        is_tie = time <= best * (1.0 + TIE)
+        distance = abs(pair[0].member.block_threads.bit_length() - (256).bit_length())
+        return (not is_tie, 0.0 if is_tie else time, distance, time)
+
+    return sorted(found, key=order)
+
+
+def _plan(pair: tuple[MemberProblem, Scored]) -> LaunchPlan:
+    plan = describe_scored(pair[0].problem, pair[1])
+    return replace(plan, parameters=pair[0].member.values)
+
+
+def _alternative(
+    taken: tuple[MemberProblem, Scored], other: tuple[MemberProblem, Scored]
+) -> PlanAlternative:
+    mine, its = taken[1].prediction, other[1].prediction
+    if its.time_ns <= mine.time_ns * (1.0 + TIE):
+        why = "no faster; blocks near 256 threads are preferred"
+    elif other[1].held.active_warps < taken[1].held.active_warps:
+        by = " and ".join(name.replace("_", " ") for name in other[1].held.limiters)
+        why = f"{other[1].held.active_warps} warps at once, limited by {by}"
+    else:
+        why = f"limited by {its.bound}"
+    return PlanAlternative(
+        other[0].member.block_dim,
+        other[1].candidate.mapping,
+        its.time_ns,
+        why,
+        other[0].member.values,
+    )
+
+
+def _nothing_fits(
+    asked: Sequence[MemberProblem],
+    compiled: dict[object, Resources],
+    compile_member: Callable[[Member], Resources],
+) -> ResourceLimitError:
+    first = asked[0]
+    problem = first.problem
+    takes = compiled.get(first.code) or compile_member(first.member)
+    shared = takes.static_shared_bytes + problem.shared_bytes
+    return ResourceLimitError(
+        f"no member of the space of {problem.kernel} can run on {problem.device}",
+        value=len(asked),
+        limit=f"The first, {first.member}, has {first.member.block_threads} threads of "
+        f"{takes.registers} registers and {shared} bytes of shared memory a block; the device "
+        f"allows {problem.device.limits.max_threads_per_block} threads and "
+        f"{problem.limits.max_shared_memory_per_block_optin} bytes",
+        remedy="Add smaller blocks or tiles to the space",
+    )

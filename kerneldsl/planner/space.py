@@ -1,0 +1,238 @@
+"""A space of compile-time parameters: the blocks and tiles that a kernel may be launched with.
+
+A kernel that works with its block is written for certain blocks. `Space` says which: values for the
+block and for the kernel's keyword-only parameters, a condition that members have to meet, and, as
+functions of a member, the shared memory of a block and the indices that a block serves. The planner
+takes the best member for a launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.target import Dim3
+
+__all__ = ["Member", "Space"]
+
+#: Members of one space; each that is tried is compiled.
+_MAX_MEMBERS = 4096
+_VALUES = (bool, int, float, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One choice of all parameters of a space. Parameters are its attributes: ``member.tile``.
+
+    Parameters
+    ----------
+    block_dim : tuple of int
+        Threads of a block along x, y and z.
+    values : tuple of (str, object)
+        Names and values of the parameters, the block's among them as it was declared.
+    """
+
+    block_dim: Dim3
+    values: tuple[tuple[str, Any], ...]
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block_dim)
+
+    def __getattr__(self, name: str) -> Any:
+        for known, value in self.values:
+            if known == name:
+                return value
+        raise AttributeError(
+            f"a member of this space has no {name!r}; it has "
+            + ", ".join(name for name, _ in self.values)
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.values)
+
+
+class Space:
+    """The blocks, and the values of compile-time parameters, that a kernel may be launched with.
+
+    Parameters
+    ----------
+    block : sequence of int or of tuple of int
+        The blocks, x first.
+    where : callable, optional
+        Takes a member and says whether it is one: ``lambda c: c.block * c.tile <= 4096``.
+    shared : callable, optional
+        Takes a member and gives the bytes of dynamic shared memory of a block.
+    covers : callable, optional
+        Takes a member and gives the indices of ``forall``'s extent that a block serves, along x, y
+        and z; by default one for each of its threads.
+    **parameters
+        Values of the kernel's keyword-only parameters, a sequence each: numbers, bools or strings.
+        The kernel sees them as constants. A parameter named ``block`` is given the block.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If it is not that, or has no member.
+
+    Examples
+    --------
+    >>> space = Space(block=[64, 128, 256], tile=[1, 2], where=lambda c: c.block * c.tile <= 256)
+    >>> len(space)
+    5
+    >>> print(space.members[0])
+    block=64, tile=1
+    """
+
+    def __init__(
+        self,
+        *,
+        block: Sequence[int | tuple[int, ...]],
+        where: Callable[[Member], bool] | None = None,
+        shared: Callable[[Member], int] | None = None,
+        covers: Callable[[Member], int | tuple[int, ...]] | None = None,
+        **parameters: Sequence[Any],
+    ) -> None:
+        self._shared = shared
+        self._covers = covers
+        self.parameters: Mapping[str, tuple[Any, ...]] = {
+            "block": tuple(_read_values("block", block)),
+            **{name: tuple(_read_values(name, values)) for name, values in parameters.items()},
+        }
+        count = math.prod(map(len, self.parameters.values()))
+        if count > _MAX_MEMBERS:
+            raise ArgumentValueError(
+                f"the space has {count} members before any condition",
+                value=count,
+                limit=f"It has {_MAX_MEMBERS} at most",
+                remedy="Give fewer values; powers of two are mostly enough",
+            )
+        self.members = tuple(self._make_members(where))
+        if not self.members:
+            raise ArgumentValueError(
+                "the space is empty: where= holds for no member",
+                limit="A space has at least one member",
+                remedy="Give more values, or a weaker condition",
+            )
+
+    def _make_members(self, where: Callable[[Member], bool] | None) -> Iterator[Member]:
+        for values in itertools.product(*self.parameters.values()):
+            named = tuple(zip(self.parameters, values, strict=True))
+            member = Member(_read_block(values[0]), named)
+            if where is None or where(member):
+                yield member
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={list(values)}" for name, values in self.parameters.items())
+        return f"<space of {len(self)}: {inner}>"
+
+    def shared_bytes(self, member: Member) -> int:
+        """Bytes of dynamic shared memory of a block.
+
+        Raises
+        ------
+        ArgumentValueError
+            If ``shared=`` gives no int >= 0.
+        """
+        found = 0 if self._shared is None else self._shared(member)
+        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+            raise ArgumentValueError(
+                f"shared= gives {found!r} for {member}",
+                value=found,
+                limit="Bytes of shared memory are an int, 0 or more",
+            )
+        return found
+
+    def tile(self, member: Member) -> Dim3:
+        """Indices that a block serves along x, y and z.
+
+        Raises
+        ------
+        ArgumentValueError
+            If ``covers=`` gives no ints >= 1.
+        """
+        if self._covers is None:
+            return member.block_dim
+        found = self._covers(member)
+        parts = found if isinstance(found, tuple) else (found,)
+        if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+            raise ArgumentValueError(
+                f"covers= gives {found!r} for {member}",
+                value=found,
+                limit="The indices that a block serves are 1 to 3 ints, 1 or more",
+            )
+        x, y, z = (*parts, 1, 1)[:3]
+        return x, y, z
+
+    def matching(self, **wanted: Any) -> tuple[Member, ...]:
+        """The members with these values.
+
+        Raises
+        ------
+        ArgumentValueError
+            If there is none; the message lists what there is.
+        """
+        unknown = [name for name in wanted if name not in self.parameters]
+        found = tuple(
+            member
+            for member in self.members
+            if not unknown and all(getattr(member, name) == v for name, v in wanted.items())
+        )
+        if not found:
+            listed = "; ".join(f"{name} {list(v)}" for name, v in self.parameters.items())
+            raise ArgumentValueError(
+                "the space has no member with "
+                + ", ".join(f"{name}={value!r}" for name, value in wanted.items()),
+                value=wanted,
+                limit=f"It has {listed}, as far as where= allows",
+            )
+        return found
+
+
+def _read_values(name: str, values: Any) -> Iterator[Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ArgumentTypeError(
+            f"{name} is {values!r}",
+            value=values,
+            limit="Each parameter of a space has a sequence of values, at least one",
+            remedy=f"Write {name}=[{values!r}]" if isinstance(values, _VALUES) else None,
+        )
+    seen: list[Any] = []
+    for value in values:
+        parts = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(part, _VALUES) for part in parts):
+            raise ArgumentTypeError(
+                f"{name} has the value {value!r}",
+                value=value,
+                limit="Values are numbers, bools, strings, or tuples of them: a kernel sees them "
+                "as constants",
+            )
+        if value in seen:
+            raise ArgumentValueError(
+                f"{name} has the value {value!r} twice", value=value, remedy="Give it once"
+            )
+        seen.append(value)
+        yield value
+
+
+def _read_block(value: Any) -> Dim3:
+    parts = value if isinstance(value, tuple) else (value,)
+    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+        raise ArgumentValueError(
+            f"block has the value {value!r}",
+            value=value,
+            limit="A block is an int or a tuple of 1 to 3 ints, 1 or more",
+        )
+    x, y, z = (*parts, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,162 @@
+"""Launches whose blocks run together: cooperative ones, and clusters of blocks.
+
+What a device must have for them is checked before the launch, and said in words.
+
+References
+----------
+CUDA C++ Programming Guide, sections "Cooperative Groups" and "Thread Block Clusters"; CUDA Driver
+API, ``cuLaunchKernelEx``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from kerneldsl.target import Device, Dim3, LaunchConfig, Resources
+
+__all__ = ["ALONE", "Together", "check_together", "in_clusters", "read_together"]
+
+#: Blocks of a cluster that every device with clusters can hold.
+_MAX_CLUSTER_BLOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Which blocks of a launch run at the same time.
+
+    Parameters
+    ----------
+    cluster_dim : tuple of int or None
+        Blocks of a cluster, which run on neighbouring multiprocessors.
+    is_cooperative : bool
+        Whether all blocks of the grid do.
+    """
+
+    cluster_dim: Dim3 | None = None
+    is_cooperative: bool = False
+
+
+#: Blocks run when there is room for them.
+ALONE = Together()
+
+
+def read_together(cluster: object, cooperative: object) -> Together:
+    """Read the options of a decorator or launch.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If `cluster` is no 1-3 ints of at least 1, or `cooperative` no bool.
+    """
+    if not isinstance(cooperative, bool):
+        raise ArgumentTypeError(
+            f"cooperative is {cooperative!r}", value=cooperative, limit="It is True or False"
+        )
+    if cluster is None:
+        return Together(None, cooperative) if cooperative else ALONE
+    parts = cluster if isinstance(cluster, tuple) else (cluster,)
+    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+        raise ArgumentValueError(
+            f"cluster is {cluster!r}",
+            value=cluster,
+            limit="A cluster is an int or a tuple of 1 to 3 ints: blocks along x, y and z",
+        )
+    x, y, z = (*parts, 1, 1)[:3]
+    if x * y * z > _MAX_CLUSTER_BLOCKS:
+        raise ArgumentValueError(
+            f"cluster {cluster!r} has {x * y * z} blocks",
+            value=cluster,
+            limit=f"A cluster has {_MAX_CLUSTER_BLOCKS} blocks at most on every device that has "
+            "clusters",
+            remedy="Use a smaller one",
+        )
+    return Together((x, y, z), cooperative)
+
+
+def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
+    """The configuration with its grid rounded up to whole clusters."""
+    x, y, z = (
+        -(-blocks // width) * width
+        for blocks, width in zip(config.grid_dim, cluster_dim, strict=True)
+    )
+    return LaunchConfig(
+        (x, y, z), config.block_dim, config.extent, config.stream, config.shared_bytes
+    )
+
+
+def check_together(
+    kernel: str, config: LaunchConfig, device: Device, resources: Resources | None
+) -> None:
+    """Check a launch against what the device has.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of the kernel.
+    config : LaunchConfig
+        What is launched.
+    device : Device
+        Where.
+    resources : Resources or None
+        What the kernel takes, where that is known.
+
+    Raises
+    ------
+    LaunchConfigError
+        The device has no such launches, the cluster does not divide the grid, or the blocks of a
+        cooperative launch do not fit on it at once.
+    """
+    if config.cluster_dim is not None:
+        _require(kernel, device, "cluster_launch", "clusters of blocks", "9.0")
+        if any(
+            blocks % width
+            for blocks, width in zip(config.grid_dim, config.cluster_dim, strict=True)
+        ):
+            raise LaunchConfigError(
+                f"grid_dim {config.grid_dim} of {kernel} is not made of clusters of "
+                f"{config.cluster_dim} blocks",
+                value=config.grid_dim,
+                limit="Along each axis the cluster divides the grid",
+                remedy="Round the grid up, and let the kernel test its index",
+            )
+    if config.is_cooperative:
+        _require(kernel, device, "cooperative_launch", "cooperative launches", "6.0")
+        if resources is not None and resources.registers is not None:
+            _check_room(kernel, config, device, resources)
+
+
+def _require(kernel: str, device: Device, attribute: str, what: str, since: str) -> None:
+    if not device.extra.get(attribute):
+        raise LaunchConfigError(
+            f"{kernel} was launched with {what} on {device} ({device.name})",
+            value=attribute.upper(),
+            limit=f"The device has no {what}; NVIDIA's have them "
+            f"(CU_DEVICE_ATTRIBUTE_{attribute.upper()}) from compute capability {since} on",
+            remedy="Launch it without them there",
+        )
+
+
+def _check_room(kernel: str, config: LaunchConfig, device: Device, resources: Resources) -> None:
+    try:
+        limits = DeviceOccupancyLimits.from_device(device)
+    except ArgumentValueError:  # older than the model of occupancy; the driver will say
+        return
+    held = occupancy(
+        limits,
+        KernelResources.from_resources(resources, limits),
+        math.prod(config.block_dim),
+        config.shared_bytes,
+    )
+    room = held.active_blocks * limits.multiprocessor_count
+    blocks = math.prod(config.grid_dim)
+    if blocks > room:
+        raise LaunchConfigError(
+            f"a cooperative launch of {kernel} has {blocks} blocks",
+            value=config.grid_dim,
+            limit=f"{device} holds {room} of them at once: {held.summary()}",
+            remedy="Use fewer blocks, and let each thread do several elements in a loop over "
+            "kd.gridsize",
+        )

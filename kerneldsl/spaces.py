@@ -1,0 +1,321 @@
+"""Kernels with a space of compile-time parameters: the member that a launch takes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.kernels import Kernel, KernelOptions
+from kerneldsl.launches import Launch
+from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
+from kerneldsl.planner.plan import LaunchPlan
+from kerneldsl.planner.space import Member, Space
+from kerneldsl.runtime.dispatch import LaunchShape
+from kerneldsl.runtime.launch import read_extent, read_stream
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.planning import LaunchKey
+from kerneldsl.target import DeviceLike, Resources
+from kerneldsl.timing import Timing
+
+__all__ = ["SpacedKernel", "SpacedLaunch"]
+
+#: Shared memory of a block that stays in a core's cache.
+_HOST_SHARED_BYTES = 32 * 1024
+#: Blocks for each thread of the CPU that even out their differences.
+_HOST_BLOCKS = 4
+
+
+class SpacedKernel(Kernel[Any, Any]):
+    """A kernel whose block and compile-time parameters are chosen from a space.
+
+    Made by ``@kd.kernel(space=kd.Space(…))``. ``forall`` takes the member that the planner finds
+    best; :meth:`member` names one.
+
+    Attributes
+    ----------
+    space : Space
+        The members.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: KernelOptions, space: Space) -> None:
+        self.space = space
+        #: The function's keyword-only parameters.
+        self._names = tuple(
+            name
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+        _check_names(function, self._names, space)
+        first = self._constants(space.members[0])
+        super().__init__(function, options, first)
+        self._kernels: dict[tuple[Any, ...], Kernel[Any, Any]] = {}
+        self._chosen: dict[tuple[Any, ...], Launch] = {}
+
+    def _constants(self, member: Member) -> dict[str, Any]:
+        return {name: getattr(member, name) for name in self._names}
+
+    def code_of(self, member: Member) -> tuple[Any, ...]:
+        """The values that the kernel is compiled for."""
+        return tuple(self._constants(member).values())
+
+    def kernel_of(self, member: Member) -> Kernel[Any, Any]:
+        """The kernel with a member's values as constants; made once for each."""
+        code = self.code_of(member)
+        known = self._kernels.get(code)
+        if known is None:
+            made = Kernel(self.function, self.options, self._constants(member))
+            known = self._kernels.setdefault(code, made)
+        return known
+
+    def member(self, **values: Any) -> Kernel[Any, Any]:
+        """The kernel with these compile-time parameters, to be launched in any shape.
+
+        Parameters
+        ----------
+        **values
+            Of as many parameters as tell which constants are meant.
+
+        Returns
+        -------
+        Kernel
+
+        Raises
+        ------
+        ArgumentValueError
+            If no member has these values, or members with different constants do.
+        """
+        found = self.space.matching(**values)
+        codes = {self.code_of(each) for each in found}
+        if len(codes) > 1:
+            raise ArgumentValueError(
+                f"{len(codes)} kernels match "
+                + (", ".join(f"{name}={value!r}" for name, value in values.items()) or "nothing"),
+                value=values,
+                limit=f"The compile-time parameters are {', '.join(self._names)}",
+                remedy="Give a value to each of them",
+            )
+        return self.kernel_of(found[0])
+
+    def forall(  # type: ignore[override]
+        self,
+        *extent: int | tuple[int, ...],
+        block: int | tuple[int, ...] | None = None,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+    ) -> SpacedLaunch:
+        """Give the kernel an extent: the planner takes the best member of the space for it.
+
+        Parameters
+        ----------
+        *extent, stream, plan
+            As for a kernel without a space; a plan names the member by its `parameters`.
+        block, shared_bytes
+            Must be left out: the space says what they are.
+
+        Raises
+        ------
+        LaunchConfigError
+            If the extent is none, or a block or shared memory is given.
+        """
+        if block is not None or shared_bytes:
+            raise LaunchConfigError(
+                f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
+                value=block if block is not None else shared_bytes,
+                limit="The space says what they are",
+                remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
+            )
+        member = None
+        if plan is not None:
+            (member,) = self.space.matching(**dict(plan.parameters))
+        return SpacedLaunch(self, read_extent(extent), read_stream(stream), member)
+
+    def __getitem__(self, config: Any) -> Launch:
+        """Refuse: an explicit launch has to say which member it is of."""
+        raise LaunchConfigError(
+            f"{self.__qualname__}[{config!r}] names no member of the kernel's space",
+            value=config,
+            limit=f"The space is {self.space!r}",
+            remedy=f"Write {self.__qualname__}.member(…)[grid, block], or "
+            f"{self.__qualname__}.forall(n)",
+        )
+
+    def launch_of(self, member: Member, extent: tuple[int, ...], stream: Any) -> Launch:
+        """A launch of one member over an extent."""
+        kernel = self.kernel_of(member)
+        tile = self.space.tile(member)
+        shape = LaunchShape(
+            None,
+            member.block_dim,
+            extent,
+            stream,
+            self.space.shared_bytes(member),
+            tile=None if tile == member.block_dim else tile,
+            together=kernel.options.together,
+        )
+        return Launch(kernel, shape)
+
+
+class SpacedLaunch:
+    """A kernel with a space and an extent: call it with the kernel's arguments.
+
+    Parameters
+    ----------
+    kernel : SpacedKernel
+        The kernel.
+    extent : tuple of int
+        One to three extents.
+    stream : object
+        Where to launch.
+    member : Member, optional
+        Which member; by default the planner chooses.
+    """
+
+    def __init__(
+        self,
+        kernel: SpacedKernel,
+        extent: tuple[int, ...],
+        stream: Any,
+        member: Member | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self._extent = extent
+        self._stream = stream
+        self._member = member
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        """Launch the best member; raises what :meth:`kerneldsl.kernels.Launch.__call__` raises."""
+        args = self._in_order(args, named)
+        if 0 not in self._extent:
+            self._launch(args)(*args)
+
+    def plan(
+        self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
+    ) -> LaunchPlan:
+        """Say which member would be taken, and why; see :meth:`kerneldsl.kernels.Launch.plan`."""
+        args = self._in_order(args, named)
+        if self._member is not None:
+            return self._shaped(self._member).plan(*args, device=device, arch=arch)
+        first = self.kernel.space.members[0]
+        key = self._key(first, args, device, arch)
+        if key.place.is_host or 0 in self._extent:
+            threads = key.place.device.limits.multiprocessor_count
+            member = self._host_member(threads) if key.place.is_host else first
+            plan = self._shaped(member).plan(*args, device=device, arch=arch)
+            return replace(plan, parameters=member.values)
+        asked, resources_of = self._questions(args, device, arch)
+        return self._finished(choose_member(asked, resources_of), key.place)
+
+    def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
+        """The plan of every member that can run, the best first; each is compiled."""
+        args = self._in_order(args, named)
+        key = self._key(self.kernel.space.members[0], args, None, None)
+        if key.place.is_host or 0 in self._extent:
+            return (self.plan(*args),)
+        asked, resources_of = self._questions(args, None, None)
+        return tuple(self._finished(each, key.place) for each in member_plans(asked, resources_of))
+
+    def time(self, *args: Any, samples: int = 7) -> Timing:
+        """Measure the time of this launch; see :meth:`kerneldsl.kernels.Launch.time`."""
+        return self._launch(args).time(*args, samples=samples)
+
+    def __repr__(self) -> str:
+        return f"<launch of {self.kernel.__qualname__} over {self._extent}, from its space>"
+
+    # ------------------------------------------------------------------ choosing
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        return self.kernel._dispatcher.in_order(args, named) if named else args
+
+    def _shaped(self, member: Member) -> Launch:
+        return self.kernel.launch_of(member, self._extent, self._stream)
+
+    def _launch(self, args: tuple[Any, ...]) -> Launch:
+        """The launch of the best member; found once for kinds of arguments, place and extent."""
+        if self._member is not None:
+            return self._shaped(self._member)
+        chosen = self.kernel._chosen
+        key = (*self.kernel._dispatcher.identity(args), self._extent, id(self._stream))
+        known = chosen.get(key)
+        if known is None:
+            plan = self.plan(*args)
+            (member,) = self.kernel.space.matching(**dict(plan.parameters))
+            known = self._shaped(member)
+            if self._stream is None:
+                chosen[key] = known
+        return known
+
+    def _key(
+        self, member: Member, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
+    ) -> LaunchKey:
+        launch = self._shaped(member)
+        return launch._dispatcher.key_of(launch._shape, args, device, arch)
+
+    def _questions(
+        self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
+    ) -> tuple[list[MemberProblem], Callable[[Member], Resources]]:
+        """Each member as the planner wants it, and what compiles one."""
+        asked: list[MemberProblem] = []
+        keys: dict[Member, LaunchKey] = {}
+        for member in self.kernel.space:
+            launch = self._shaped(member)
+            keys[member] = key = launch._dispatcher.key_of(launch._shape, args, device, arch)
+            problem = launch._dispatcher.given_problem(launch._shape, key)
+            if problem is None:
+                raise LaunchConfigError(
+                    f"{self.kernel.__qualname__} has a space, and too little is known of "
+                    f"{key.place.device.name} to choose from it",
+                    limit="Occupancy is computed for compute capability 7.5 and newer",
+                    remedy="Name a member: kernel.member(…).forall(…, block=…)",
+                )
+            asked.append(MemberProblem(member, problem, self.kernel.code_of(member)))
+        problems = {each.member: each.problem for each in asked}
+
+        def resources_of(member: Member) -> Resources:
+            dispatcher = self.kernel.kernel_of(member)._dispatcher
+            return dispatcher.resources(keys[member], problems[member])
+
+        return asked, resources_of
+
+    def _finished(self, plan: LaunchPlan, place: Place) -> LaunchPlan:
+        return replace(plan, extent=self._extent, device=place.name)
+
+    def _host_member(self, threads: int) -> Member:
+        """The member for a CPU: the largest block whose storage stays in a core's cache.
+
+        Threads of a block are loops there, which are better long; but each of the machine's
+        threads should have some blocks.
+        """
+        space = self.kernel.space
+
+        def rank(member: Member) -> tuple[bool, bool, int]:
+            tile = space.tile(member)
+            blocks = math.prod(-(-n // width) for n, width in zip(self._extent, tile, strict=False))
+            fits = space.shared_bytes(member) <= _HOST_SHARED_BYTES
+            return fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
+
+        return max(space.members, key=rank)
+
+
+def _check_names(function: Callable[..., Any], names: tuple[str, ...], space: Space) -> None:
+    unused = [name for name in space.parameters if name not in names and name != "block"]
+    if unused:
+        raise ArgumentValueError(
+            f"the space of {function.__qualname__} has the parameter {unused[0]!r}",
+            value=unused[0],
+            limit="The kernel's keyword-only parameters are "
+            + (", ".join(names) if names else "none"),
+            remedy=f"Add it to the kernel: def {function.__name__}(…, *, {unused[0]})",
+        )
+    missing = [name for name in names if name not in space.parameters]
+    if missing:
+        raise ArgumentValueError(
+            f"{function.__qualname__} has the keyword-only parameter {missing[0]!r}",
+            value=missing[0],
+            limit=f"Its space has {', '.join(space.parameters)}",
+            remedy=f"Give it values: kd.Space(…, {missing[0]}=[…])",
+        )
