@@ -186,21 +186,24 @@ class Programs:
             shutil.rmtree(caches, ignore_errors=True)
         script = self.folder / f"start_{name}.py"  # no module's name
         script.write_text(self.texts[name] + _DONE + _REPORT)
+        complaints = self.folder / "complaints"
         started = time.perf_counter()
-        with subprocess.Popen(
-            [sys.executable, str(script)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._environment(caches),
-        ) as child:
+        with (
+            complaints.open("w") as errors,
+            subprocess.Popen(
+                [sys.executable, str(script)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=self._environment(caches),
+            ) as child,
+        ):
             assert child.stdout is not None
             said = child.stdout.readline()
             elapsed = time.perf_counter() - started
-            rest, errors = child.communicate()
-            self.imported = rest.strip()
+            self.imported = child.stdout.read().strip()
         if said != "done\n" or child.returncode:
-            last = errors.strip().splitlines()[-1:] or ["nothing"]
+            last = complaints.read_text().strip().splitlines()[-1:] or ["nothing"]
             raise RuntimeError(f"{name} ended with {child.returncode}: {last[0]}")
         return elapsed
 
