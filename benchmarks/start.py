@@ -297,7 +297,7 @@ def main() -> int:
     for name, why in report.failed.items():
         print(f"{name:20} could not be run: {why}")
     for verdict, holds in report.verdicts.items():
-        print(f"{'ok    ' if holds else 'BROKEN'} {verdict}")
+        print(f"{'kept  ' if holds else 'BROKEN'} {verdict}")
     if options.json is not None:
         options.json.write_text(json.dumps(asdict(report), indent=2) + "\n")
     return 0 if all(report.verdicts.values()) else 1
