@@ -154,7 +154,7 @@ class SpacedKernel(Kernel[Any, Any]):
             extent,
             stream,
             self.space.shared_bytes(member),
-            tile=None if tile == member.block_dim else tile,
+            tile=tile,
             together=kernel.options.together,
         )
         return Launch(kernel, shape)
