@@ -198,15 +198,14 @@ def measure_gpu(report: Report, n: int, rounds: int, calls: int) -> None:
     """Launches of kernels that do next to nothing."""
     from launch_peers import peers
 
-    with kd.use("cuda"):
-        contestants, floors, bounds = ours(n)
-        floor = "C loop, scalar and 3 arrays"
-        for name, run in peers(axpy, n).items():
-            contestants[name] = run
-            floors[name] = floor
-            if name == "forall, torch tensors":
-                bounds[name] = MAX_TORCH
-        samples = take_turns(contestants, kd.synchronize, calls=calls, rounds=rounds)
+    contestants, floors, bounds = ours(n)
+    floor = "C loop, scalar and 3 arrays"
+    for name, run in peers(axpy, n).items():
+        contestants[name] = run
+        floors[name] = floor
+        if name == "forall, torch tensors":
+            bounds[name] = MAX_TORCH
+    samples = take_turns(contestants, kd.synchronize, calls=calls, rounds=rounds)
     add_rows(report, samples, floors, bounds)
 
 

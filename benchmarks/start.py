@@ -197,7 +197,9 @@ class Programs:
 
     @staticmethod
     def _environment(caches: Path) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
+        # Without compiled files of Python's own, the sources of every program would be read anew.
+        out = ("KERNELDSL_", "PYTHONDONTWRITEBYTECODE")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(out)}
         return {
             **kept,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -102,6 +103,9 @@ def cache_folder() -> Path:
     named = os.environ.get("KERNELDSL_CACHE_DIR", "").strip()
     if named:
         return Path(named).expanduser().absolute()
+    if _is_linux():  # as platformdirs does, without its import
+        base = os.environ.get("XDG_CACHE_HOME", "").strip() or Path("~/.cache").expanduser()
+        return Path(base, "kerneldsl").absolute()
     from platformdirs import user_cache_path
 
     return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
@@ -110,6 +114,10 @@ def cache_folder() -> Path:
 def launcher_is_off() -> bool:
     """Whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
     return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
+
+
+def _is_linux() -> bool:
+    return sys.platform == "linux"
 
 
 def pool_is_off() -> bool:

@@ -10,7 +10,7 @@ from kerneldsl.registry import get_target
 from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3
 from kerneldsl.runtime.placement import current_place
-from kerneldsl.target import Artifact, Dim3, Resources
+from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
 
 __all__ = ["InspectionMixin"]
 
@@ -83,6 +83,19 @@ class InspectionMixin:
         ptx_version: str | None = None,
     ) -> Artifact:
         """Return the compiled code itself, with its forms, entry name and timings."""
+        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
+        return self._dispatcher.artifact(*asked)
+
+    def _asked_for(
+        self,
+        args: tuple[Any, ...],
+        forall: int | None,
+        block: int | tuple[int, ...] | None,
+        arch: str | None,
+        target: str | None,
+        ptx_version: str | None,
+    ) -> tuple[Target, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
+        """Who compiles, and what the dispatcher wants to know of it."""
         if forall is not None and forall not in (1, 2, 3):
             raise LaunchConfigError(
                 f"forall is {forall!r}", value=forall, limit="It is the extent's rank: 1, 2 or 3"
@@ -96,7 +109,20 @@ class InspectionMixin:
             maker = get_target(target)
             here = maker.devices()  # so that what a launch has compiled is shown, and serves one
             arch = arch or (here[0].arch if here else None)
-        return self._dispatcher.artifact(maker, args, mode, block_dim, arch, ptx_version)
+        return maker, args, mode, block_dim, arch, ptx_version
+
+    def specialization(
+        self,
+        *args: Any,
+        forall: int | None = None,
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str | None = None,
+        ptx_version: str | None = None,
+    ) -> tuple[Target, Specialization]:
+        """Return what :meth:`artifact` would compile, and which target would do it."""
+        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
+        return asked[0], self._dispatcher.specialization(*asked)
 
     def _text(
         self,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerneldsl.cache.disk import counters, disk_cache, user_folder
 from kerneldsl.cache.eviction import evict
-from kerneldsl.cache.inventory import EntryInfo, Verification, list_entries, verify_store
 from kerneldsl.cache.settings import read_settings, read_size
 from kerneldsl.cache.signing import read_secret
 from kerneldsl.cache.statistics import CacheStatistics
 from kerneldsl.cache.store import Store
-from kerneldsl.cache.transfer import Imported, export_entries, import_entries
+
+if TYPE_CHECKING:  # a launch imports this module, and needs neither lists nor archives
+    from kerneldsl.cache.inventory import EntryInfo, Verification
+    from kerneldsl.cache.transfer import Imported
 
 __all__ = [
     "clear",
@@ -62,6 +65,8 @@ def entries() -> tuple[EntryInfo, ...]:
     CacheError
         If the folder is not safe.
     """
+    from kerneldsl.cache.inventory import list_entries
+
     return tuple(info for store in _stores() for info in list_entries(store))
 
 
@@ -107,6 +112,8 @@ def verify() -> Verification:
     CacheError
         If the folder is not safe.
     """
+    from kerneldsl.cache.inventory import verify_store
+
     return verify_store(_user())
 
 
@@ -125,6 +132,8 @@ def export(file: str | os.PathLike[str]) -> int:
     OSError
         If the file cannot be written.
     """
+    from kerneldsl.cache.transfer import export_entries
+
     return export_entries(_stores(), file, read_secret(read_settings().key_file))
 
 
@@ -141,6 +150,8 @@ def import_(file: str | os.PathLike[str]) -> Imported:
     OSError
         If it cannot be read, or an entry cannot be written.
     """
+    from kerneldsl.cache.transfer import import_entries
+
     return import_entries(_user(), file, read_secret(read_settings().key_file))
 
 

@@ -32,7 +32,7 @@ def key_of(
     specialization : Specialization
         What is compiled.
     target : str
-        Name of the target.
+        Who compiles it: :attr:`Target.code_family`.
     identity : mapping of str to str
         What the target says of itself: :meth:`Target.code_identity`.
     anew : bool

@@ -33,6 +33,12 @@ __all__ = [
 
 #: Packages of this distribution that have part in what is compiled.
 _OWN = ("kerneldsl", "targets")
+#: What of it that is, where it runs from its sources. What stands above the targets decides what
+#: is compiled, and all of that is in the key; it does not compile.
+_PARTS = (
+    *(f"kerneldsl/{part}" for part in ("analysis", "frontend", "language", "lowering", "target")),
+    *("kerneldsl/abi.py", "kerneldsl/cache", "targets"),
+)
 #: Numba's variables that have no part in the code.
 _NO_PART = frozenset(
     {
@@ -122,21 +128,30 @@ def own_identity() -> str:
 
 def _digest_of_sources(root: Path) -> str:
     digest = hashlib.sha256()
-    for path in _sources(root):
-        name = path.relative_to(root).as_posix()
-        if path.stat().st_mtime_ns > _LOADED_NS:
-            raise UncacheableError(f"{name} was edited since this process began")
-        contents = path.read_bytes()
-        digest.update(f"{name} {len(contents)}\n".encode())
-        digest.update(contents)
+    for part in _PARTS:
+        for path in _sources(os.path.join(root, part)):
+            name = os.path.relpath(path, root)
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_mtime_ns > _LOADED_NS:
+                    raise UncacheableError(f"{name} was edited since this process began")
+                contents = file.read()
+            digest.update(f"{name} {len(contents)}\n".encode())
+            digest.update(contents)
     return digest.hexdigest()
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    for package in _OWN:
-        for folder, folders, files in os.walk(root / package):
-            folders[:] = sorted(set(folders) - {"__pycache__", "cli", "doctor", "detection"})
-            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+def _sources(place: str) -> Iterator[str]:
+    """The sources of a package, or the one source that it is, in a fixed order."""
+    if not os.path.isdir(place):
+        yield place
+        return
+    with os.scandir(place) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            yield entry.path
+        elif entry.name != "__pycache__" and entry.is_dir():
+            yield from _sources(entry.path)
 
 
 def environment_identity() -> str:

@@ -18,7 +18,9 @@ from typing import Annotated, Any
 import typer
 
 from kerneldsl.cli import health, machine
+from kerneldsl.cli.cache import make_cache_app
 from kerneldsl.cli.output import print_json
+from kerneldsl.cli.warm import warm
 from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.registry import command_names, command_summary, get_command
 
@@ -110,6 +112,8 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         app.command(command.__name__)(command)
     app.command("compile")(_compile)
     app.command("versions")(_versions)
+    app.command("warm")(warm)
+    app.add_typer(make_cache_app(), name="cache")
     for name in command_names():
         if name in extra:
             app.command(name)(get_command(name))

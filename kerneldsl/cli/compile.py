@@ -18,7 +18,7 @@ from kerneldsl.kernels import Kernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.target import Artifact
 
-__all__ = ["CompileRequest", "compile_to_file"]
+__all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_block"]
 
 #: What each target's file holds, and how it is called.
 _FORMS = {"cuda": "ptx", "cpu": "asm"}
@@ -54,12 +54,12 @@ def compile_to_file(request: CompileRequest) -> None:
             value=request.target,
             limit=f"Files are made for {' and '.join(_FORMS)}",
         )
-    kernel = _find_kernel(request.kernel)
+    kernel = find_kernel(request.kernel)
     with progress(f"Compiling {request.kernel}", is_quiet=request.as_json):
         artifact = kernel.artifact(
             *(() if request.signature is None else (request.signature,)),
             forall=request.forall,
-            block=None if request.block is None else _read_block(request.block),
+            block=None if request.block is None else read_block(request.block),
             arch=request.arch,
             target=request.target,
             ptx_version=request.ptx_version,
@@ -87,7 +87,14 @@ def compile_to_file(request: CompileRequest) -> None:
         print(text, end="" if text.endswith("\n") else "\n")
 
 
-def _find_kernel(place: str) -> Kernel[..., Any]:
+def find_kernel(place: str) -> Kernel[..., Any]:
+    """The kernel that ``FILE:KERNEL`` names.
+
+    Raises
+    ------
+    ArgumentValueError
+        If there is none.
+    """
     filename, colon, name = place.rpartition(":")
     if not colon or not filename or not name:
         raise ArgumentValueError(
@@ -135,7 +142,14 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
-def _read_block(text: str) -> tuple[int, ...]:
+def read_block(text: str) -> tuple[int, ...]:
+    """The block that ``--block`` names.
+
+    Raises
+    ------
+    ArgumentValueError
+        If it is none.
+    """
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -87,11 +87,14 @@ class Within:
         An integer of up to 64 bits, but no ``uint64``.
     low, high : int
         The smallest and the largest that will do.
+    is_of_array : bool
+        Whether it is an extent or stride: the same arrays fulfil that again.
     """
 
     parameter: int
     low: int = _INT64[0]
     high: int = _INT64[1]
+    is_of_array: bool = False
 
 
 @dataclass(frozen=True, slots=True)

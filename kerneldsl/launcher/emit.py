@@ -41,10 +41,12 @@ class Addresses:
         The Python function that makes the block of an array that has none yet.
     launch_tables : int
         Offset of the tuple of tables in a launch.
-    place_variable, streams_variable : int
-        The context variables with the chosen place and the active streams.
-    no_streams : int
-        What the latter holds where no stream is active.
+    place_variable : int
+        The context variable with the chosen place.
+    streams_in_use : int
+        Of an int64: whether a stream was ever made.
+    streams_variable, no_streams : int
+        The context variable with the active streams, and what it holds where there are none.
     methods : MethodAddresses
         What the methods know.
     """
@@ -54,6 +56,7 @@ class Addresses:
     seal: int
     launch_tables: int
     place_variable: int
+    streams_in_use: int
     streams_variable: int
     no_streams: int
     methods: MethodAddresses
@@ -155,8 +158,13 @@ def _emit_try(
     f.require(f.equal(word(Word.GENERATION), generation), bad)
     tally = word(Word.TALLY, POINTER)
     f.require(f.b.icmp_signed(">", f.load(tally, 8), I64(0)), bad)
+    ask, no_stream = f.block("ask_for_streams"), f.block("no_stream")
+    in_use = f.load(f.pointer(addresses.streams_in_use))
+    f.b.cbranch(f.equal(in_use, I64(0)), no_stream, ask)
+    f.b.position_at_end(ask)
     active = _read_variable(f, addresses.streams_variable, room, broken)
-    f.require(f.equal(active, I64(addresses.no_streams)), bad)
+    f.b.cbranch(f.equal(active, I64(addresses.no_streams)), no_stream, bad)
+    f.b.position_at_end(no_stream)
     chosen = _read_variable(f, addresses.place_variable, room, broken)
     unchosen, placed = f.block("unchosen"), f.block("placed")
     f.b.cbranch(f.equal(chosen, word(Word.PLACE)), placed, unchosen)
@@ -171,8 +179,16 @@ def _emit_try(
     buffer.align = 16
     f.copy_words(buffer, word(Word.BUFFER, POINTER), count)
     steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
-    require_all(arguments, steps, argument_count, args, buffer, word(Word.PLACE))
+    changes = f.b.alloca(I64)
+    f.store(word(Word.ASKS_NUMBERS), changes)
+    require_all(arguments, steps, argument_count, args, buffer, word(Word.PLACE), changes)
+    # The arrays that the table was made with fulfil what it asks of arrays.
+    look, start_it = f.block("look_at_conditions"), f.block("start_it")
+    f.b.cbranch(f.equal(f.load(changes), I64(0)), start_it, look)
+    f.b.position_at_end(look)
     require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
+    f.b.branch(start_it)
+    f.b.position_at_end(start_it)
     require_all(start, table, buffer)
     f.store(f.b.add(f.load(tally), I64(1)), tally)
     f.store(f.b.sub(f.load(tally, 8), I64(1)), tally, 8)

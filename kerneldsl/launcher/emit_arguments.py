@@ -29,9 +29,11 @@ _DATA, _DEVICE, _RANK_AND_DTYPE, _SHAPE, _STRIDES, _BYTE_OFFSET = (8 * i for i i
 
 
 def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
-    """``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place)``.
+    """``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place, ptr changes)``.
 
-    It returns 1 where all were read and written into the buffer, else 0, and leaves no error.
+    It returns 1 where all were read and written into the buffer, else 0, and leaves no error. To
+    `changes` it adds the number of arrays that are not known to be those that the steps were made
+    for.
 
     Parameters
     ----------
@@ -43,8 +45,9 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
         The Python function that makes the block of an array that has none yet.
     """
     describe = _emit_describe(module)
-    f = Function(module, "arguments", I32, [POINTER, I64, POINTER, POINTER, I64], is_internal=True)
-    steps, count, args, buffer, place = f.args
+    kinds = [POINTER, I64, POINTER, POINTER, I64, POINTER]
+    f = Function(module, "arguments", I32, kinds, is_internal=True)
+    steps, count, args, buffer, place, changes = f.args
     head, body, right, step, good, bad = (
         f.block(name) for name in ("head", "body", "right", "step", "good", "bad")
     )
@@ -66,8 +69,12 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
         block = f.block(kind.name.lower())
         switch.add_case(I64(kind), block)
         f.b.position_at_end(block)
+        if kind in (StepKind.NDARRAY, StepKind.EXCHANGED):
+            f.store(f.b.add(f.load(changes), I64(1)), changes)
         if kind is StepKind.DEVICE_ARRAY:
-            _read_device_array(f, value, words, out, place, array_block, seal, bad)
+            block = _read_device_array(f, value, words, out, place, array_block, seal, bad)
+            is_other = f.b.icmp_unsigned("!=", f.b.ptrtoint(block, I64), f.load(words, _D))
+            f.store(f.b.add(f.load(changes), f.b.zext(is_other, I64)), changes)
         elif kind is StepKind.NDARRAY:
             _read_ndarray(f, value, words, out, bad)
         elif kind is StepKind.EXCHANGED:
@@ -78,7 +85,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             f.require(f.equal(f.load(value, layout.TUPLE_SIZE), elements), bad)
             items = f.at(value, layout.TUPLE_ITEMS)
             inner = f.load(words, _A, POINTER)
-            found = f.b.call(f.function, [inner, elements, items, buffer, place])
+            found = f.b.call(f.function, [inner, elements, items, buffer, place, changes])
             f.require(f.equal(found, I32(1)), bad)
         else:
             _read_number(f, kind, value, words, out, overflow, bad)
@@ -144,7 +151,7 @@ def _read_device_array(
     array_block: int,
     seal: int,
     bad: Any,
-) -> None:
+) -> Any:
     """A device array's block is bytes: place, code of the kind, flags, then what is passed."""
     fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
     is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
@@ -165,6 +172,7 @@ def _read_device_array(
     f.require(f.equal(f.load(data, 8), f.load(words, _A)), bad)
     f.require(f.equal(f.b.and_(f.load(data, 16), f.load(words, _B)), I64(0)), bad)
     f.copy_words(out, f.at(data, 24), f.load(words, _C))
+    return block
 
 
 def _read_ndarray(f: Function, value: Any, words: Any, out: Any, bad: Any) -> None:

@@ -106,6 +106,8 @@ def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
     list of Guard or None
         ``None`` where something else decides, such as a place that stands in for another.
     """
+    if is_named and not place.is_host:
+        return []  # what the argument says; nothing stands in for another place there
     choices = vars(placement._choices)
     guards = _unchosen_guards(choices, place, is_named=is_named)
     if guards is None and placement.context_place.get() is place:

@@ -209,6 +209,7 @@ def _make(
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         place_variable=id(context_place),
+        streams_in_use=ctypes.addressof(streams.in_use_word),
         streams_variable=id(streams._active),
         no_streams=id(nothing),
         methods=MethodAddresses(

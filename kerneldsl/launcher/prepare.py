@@ -13,7 +13,7 @@ from typing import Any
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.errors import KernelError
 from kerneldsl.language.kinds import Kind
-from kerneldsl.launcher.conditions import Condition, Distinct, pack_conditions
+from kerneldsl.launcher.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
 from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.launcher.steps import StepMaker
@@ -90,11 +90,12 @@ def _prepare(
         place_guards=where,
         steps=steps,
         conditions=pack_conditions(conditions, layout),
+        asks_numbers=any(isinstance(c, Within) and not c.is_of_array for c in conditions),
         parameters=_image(layout, shape.extent),
         current_stream=maker.exchanges[0].current_stream if has_streams else 0,
         entry=entry,
         tally=launchable.loaded.tally,
-        keep=(state, launchable.loaded, maker.exchanges, maker.dtypes),
+        keep=(state, launchable.loaded, maker.exchanges, maker.dtypes, maker.blocks),
     )
 
 

@@ -142,10 +142,10 @@ def _of_array(
             yield Aligned(run, alignment // array.item_bytes)
     if promised.unit_axis is not None:
         stride = array.strides[promised.unit_axis]
-        yield Within(stride, low=array.item_bytes, high=array.item_bytes)
+        yield Within(stride, array.item_bytes, array.item_bytes, is_of_array=True)
     if promised.is_extent:
         for parameter, n in zip(array.extents, extent, strict=True):
-            yield Within(parameter, low=n, high=n)
+            yield Within(parameter, n, n, is_of_array=True)
 
 
 def _no_better(array: PlacedArray, alignment: int) -> Iterator[Condition]:

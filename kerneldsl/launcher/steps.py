@@ -52,6 +52,7 @@ class StepMaker:
     exchanges : list of Exchange
         One for each argument that is another library's, in order.
     dtypes : list of numpy.dtype
+    blocks : list of bytes
         What steps name by address.
     """
 
@@ -61,6 +62,7 @@ class StepMaker:
         self._next = 0
         self.exchanges: list[Exchange] = []
         self.dtypes: list[np.dtype[Any]] = []
+        self.blocks: list[bytes | None] = []
 
     def steps(
         self,
@@ -106,7 +108,8 @@ class StepMaker:
         if not (isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind)):
             return None
         if type(value) is DeviceArray:
-            return _device_array_step(found, wanted, offset, is_written)
+            self.blocks.append(value._block)
+            return _device_array_step(value, found, wanted, offset, is_written)
         if type(value) is np.ndarray:
             self.dtypes.append(value.dtype)
             return _ndarray_step(value, found, wanted, offset, is_written)
@@ -133,10 +136,13 @@ class StepMaker:
         )
 
 
-def _device_array_step(found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool) -> Step:
+def _device_array_step(
+    value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
+) -> Step:
     words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
     flags = OTHER_HOME | (READ_ONLY if is_written else 0)
-    return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code_of(found), flags, words)
+    known = id(value._block)
+    return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code_of(found), flags, words, known)
 
 
 def _ndarray_step(

@@ -50,6 +50,8 @@ class Word(IntEnum):
     PLACE_GUARDS = 6
     CONDITION_COUNT = 7
     CONDITIONS = 8
+    #: Whether conditions are looked at also where all arrays are known.
+    ASKS_NUMBERS = 34
     PLACE = 9
     TALLY = 10
     BUFFER = 11
@@ -81,7 +83,7 @@ class Word(IntEnum):
     NOTED = 33
 
 
-_TABLE_WORDS = 34
+_TABLE_WORDS = 35
 
 
 class EntryKind(IntEnum):
@@ -168,11 +170,11 @@ class Step:
         Where its first parameter lies, in bytes from the start of the buffer.
     a, b, c, d, e : int
         By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
-        flags that must not be set, words to copy. NumPy arrays: address of the dtype, flags that
-        are looked at, what they must be, rank with 256 added where strides are passed. Arrays of
-        other libraries: address of the function that describes them, device, rank and dtype,
-        layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`). Tuples:
-        none; they have `elements`.
+        flags that must not be set, words to copy, address of the block that is known. NumPy arrays:
+        address of the dtype, flags that are looked at, what they must be, rank with 256 added where
+        strides are passed. Arrays of other libraries: address of the function that describes them,
+        device, rank and dtype, layout, and address of what else is asked
+        (:mod:`~kerneldsl.launcher.exchange`). Tuples: none; they have `elements`.
     elements : tuple of Step
         Of a tuple.
     """
@@ -245,6 +247,7 @@ def make_table(
     place_guards: Sequence[Guard],
     steps: Sequence[Step],
     conditions: Sequence[PackedCondition],
+    asks_numbers: bool,
     parameters: bytes,
     current_stream: int,
     entry: NativeEntry,
@@ -269,6 +272,8 @@ def make_table(
         One for each argument; offsets are in `parameters`.
     conditions : sequence of PackedCondition
         Are looked at when the arguments have been packed; offsets are in `parameters`.
+    asks_numbers : bool
+        Whether a condition is on anything else than arrays.
     parameters : bytes
         The parameter buffer, with what does not come from the arguments.
     current_stream : int
@@ -302,6 +307,7 @@ def make_table(
     table[Word.PLACE_GUARDS] = memory.put(w for guard in place_guards for w in guard.words())
     table[Word.CONDITION_COUNT] = len(conditions)
     table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
+    table[Word.ASKS_NUMBERS] = asks_numbers
     table[Word.PLACE] = id(place)
     table[Word.TALLY] = ctypes.addressof(tally.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)

@@ -115,7 +115,10 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
         for items in _ITEMS[:3]:
             if rows * items * operations > _MAX_OPERATIONS:
                 break
-            yield ElementMapping(items=(items, rows, 1), vector=min(items, work.max_vector))
+            vector = min(items, work.max_vector)
+            mapping = ElementMapping(items=(items, rows, 1), vector=vector)
+            # Rows next to each other share what a stencil reads; groups along a row stay apart.
+            yield replace(mapping, order="contiguous") if vector == items else mapping
 
 
 def walked_axes(

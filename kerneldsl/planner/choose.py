@@ -80,6 +80,8 @@ class Problem:
         The block, where the user has said it.
     shared_bytes : int
         Dynamic shared memory of a block.
+    axes : tuple of int or None
+        The axis of the extent along x, then y, then z; ``None`` has the last along x.
     """
 
     kernel: str
@@ -92,6 +94,7 @@ class Problem:
     can_map: bool = True
     block_dim: Dim3 | None = None
     shared_bytes: int = 0
+    axes: tuple[int, ...] | None = None
 
     def mappings(self) -> tuple[ElementMapping, ...]:
         """The mappings that the kernel can be compiled with."""
@@ -100,7 +103,7 @@ class Problem:
         if not self.can_map:
             return (ElementMapping(axes=tuple(range(ndim)), grid_stride=""),)
         return tuple(
-            walked_axes(each, self.extent, narrowest, most)
+            walked_axes(replace(each, axes=self.axes), self.extent, narrowest, most)
             for each in element_mappings(ndim, self.work)
             if each.vector <= self.max_vector
         )

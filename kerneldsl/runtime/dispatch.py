@@ -38,7 +38,7 @@ from kerneldsl.runtime.planning import (
 from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
-from kerneldsl.runtime.state import KernelState, Loaded, SpecializationInfo
+from kerneldsl.runtime.state import ArtifactKey, KernelState, Loaded, SpecializationInfo
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.runtime.together import ALONE, Together
@@ -51,6 +51,7 @@ from kerneldsl.target import (
     LaunchConfig,
     Promises,
     Resources,
+    Specialization,
     Target,
 )
 
@@ -606,6 +607,31 @@ class Dispatcher:
         ptx_version: str | None = None,
     ) -> Artifact:
         """Compile for arguments, or for a signature that is the only argument, without a device."""
+        state, key = self._identify(target, args, mode, block_dim, arch, ptx_version)
+        return state.artifact(target, key)
+
+    def specialization(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        mode: LaunchMode,
+        block_dim: Dim3 | None,
+        arch: str | None,
+        ptx_version: str | None = None,
+    ) -> Specialization:
+        """What :meth:`artifact` would compile."""
+        state, key = self._identify(target, args, mode, block_dim, arch, ptx_version)
+        return state.specialization(key)
+
+    def _identify(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        mode: LaunchMode,
+        block_dim: Dim3 | None,
+        arch: str | None,
+        ptx_version: str | None,
+    ) -> tuple[KernelState, ArtifactKey]:
         state = self.state()
         is_overlapping = False
         if len(args) == 1 and isinstance(args[0], str):
@@ -622,7 +648,7 @@ class Dispatcher:
         key = state.key(
             target, kinds, self.options, mode, block_dim, arch, is_overlapping, ptx_version
         )
-        return state.artifact(target, key)
+        return state, key
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """What has been compiled so far, for captured constants of any value."""

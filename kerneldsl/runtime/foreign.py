@@ -13,7 +13,7 @@ from kerneldsl.runtime import dlpack
 from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
 from kerneldsl.runtime.binding import Binding, Reader, Refused
 from kerneldsl.runtime.order import stream_of
-from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.placement import Place, place_of
 from kerneldsl.runtime.readers import read_device_array, read_ndarray
 from kerneldsl.runtime.recordings import is_recorded
 from kerneldsl.runtime.transfer import host_view
@@ -39,9 +39,11 @@ _TORCH_DTYPES = {
 
 def find_reader(value: Any) -> Reader | None:
     """The reader of a foreign object's type, or ``None`` where it shares its memory in no way."""
-    torch = sys.modules.get("torch")
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return _read_torch
+    if cupy is not None and isinstance(value, getattr(cupy, "ndarray", ())):
+        return _read_cupy
     if _has(value, "__cuda_array_interface__"):
         return _read_cuda_array_interface
     if _has(value, "__dlpack__") and _has(value, "__dlpack_device__"):
@@ -107,10 +109,8 @@ def _read_torch(value: Any, binding: Binding) -> int:
     index = value.device.index
     torch = sys.modules["torch"]
     binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
-    place = place_of(f"cuda:{index}")
-    tensor = DeviceArray(place, value.data_ptr(), shape, strides, element, value)
-    binding.keep += (tensor,)
-    return read_device_array(tensor, binding)
+    place = _cuda_place(index, binding)
+    return _read(DeviceArray(place, value.data_ptr(), shape, strides, element, value), binding)
 
 
 def _refuse_lazy(value: Any, dtype: np.dtype[Any]) -> None:
@@ -123,6 +123,51 @@ def _refuse_lazy(value: Any, dtype: np.dtype[Any]) -> None:
             remedy=f"Pass tensor.resolve_{lazy}()",
             kind=ArgumentValueError,
         )
+
+
+# --------------------------------------------------------------------------- CuPy
+
+
+def _read_cupy(value: Any, binding: Binding) -> int:
+    # What __cuda_array_interface__ leaves out is the device, which the driver would have to be
+    # asked for; the array itself knows it.
+    memory, dtype = value.data, value.dtype
+    pointer: int = memory.ptr
+    if pointer % max(dtype.alignment, 1):
+        raise Refused(
+            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
+            limit="A device reads an element at a multiple of its size",
+            remedy="Copy the array",
+        )
+    binding.streams += (sys.modules["cupy"].cuda.get_current_stream().ptr,)
+    place = _cuda_place(memory.device_id, binding)
+    return _read(DeviceArray(place, pointer, value.shape, value.strides, dtype, value), binding)
+
+
+# --------------------------------------------------------------------------- both
+
+
+#: Codes of kinds of arrays, by dtype, rank and layout.
+_codes: dict[tuple[np.dtype[Any], int, str], int] = {}
+
+
+def _read(array: DeviceArray, binding: Binding) -> int:
+    """Read an array over another library's memory, which is made anew for each launch."""
+    key = (array.dtype, array.ndim, array.layout)
+    code = _codes.get(key)
+    if code is not None:
+        array.code = code
+    binding.keep += (array,)
+    code = _codes[key] = read_device_array(array, binding)
+    return code
+
+
+def _cuda_place(index: int, binding: Binding) -> Place:
+    """A CUDA device's place, which is mostly that of the argument before."""
+    place = binding.place
+    if place is not None and place.device.index == index and place.target.name == "cuda":
+        return place
+    return place_of(f"cuda:{index}")
 
 
 # --------------------------------------------------------------------------- protocols

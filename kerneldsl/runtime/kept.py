@@ -68,7 +68,7 @@ def find_key(target: Target, specialization: Specialization, *, anew: bool = Fal
     identity = target.code_identity(specialization)
     if identity is None:
         raise UncacheableError(f"the target {target.name!r} keeps no such code")
-    return key_of(specialization, target.name, identity, anew=anew)
+    return key_of(specialization, target.code_family, identity, anew=anew)
 
 
 def _key(target: Target, specialization: Specialization) -> Key | None:

@@ -21,11 +21,12 @@ from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, body_work
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.registry import get_target
@@ -225,7 +226,13 @@ def make_problem(
         block_dim=None if can_map else block_dim,
     )
     uses_double = _uses_double(kinds, find_wide_stores(unit, kinds))
-    work = element_work(body, kinds, uses_double=uses_double)
+    axes, seen = None, kinds
+    if can_map and len(extent) > 1:
+        other = body_work(unit, x_is_last=False, unknown_trips=unknown_trips)
+        oriented = orient(body, other, kinds, promises)
+        body, seen = oriented.body, oriented.kinds
+        axes = tuple(range(len(extent))) if oriented.is_first else None
+    work = element_work(body, seen, uses_double=uses_double)
     return Problem(
         kernel=unit.qualname,
         extent=extent,
@@ -237,6 +244,7 @@ def make_problem(
         can_map=can_map,
         block_dim=block_dim,
         shared_bytes=shared_bytes,
+        axes=axes,
     )
 
 
@@ -289,7 +297,7 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
             None,
             extent is not None and kind.ndim == len(extent),
         )
-        for kind in _array_kinds(kinds)
+        for kind in array_kinds(kinds)
     )
     total = math.prod(extent) if extent is not None else 0
     return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
@@ -312,25 +320,14 @@ def described_place(arch: str) -> Place:
 
 def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
     return bool(stores) or any(
-        kind.dtype in ("float64", "complex128") for kind in _array_kinds(kinds)
+        kind.dtype in ("float64", "complex128") for kind in array_kinds(kinds)
     )
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
     """The longest vector, up to 4, that the alignment of any array allows."""
     longest = 1
-    for number, kind in enumerate(_array_kinds(kinds)):
+    for number, kind in enumerate(array_kinds(kinds)):
         alignment = promises.array(number).alignment
         longest = max(longest, min(4, alignment // np.dtype(kind.dtype).itemsize))
     return 1 << (longest.bit_length() - 1)
-
-
-def _array_kinds(kinds: Sequence[Kind]) -> list[ArrayKind]:
-    """Every array among the arguments, in the order in which promises number them."""
-    found: list[ArrayKind] = []
-    for kind in kinds:
-        if isinstance(kind, ArrayKind):
-            found.append(kind)
-        elif isinstance(kind, TupleKind):
-            found += _array_kinds(kind.elements)
-    return found

@@ -223,23 +223,24 @@ class KernelState:
                 remembered.__cause__ = error.__cause__
             raise
 
+    def specialization(self, key: ArtifactKey) -> Specialization:
+        """What is compiled under a key."""
+        return Specialization(
+            self.unit,
+            self.traits_if_overlapping if key.is_overlapping else self.traits,
+            key.kinds,
+            key.options,
+            key.mode,
+            key.block_dim,
+            key.arch,
+            key.ptx_version,
+            key.mapping,
+            key.promises,
+        )
+
     def _compile(self, target: Target, key: ArtifactKey) -> Artifact:
         started = time.perf_counter()
-        artifact, how = compile_or_load(
-            target,
-            Specialization(
-                self.unit,
-                self.traits_if_overlapping if key.is_overlapping else self.traits,
-                key.kinds,
-                key.options,
-                key.mode,
-                key.block_dim,
-                key.arch,
-                key.ptx_version,
-                key.mapping,
-                key.promises,
-            ),
-        )
+        artifact, how = compile_or_load(target, self.specialization(key))
         elapsed = self.compile_s[key] = time.perf_counter() - started
         logger.debug(
             "%s %s(%s) for %s%s in %.1f ms",

@@ -10,6 +10,7 @@ device's default stream; :func:`resolve_stream` makes it of whatever stands for 
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import operator
 import sys
 import weakref
@@ -40,6 +41,7 @@ __all__ = [
     "current_stream",
     "default_stream",
     "forget_handle",
+    "in_use_word",
     "launch_stream",
     "note_uses",
     "refuse_waiting",
@@ -49,6 +51,8 @@ __all__ = [
 
 #: Whether a stream was ever made, so that launches need not look for one before.
 are_in_use = False
+#: The same for native code.
+in_use_word = (ctypes.c_int64 * 1)(0)
 #: Whether a stream was ever made that does not wait for the default stream.
 _are_some_nonblocking = False
 
@@ -142,6 +146,7 @@ class Stream:
         self.priority = stream.priority
         self.is_blocking = stream.is_blocking
         are_in_use = True
+        in_use_word[0] = 1
         if not stream.is_blocking:
             _are_some_nonblocking = True
 

@@ -99,6 +99,11 @@ class Target(ABC):
 
     # What follows lets the core keep compiled code on disk; without it nothing is kept.
 
+    @property
+    def code_family(self) -> str:
+        """The name under which code is kept; targets that make the same code **may** share one."""
+        return self.name
+
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         """Say what the code depends on beside the specialization and the common toolchain.
 

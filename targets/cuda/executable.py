@@ -13,7 +13,7 @@ import time
 import weakref
 
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, DriverEntry, Executable, Holds, LaunchConfig, Resources
+from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
@@ -104,7 +104,10 @@ class CudaExecutable(Executable):
             self._start(config, parameters, stream)
 
     def native_entry(self, config: LaunchConfig) -> DriverEntry | None:
-        """Where the driver's functions, the context and the kernel are found."""
+        """Where the driver's functions, the context and the kernel are found.
+
+        A lost device needs no word of ours: the driver refuses each launch, and Python says why.
+        """
         driver, index = self._driver, self.device.index
         retained = driver.contexts.get(index)
         if retained is None or self._is_debug:
@@ -133,8 +136,6 @@ class CudaExecutable(Executable):
             stream=stream,
             note=function.launches.append,
             noted=(function.kernel, config.grid_dim, config.block_dim, stream),
-            # A lost device, and every device after a fork, has no context.
-            holds=(Holds(driver.contexts, index, retained),),
             keep=(self,),
         )
 

@@ -174,6 +174,11 @@ class NullTarget(Target):
     def _arch(self, specialization: Specialization) -> str:
         return specialization.arch or self._devices[0].arch
 
+    @property
+    def code_family(self) -> str:
+        """CUDA's: it is the same compiler, and what it made serves a real device."""
+        return "cuda"
+
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         from targets.cuda.stored import code_identity
 

@@ -30,7 +30,9 @@ def test_the_folder(folder: Path, monkeypatch) -> None:
     assert kd.cache.path() == folder
     monkeypatch.delenv("KERNELDSL_CACHE_DIR")
     platformdirs = pytest.importorskip("platformdirs")
-    assert kd.cache.path() == platformdirs.user_cache_path("kerneldsl", appauthor=False)
+    for home in ("", str(folder.parent), " "):
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        assert kd.cache.path() == platformdirs.user_cache_path("kerneldsl", appauthor=False)
     assert not folder.exists(), "asking makes nothing"
 
 

@@ -318,9 +318,10 @@ def test_it_is_computed_from_the_installed_files(tmp_path, monkeypatch) -> None:
 
 
 def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:
-    for package in ("kerneldsl", "targets"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "a.py").write_text("1")
+    for part in toolchain._PARTS:
+        place = tmp_path / part if part.endswith(".py") else tmp_path / part / "a.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("1")
     monkeypatch.setattr(toolchain, "_LOADED_NS", 2**62)
     first = toolchain._digest_of_sources(tmp_path)
     assert toolchain._digest_of_sources(tmp_path) == first

@@ -106,7 +106,8 @@ def test_the_cpu_starts_without_numba(tmp_path: Path, layer: str) -> None:
 
 def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
     cold = run_script(tmp_path / "script.py", NULL)
-    assert (cold["hits"], cold["misses"]) == (0, {"absent": 3})
+    # What was compiled for a described device is what a real one of its architecture asks for.
+    assert (cold["hits"], cold["misses"]) == (1, {"absent": 2})
     warm = run_script(tmp_path / "script.py")
     assert warm["result"] == cold["result"]
     assert (warm["hits"], warm["misses"]) == (3, {})

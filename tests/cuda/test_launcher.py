@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 
 import numpy as np
@@ -13,6 +14,7 @@ from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launcher import machine
 from kerneldsl.launcher.exchange import exchange_of
 from tests.support.native import is_native, require_native, warm_up
+from tests.support.programs import run_program
 
 
 @pytest.fixture(autouse=True)
@@ -195,3 +197,46 @@ def test_counts_are_exact():
     with machine.suspended():
         increment.forall(10)(x)
     assert kd.stats().launches == 3001
+
+
+_LOST = """
+import json
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel(wraparound=False)
+def reach(x, far):
+    x[kd.grid(1) + far] = 1
+
+x = kd.zeros(1024, np.int32)
+launch = reach.forall(1024)
+launch.bind(x, 0)()
+kd.synchronize()
+for table in launch._tables:
+    table.tally.words[1] = 1000  # none of the next ones is timed
+before = launch._slow_count
+launch(x, 2**40)
+found = {"native": launch._slow_count == before, "errors": []}
+try:
+    kd.synchronize()
+except kd.DriverError as error:
+    found["errors"].append(type(error).__name__)
+for _ in range(3):
+    try:
+        launch(x, 0)
+    except kd.DriverError as error:
+        found["errors"].append(type(error).__name__)
+        found["suspects"] = list(error.suspects)
+print(json.dumps(found))
+"""
+
+
+def test_a_device_that_is_lost_by_a_native_launch(tmp_path):
+    done = run_program(tmp_path, _LOST)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["native"]
+    assert found["errors"][0] != "DeviceLostError"
+    assert found["errors"][1:] == ["DeviceLostError"] * 3
+    assert len(found["suspects"]) == 1
+    assert "reach" in found["suspects"][0]

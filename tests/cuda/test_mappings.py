@@ -280,3 +280,63 @@ def test_one_element_a_thread_with_promises() -> None:
         axpy, [np.float32(1), kd.to_device(x), kd.to_device(y), out], (n,), ONE_EACH, (256, 1, 1)
     )
     np.testing.assert_array_equal(out.copy_to_host(), x + y)
+
+
+# ------------------------------------------------------- as the planner decides
+
+
+@kd.kernel
+def planned_axpy(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@kd.kernel
+def planned_laplace(u, out):
+    i, j = kd.grid(2)
+    if 0 < i < out.shape[0] - 1 and 0 < j < out.shape[1] - 1:
+        out[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4 * u[i, j]
+
+
+@kd.kernel
+def planned_scale(x, out):
+    i, j, k = kd.grid(3)
+    out[i, j, k] = 2 * x[i, j, k]
+
+
+@pytest.mark.parametrize("n", [1, 1000, 100_003, (1 << 22) + 5])
+def test_planned_vectors_of_every_kind(n: int) -> None:
+    rng = np.random.default_rng()
+    x, y = (rng.integers(0, 100, 2 * n + 3).astype(np.float32) for _ in range(2))
+    for cut in (slice(0, n), slice(1, n + 1), slice(3, n + 3), slice(0, 2 * n, 2), slice(n, 0, -1)):
+        on_device = [kd.to_device(each) for each in (x, y)]
+        out = kd.zeros(2 * n + 3, np.float32)
+        planned_axpy.forall(n)(np.float32(2), *(each[cut] for each in on_device), out[cut])
+        wanted = np.zeros_like(x)
+        wanted[cut] = 2 * x[cut] + y[cut]
+        np.testing.assert_array_equal(out.copy_to_host(), wanted)
+        planned_axpy.forall(n)(np.float32(2), on_device[0][cut], out[cut], out[cut])
+        wanted[cut] += 2 * x[cut]
+        np.testing.assert_array_equal(out.copy_to_host(), wanted)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 700), (700, 3), (513, 1027), (1024, 2048)])
+def test_planned_stencils(shape: tuple[int, int], order: Any) -> None:
+    u = np.asarray(np.random.default_rng().integers(0, 99, shape), np.float32, order=order)
+    out = kd.zeros(shape, np.float32, order=order)
+    planned_laplace.forall(*shape)(kd.to_device(u), out)
+    wanted = np.zeros(shape, np.float32)
+    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+    wanted[1:-1, 1:-1] = around - 4 * u[1:-1, 1:-1]
+    np.testing.assert_array_equal(out.copy_to_host(), wanted)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_planned_volumes(order: Any) -> None:
+    for shape in ((7, 5, 301), (301, 5, 7), (64, 64, 64)):
+        x = np.asarray(np.random.default_rng().integers(0, 99, shape), np.float64, order=order)
+        out = kd.empty(shape, np.float64, order=order)
+        planned_scale.forall(*shape)(kd.to_device(x), out)
+        np.testing.assert_array_equal(out.copy_to_host(), 2 * x)

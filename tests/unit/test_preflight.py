@@ -410,6 +410,7 @@ def test_no_home_and_no_platformdirs(monkeypatch):
     monkeypatch.undo()
     monkeypatch.delenv("KERNELDSL_CACHE_DIR", raising=False)
     monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.setattr(sys, "platform", "darwin")  # on Linux it is not needed
     (check,) = cache.check_cache_folder()
     assert "pip install platformdirs" in check.remedy
 

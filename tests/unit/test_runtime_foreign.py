@@ -106,6 +106,53 @@ def test_tensors_that_cannot_be_taken(torch, options, error, words):
         copy.forall(4)(Tensor(np.zeros(4), **options), np.zeros(4))
 
 
+class CupyArray:
+    """The part of cupy.ndarray that is read; its interface must not be asked for."""
+
+    def __init__(self, array, index=0, offset=0):
+        self.array = array
+        self.dtype, self.shape, self.strides = array.dtype, array.shape, array.strides
+        self.data = types.SimpleNamespace(ptr=array.ctypes.data + offset, device_id=index)
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AssertionError
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    module = types.ModuleType("cupy")
+    module.ndarray = CupyArray
+    module.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=900))
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    yield module
+    readers.READERS.pop(CupyArray, None)
+
+
+def test_arrays_of_cupy_bring_device_and_stream(cupy, cuda):
+    x, y = np.arange(8.0)[::2], np.zeros(4, np.float32)
+    for _ in range(2):
+        copy.forall(4)(CupyArray(x, 1), CupyArray(y, 1))
+        device, config, values = cuda.launches[-1]
+        assert (device.index, config.stream) == (1, 900)
+        assert (values["x.data"], values["x.strides[0]"]) == (x.ctypes.data, 16)
+        assert (values["y.data"], values["y.shape[0]"]) == (y.ctypes.data, 4)
+    with pytest.raises(kd.DeviceMismatchError):
+        copy.forall(4)(CupyArray(x, 1), CupyArray(y, 0))
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (CupyArray(np.zeros(4), offset=4), "aligned to 8 bytes"),
+        (CupyArray(np.zeros(4, np.float16)), "float16"),
+    ],
+)
+def test_arrays_of_cupy_that_cannot_be_taken(cupy, cuda, array, words):
+    with pytest.raises(kd.ArgumentTypeError, match=words):
+        copy.forall(4)(array, np.zeros(4))
+
+
 class Interface:
     """Speaks the CUDA Array Interface."""
 

@@ -1,0 +1,67 @@
+"""Why there was no hit: the entry whose key differs least, and where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerneldsl.cache.inventory import EntryInfo
+from kerneldsl.cache.key import Key
+
+__all__ = ["Difference", "Nearest", "find_nearest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One part of two keys that is not the same.
+
+    Parameters
+    ----------
+    component : str
+        Its name.
+    wanted, found : str or None
+        What it is in the key that was asked for and in the entry; ``None`` where it has no such
+        part.
+    """
+
+    component: str
+    wanted: str | None
+    found: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The entry that comes nearest to a key.
+
+    Parameters
+    ----------
+    digest : str
+        Of the entry's key.
+    differences : tuple of Difference
+        Where the two differ; empty for the entry that was asked for.
+    """
+
+    digest: str
+    differences: tuple[Difference, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+
+def find_nearest(key: Key, entries: Iterable[EntryInfo]) -> Nearest | None:
+    """Find the entry that differs in the fewest parts; the one used last, of several."""
+    best: Nearest | None = None
+    for entry in entries:
+        found = _compare(key, entry)
+        if best is None or len(found.differences) < len(best.differences):
+            best = found
+    return best
+
+
+def _compare(key: Key, entry: EntryInfo) -> Nearest:
+    names = sorted({*key.components, *entry.components})
+    pairs = ((name, key.components.get(name), entry.components.get(name)) for name in names)
+    different = tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+    return Nearest(entry.digest, different)

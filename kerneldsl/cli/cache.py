@@ -1,0 +1,299 @@
+"""``kerneldsl cache …``: what is kept between processes, for a person."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerneldsl.cli.machine import JsonOption
+from kerneldsl.cli.output import print_json, print_table
+from kerneldsl.tables import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from kerneldsl.cache.inventory import EntryInfo
+    from kerneldsl.cache.key import Key
+
+__all__ = ["make_cache_app"]
+
+_EXIT_DAMAGED = 1
+_SHOWN_DIGITS = 12
+_File = Annotated[Path, typer.Argument(help="An archive of entries.")]
+
+
+def make_cache_app() -> typer.Typer:
+    """The commands below ``kerneldsl cache``."""
+    app = typer.Typer(
+        help="Look at what is kept between processes, and remove or move it.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    commands: dict[str, Callable[..., None]] = {
+        "info": _info,
+        "list": _list,
+        "show": _show,
+        "verify": _verify,
+        "clear": _clear,
+        "prune": _prune,
+        "export": _export,
+        "import": _import,
+        "explain-miss": _explain_miss,
+    }
+    for name, command in commands.items():
+        app.command(name)(command)
+    return app
+
+
+def _info(as_json: JsonOption = False) -> None:
+    """Where the cache is, how full it is, and what the environment says of it."""
+    from kerneldsl import cache
+    from kerneldsl.cache.settings import read_settings, read_size
+
+    settings = read_settings()
+    entries = cache.entries()
+    own = [entry for entry in entries if not entry.is_site]
+    total, most = sum(entry.nbytes for entry in own), read_size(settings.size)
+    found = {
+        "is_on": cache.is_on(),
+        "folder": str(cache.path()),
+        "entries": len(own),
+        "bytes": total,
+        "max_bytes": most,
+        "site": settings.site or None,
+        "site_entries": len(entries) - len(own),
+        "is_signed": bool(settings.key_file),
+        "is_shared": settings.is_shared,
+    }
+    if as_json:
+        print_json(found)
+        return
+    rows: list[tuple[str, object]] = [
+        ("on", "yes" if found["is_on"] else "no"),
+        ("folder", found["folder"]),
+        ("entries", f"{len(own)}, {format_bytes(total)} of {format_bytes(most)}"),
+        ("site's folder", found["site"] and f"{found['site']}, {found['site_entries']} entries"),
+        ("signed", "yes" if found["is_signed"] else "no"),
+        ("shared with others", "yes" if found["is_shared"] else "no"),
+    ]
+    print_table(("cache", ""), rows)
+
+
+def _list(as_json: JsonOption = False) -> None:
+    """List the entries, the one used last first."""
+    from kerneldsl import cache
+
+    entries = cache.entries()
+    if as_json:
+        print_json({"entries": [_described(entry) for entry in entries]})
+        return
+    now = time.time()
+    print_table(
+        ("key", "kernel", "for", "signature", "size", "used"),
+        [
+            (
+                entry.digest[:_SHOWN_DIGITS],
+                _made(entry).get("kernel"),
+                _machine(entry),
+                entry.components.get("signature"),
+                format_bytes(entry.nbytes),
+                f"{format_duration(max(0.0, now - entry.used_s) * 1e9)} ago"
+                + (", site" if entry.is_site else ""),
+            )
+            for entry in entries
+        ],
+        fixed=("key",),
+    )
+
+
+def _show(
+    key: Annotated[str, typer.Argument(help="The key, or how it begins.")],
+    section: Annotated[
+        str | None, typer.Option("--section", "-s", help="Print what this section holds.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one entry: its whole key, and what it holds."""
+    from kerneldsl import cache
+
+    matching = [entry for entry in cache.entries() if entry.digest.startswith(key.lower())]
+    if len({entry.digest for entry in matching}) != 1:
+        _refuse_key(key, len(matching))
+    entry = matching[0]
+    if section is not None:
+        _print_section(entry, section)
+    elif as_json:
+        print_json(_described(entry))
+    else:
+        print_table(("part of the key", "value"), sorted(entry.components.items()))
+        print()
+        print_table(("section", "size"), [(n, format_bytes(s)) for n, s in entry.sections.items()])
+        print(f"\n{entry.path}")
+
+
+def _refuse_key(key: str, count: int) -> None:
+    from kerneldsl.errors import ArgumentValueError
+
+    raise ArgumentValueError(
+        f"{count or 'no'} entries begin with {key!r}",
+        value=key,
+        limit="It is one entry's key, or how it begins",
+        remedy="kerneldsl cache list shows them",
+    )
+
+
+def _print_section(entry: EntryInfo, section: str) -> None:
+    from kerneldsl.errors import ArgumentValueError
+
+    sections = _read(entry)
+    if section not in sections:
+        raise ArgumentValueError(
+            f"the entry has no section {section!r}",
+            value=section,
+            limit=f"It has {', '.join(sections)}",
+        )
+    sys.stdout.flush()
+    sys.stdout.buffer.write(sections[section])
+
+
+def _verify(as_json: JsonOption = False) -> None:
+    """Read every entry, and put damaged ones aside; the exit status is 1 where there are any."""
+    from kerneldsl import cache
+
+    found = cache.verify()
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print(found)
+    if found.refused:
+        raise typer.Exit(_EXIT_DAMAGED)
+
+
+def _clear() -> None:
+    """Remove every entry of the user's folder."""
+    from kerneldsl import cache
+
+    print(f"{cache.clear()} entries removed")
+
+
+def _prune(
+    size: Annotated[
+        str | None,
+        typer.Argument(help="What may stay, such as 200M; by default KERNELDSL_CACHE_SIZE."),
+    ] = None,
+) -> None:
+    """Remove what was not used for longest, until the rest fits."""
+    from kerneldsl import cache
+
+    print(f"{cache.prune(size)} entries removed")
+
+
+def _export(file: _File) -> None:
+    """Write every entry into one file, for another machine."""
+    from kerneldsl import cache
+
+    print(f"{cache.export(file)} entries written to {file}")
+
+
+def _import(file: _File, as_json: JsonOption = False) -> None:
+    """Take the entries of a file; what is imported is run later."""
+    from kerneldsl import cache
+
+    found = cache.import_(file)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    refused = ", ".join(f"{count} {reason}" for reason, count in sorted(found.refused.items()))
+    print(f"{found.imported} entries imported" + (f"; refused: {refused}" if refused else ""))
+
+
+def _explain_miss(
+    kernel: Annotated[
+        str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
+    ],
+    signature: Annotated[
+        str | None, typer.Option("--signature", "-s", help="Types of the arguments.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", "-t", help="cuda or cpu.")] = "cuda",
+    arch: Annotated[str | None, typer.Option("--arch", "-a", help="Such as sm_90.")] = None,
+    forall: Annotated[int | None, typer.Option("--forall", help="Rank of the extent.")] = None,
+    block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what differs from the nearest entry, for a kernel that was not found."""
+    from kerneldsl import cache
+    from kerneldsl.cache.nearest import find_nearest
+
+    key = _key_of(kernel, signature, target, arch, forall, block)
+    nearest = find_nearest(key, cache.entries())
+    if as_json:
+        print_json({"key": key.digest, "nearest": nearest and nearest.to_dict()})
+    elif nearest is None:
+        print("The cache is empty.")
+    elif not nearest.differences:
+        print(f"There is an entry: {key.digest}")
+    else:
+        print(f"Nearest is {nearest.digest[:_SHOWN_DIGITS]}, which differs in:\n")
+        rows = [(d.component, d.wanted, d.found) for d in nearest.differences]
+        print_table(("part of the key", "wanted", "in the entry"), rows)
+
+
+def _key_of(
+    place: str,
+    signature: str | None,
+    target: str,
+    arch: str | None,
+    forall: int | None,
+    block: str | None,
+) -> Key:
+    from kerneldsl.cache.reasons import UncacheableError
+    from kerneldsl.cli.compile import find_kernel, read_block
+    from kerneldsl.errors import CacheError
+    from kerneldsl.runtime.kept import find_key
+
+    kernel = find_kernel(place)
+    maker, specialization = kernel.specialization(
+        *(() if signature is None else (signature,)),
+        forall=forall,
+        block=None if block is None else read_block(block),
+        arch=arch,
+        target=target,
+    )
+    try:
+        return find_key(maker, specialization)
+    except UncacheableError as error:
+        raise CacheError(
+            f"code of {kernel.__qualname__} is never kept: {error}",
+            value=place,
+            remedy="docs/cache.md lists what is not kept",
+        ) from error
+
+
+def _described(entry: EntryInfo) -> dict[str, Any]:
+    return {**entry.to_dict(), "made": _made(entry)}
+
+
+def _read(entry: EntryInfo) -> dict[str, bytes]:
+    from kerneldsl.cache.entry import decode
+    from kerneldsl.cache.reasons import BadEntry
+
+    try:
+        return dict(decode(Path(entry.path).read_bytes()).sections)
+    except (OSError, BadEntry):  # evicted or replaced since it was listed
+        return {}
+
+
+def _made(entry: EntryInfo) -> dict[str, Any]:
+    """What was noted of the kernel when it was compiled."""
+    import json
+
+    made: dict[str, Any] = json.loads(_read(entry).get("made", b"{}"))
+    return made
+
+
+def _machine(entry: EntryInfo) -> str:
+    parts = entry.components
+    return parts.get("architecture") or parts.get("processor") or parts.get("target", "")

@@ -1,0 +1,183 @@
+"""``kerneldsl cache`` and ``kerneldsl warm``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kerneldsl.cache.disk import disk_cache
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.nearest import find_nearest
+from kerneldsl.cli import app
+from tests.cache.programs import run_script
+from tests.cache.trials import key_of, sections_of
+
+SCRIPT = """
+import sys
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def axpy(a, x, y):
+    i = kd.grid(1)
+    if i < y.size:
+        y[i] = a * x[i] + y[i]
+
+@kd.kernel
+def checked(x):
+    x[kd.grid(1)] = 1
+
+if __name__ == "__main__":
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    axpy.forall(n)(np.float32(2), np.ones(n, np.float32), np.ones(n, np.float32))
+"""
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line, and return what it printed."""
+
+    def run(*arguments: object, status: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            app.run([str(a) for a in arguments])
+        printed = capsys.readouterr()
+        assert (ended.value.code or 0) == status, printed.err
+        return printed.err if status == 2 else printed.out
+
+    return run
+
+
+def fill(count: int = 3) -> None:
+    for number in range(count):
+        assert disk_cache().keep(key_of(number), sections_of(key_of(number)))
+
+
+def test_info(call, folder: Path, monkeypatch) -> None:
+    fill()
+    assert str(folder) in call("cache", "info")
+    found = json.loads(call("cache", "info", "--json"))
+    assert (found["is_on"], found["folder"], found["entries"]) == (True, str(folder), 3)
+    assert found["max_bytes"] == 2**30
+    monkeypatch.setenv("KERNELDSL_CACHE", "off")
+    assert not json.loads(call("cache", "info", "--json"))["is_on"]
+
+
+def test_list_and_show(call) -> None:
+    fill()
+    listed = json.loads(call("cache", "list", "--json"))["entries"]
+    assert {e["digest"] for e in listed} == {key_of(n).digest for n in range(3)}
+    assert key_of(1).digest[:12] in call("cache", "list")
+    shown = json.loads(call("cache", "show", key_of(1).digest[:10], "--json"))
+    assert shown["components"] == dict(key_of(1).components)
+    assert "sm_90" in call("cache", "show", key_of(1).digest)
+    assert "no section" in call("cache", "show", key_of(1).digest, "-s", "none", status=2)
+    assert "no entries begin with" in call("cache", "show", "xyz", status=2)
+    assert "3 entries begin with" in call("cache", "show", "", status=2)
+
+
+def test_a_section(folder: Path, capfdbinary) -> None:
+    fill(1)
+    with pytest.raises(SystemExit):
+        app.run(["cache", "show", key_of(0).digest, "--section", "ptx"])
+    assert capfdbinary.readouterr().out.startswith(key_of(0).digest.encode())
+
+
+def test_verify(call, folder: Path) -> None:
+    fill(2)
+    assert json.loads(call("cache", "verify", "--json"))["sound"] == 2
+    path = folder / "entries" / f"{key_of(0).digest}.kdc"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert json.loads(call("cache", "verify", "--json", status=1))["put_aside"] == 1
+    assert "sound" in call("cache", "verify")
+
+
+def test_clear_prune_export_import(call, tmp_path: Path) -> None:
+    fill(5)
+    assert call("cache", "export", tmp_path / "file.tar").startswith("5 entries")
+    assert call("cache", "clear") == "5 entries removed\n"
+    (tmp_path / "none").write_text("no archive")
+    assert "no archive" in call("cache", "import", tmp_path / "none", status=2)
+    assert call("cache", "import", tmp_path / "file.tar") == "5 entries imported\n"
+    assert call("cache", "prune", "1k") == "3 entries removed\n"
+    assert "KERNELDSL_CACHE_SIZE" in call("cache", "prune", "many", status=2)
+
+
+def test_an_unsafe_folder(call, folder: Path) -> None:
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    assert "written to by others" in call("cache", "clear", status=2)
+
+
+# ----------------------------------------------------------------------- explain-miss
+
+
+def test_the_nearest_entry_differs_in_the_fewest_parts() -> None:
+    from kerneldsl import cache
+
+    assert find_nearest(key_of(0), ()) is None
+    for arch in ("sm_80", "sm_90"):
+        key = Key({"kernel": "k1", "arch": arch, "old": "1"})
+        assert disk_cache().keep(key, sections_of(key))
+    nearest = find_nearest(Key({"kernel": "k1", "arch": "sm_90", "new": "2"}), cache.entries())
+    assert nearest is not None
+    assert [(d.component, d.wanted, d.found) for d in nearest.differences] == [
+        ("new", "2", None),
+        ("old", None, "1"),
+    ]
+
+
+def test_explain_miss(call, tmp_path: Path) -> None:
+    script = tmp_path / "explained.py"
+    script.write_text(SCRIPT)
+    asked = ("cache", "explain-miss", f"{script}:axpy", "--arch", "sm_90")
+    signature = ("-s", "float32, float32[::1], float32[::1]")
+    assert "empty" in call(*asked, *signature)
+    compiled = f"from explained import axpy\nresult = len(axpy.ptx({signature[1]!r}, arch='sm_90'))"
+    assert run_script(tmp_path / "compile.py", compiled)["writes"] == 1
+    assert "There is an entry" in call(*asked, *signature)
+    found = json.loads(call(*asked, "-s", "float32, float32[:], float32[::1]", "--json"))
+    (difference,) = found["nearest"]["differences"]
+    assert difference["component"] == "signature"
+    script.write_text(SCRIPT.replace("a * x[i]", "a - x[i]"))
+    assert "function axpy" in call(*asked, *signature)
+    assert "names no kernel" in call("cache", "explain-miss", "axpy", status=2)
+
+
+def test_explain_miss_of_what_is_never_kept(call, tmp_path: Path) -> None:
+    script = tmp_path / "never.py"
+    script.write_text(
+        SCRIPT.replace("@kd.kernel\ndef checked", "@kd.kernel(debug=True)\ndef checked")
+    )
+    asked = ("cache", "explain-miss", f"{script}:checked", "-s", "float32[:]")
+    assert "debug mode" in call(*asked, status=2)
+
+
+# ------------------------------------------------------------------------------ warm
+
+
+def test_warm(call, tmp_path: Path, monkeypatch) -> None:
+    """What is compiled for an architecture here serves a GPU of it elsewhere."""
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    rows = [line.split() for line in call("warm", script, "5000", "-a", "sm_90").splitlines()[2:]]
+    assert rows == [["sm_90", "0", "1", "0"]]
+    rows = [line.split() for line in call("warm", script, "5000", "-a", "sm_90").splitlines()[2:]]
+    assert rows == [["sm_90", "1", "0", "0"]]
+    (entry,) = json.loads(call("cache", "list", "--json"))["entries"]
+    assert entry["components"]["target"] == "cuda"
+    assert entry["components"]["architecture"] == "sm_90"
+    assert entry["made"]["kernel"] == "__main__.axpy"
+
+
+def test_warm_of_what_fails(call, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    assert "no file" in call("warm", tmp_path / "none.py", status=2)
+    script = tmp_path / "script.py"
+    script.write_text("raise SystemExit(3)")
+    assert "status 3" in call("warm", script, status=2)
+    monkeypatch.setenv("KERNELDSL_CACHE", "off")
+    assert "the cache is off" in call("warm", script, status=2)

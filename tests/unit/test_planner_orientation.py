@@ -1,0 +1,101 @@
+"""The axis along x is the one along which more bytes lie side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.analysis.work import body_work
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.kinds import parse_signature
+from kerneldsl.planner.orientation import Oriented, orient
+from kerneldsl.target import NO_PROMISES, ArrayPromises, Promises
+
+
+def scale(x, out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] = x[i, j] * 2
+
+
+def scale_turned(x, out):
+    i, j = kd.grid(2)
+    out[j, i] = x[j, i] * 2
+
+
+def transpose(x, out):
+    i, j = kd.grid(2)
+    out[j, i] = x[i, j]
+
+
+def shift(x, out):
+    i, j, k = kd.grid(3)
+    out[i, j, k] = x[i, j, k] + 1
+
+
+def _orient(
+    kernel: Callable[..., Any], signature: str, promises: Promises = NO_PROMISES
+) -> Oriented:
+    unit = make_unit(kernel)
+    bodies = [body_work(unit, x_is_last=is_last) for is_last in (True, False)]
+    return orient(bodies[0], bodies[1], parse_signature(signature), promises)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature", "is_first"),
+    [
+        (scale, "f4[:, ::1], f4[:, ::1]", False),
+        (scale, "f4[::1, :], f4[::1, :]", True),
+        (scale, "f4[:, ::1], f8[::1, :]", True),
+        (scale, "f8[:, ::1], f4[::1, :]", False),
+        (scale, "f4[:, ::1], f4[::1, :]", False),
+        (scale_turned, "f4[:, ::1], f4[:, ::1]", True),
+        (scale_turned, "f4[::1, :], f4[::1, :]", False),
+        (transpose, "f4[:, ::1], f4[:, ::1]", False),
+        (transpose, "f4[::1, :], f4[:, ::1]", True),
+        (shift, "f4[:, :, ::1], f4[:, :, ::1]", False),
+        (shift, "f4[::1, :, :], f4[::1, :, :]", True),
+    ],
+)
+def test_x_runs_where_the_bytes_are(
+    kernel: Callable[..., Any], signature: str, is_first: bool
+) -> None:
+    found = _orient(kernel, signature)
+    assert found.is_first == is_first
+    patterns = [access.pattern for access in found.body.accesses]
+    assert "contiguous" in patterns
+    if len({str(kind).partition("[")[2] for kind in parse_signature(signature)}) == 1:
+        assert (set(patterns) == {"contiguous"}) == (kernel is not transpose)
+
+
+def test_views_with_a_contiguous_first_axis_count_as_well() -> None:
+    promises = Promises((ArrayPromises(unit_axis=0), ArrayPromises(unit_axis=0)))
+    assert _orient(scale, "f4[:, :], f4[:, :]", promises).is_first
+    assert not _orient(scale, "f4[:, :], f4[:, :]").is_first
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_plans_follow_the_order_of_the_arrays(order: Any) -> None:
+    kernel = kd.kernel(scale)
+    with kd.use("null:0"):
+        x, out = (kd.empty((1024, 2048), np.float32, order=order) for _ in range(2))
+        plan = kernel.forall(*x.shape).plan(x, out)
+        assert plan.mapping.axes == (None if order == "C" else (0, 1))
+        assert plan.mapping.item_count > 1
+        kernel.forall(*x.shape)(x, out)
+
+
+def test_fortran_order_is_planned_as_its_transpose() -> None:
+    kernel = kd.kernel(scale)
+    with kd.use("null:0"):
+        plans = []
+        for order, shape in (("C", (1000, 3000)), ("F", (3000, 1000))):
+            x, out = (kd.empty(shape, np.float32, order=order) for _ in range(2))
+            plans.append(kernel.forall(*shape).plan(x, out))
+    assert plans[0].grid_dim == plans[1].grid_dim
+    assert plans[0].block_dim == plans[1].block_dim
+    assert plans[0].mapping.items == plans[1].mapping.items
