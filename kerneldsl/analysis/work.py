@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.analysis.expressions import assigned_names, is_extent
+from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.index_forms import (
     LOADED,
     UNIFORM,
@@ -65,8 +66,8 @@ class Access:
         Whether each round of a loop accesses elements of its own; where rounds move by one element,
         neighbours access them too.
     is_guarded : bool
-        Whether it is done under a condition other than that the index lies within an array, so that
-        accesses of several items cannot become one.
+        Whether it is done under a condition that several items of a thread cannot test at once, so
+        that their accesses cannot become one.
     """
 
     parameter: int
@@ -201,6 +202,8 @@ class _Body:
         self._weight = weight
         self._depth = depth
         self._is_guarded = is_guarded
+        #: Statements that threads with several items test once.
+        self._guard = () if depth else find_guard(unit, unit.tree)
 
     def run(self) -> None:
         self._counter.local_values += len(assigned_names(self._unit.tree.body))
@@ -241,7 +244,8 @@ class _Body:
             case ast.If(test=test, body=body, orelse=other):
                 self._expression(test)
                 before = self._is_guarded, self._weight
-                self._is_guarded = self._is_guarded or not _is_bound(test)
+                is_harmless = node in self._guard or _is_bound(test)
+                self._is_guarded = self._is_guarded or not is_harmless
                 self._weight *= self._share_of_threads(test)
                 self._branches(body, other)
                 self._is_guarded, self._weight = before

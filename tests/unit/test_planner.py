@@ -141,7 +141,7 @@ def test_neighbours_and_repeated_places() -> None:
     work = element_work(found, parse_signature("float32[:, ::1], float32[:, ::1]"))
     assert (work.read_bytes, work.written_bytes, work.loads) == (4, 4, 3)
     assert work.arrays == (ArrayReads(4, (2, 0, 0)),)
-    assert work.max_vector == 1  # a condition stands before every access
+    assert work.max_vector == 4  # the condition is a guard, which stands before none
 
 
 def test_one_side_of_a_transposition_is_crossed() -> None:

@@ -1,48 +1,31 @@
 """Mark the guard around a kernel's work, so that it can be asked about many indices at once.
 
-An element kernel usually works under one condition on its index: ``if 0 < i < n - 1: …``, or
-``if i >= n: return`` before the rest. Where such a guard is a system of linear inequalities in the
-coordinates of ``grid``, the indices that pass it are convex: when the corners of a box of indices
-pass, all of the box does. An entry whose threads work on several indices can then ask for the
-corners alone, and run the rest without a test.
+Which conditions are a guard is found by :mod:`kerneldsl.analysis.guards`. An entry whose threads
+work on several indices asks for the corners of a thread's alone, and runs the rest without a test.
 """
 
 from __future__ import annotations
 
 import ast
-import enum
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kerneldsl.analysis.guards import find_guard, returns_alone
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["GUARD", "MarkGuard"]
 
 #: What a marked guard is passed through.
 GUARD = "kd_guard"
-#: Factors of a coordinate that cannot take it out of int64, whatever the extent is.
-_MAX_FACTOR = 16
-
-
-class _Form(enum.Enum):
-    """How a value depends on the thread's index."""
-
-    #: Not at all.
-    UNIFORM = enum.auto()
-    #: As a sum of coordinates, each with a small constant factor, and something uniform.
-    LINEAR = enum.auto()
-    #: It is the coordinates.
-    INDEX = enum.auto()
 
 
 @dataclass(frozen=True)
 class MarkGuard:
     """Wrap the guard of a kernel: ``if test:`` becomes ``if kd_guard(test):``.
 
-    Several conditions that follow each other at once become one. Before the guard there may be only
-    assignments to variables that read no memory. A target gives ``kd_guard`` its meaning.
+    Several conditions that follow each other at once become one. A target gives ``kd_guard`` its
+    meaning.
 
     Parameters
     ----------
@@ -55,222 +38,28 @@ class MarkGuard:
     def __call__(self, tree: ast.FunctionDef) -> tuple[ast.FunctionDef, bool]:
         """Return the function with its guard marked, and whether there is one."""
         result = copy_tree(tree)
-        forms = _Forms(self.unit)
-        for position, statement in enumerate(result.body):
-            if isinstance(statement, ast.If):
-                guarded = _guard(statement, result.body[position + 1 :], forms)
-                if guarded is None:
-                    return tree, False
-                result.body[position:] = guarded
-                return ast.fix_missing_locations(result), True
-            if not forms.take(statement):
-                return tree, False
-        return tree, False
-
-
-def _guard(statement: ast.If, following: list[ast.stmt], forms: _Forms) -> list[ast.stmt] | None:
-    """The statement, and those after it, with the guard in place; ``None`` if it is none."""
-    if statement.orelse:
-        return None
-    if _returns(statement.body):
-        return _guard_of_returns([statement, *following], forms)
-    if following and not _returns(following):
-        return None
-    parts = [statement.test]
-    body = statement.body
-    if not forms.is_convex(statement.test):
-        return None
-    while len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
-        if not forms.is_convex(body[0].test):
-            break
-        parts.append(body[0].test)
-        body = body[0].body
-    marked = ast.copy_location(ast.If(_marked(parts), body, []), statement)
-    return [marked, *following]
-
-
-def _guard_of_returns(statements: list[ast.stmt], forms: _Forms) -> list[ast.stmt] | None:
-    """Make one condition of ``if …: return`` statements, and leave the rest behind them."""
-    parts: list[ast.expr] = []
-    last = None
-    for statement in statements:
-        if not (isinstance(statement, ast.If) and _returns(statement.body)):
-            break
-        passes = ast.copy_location(ast.UnaryOp(ast.Not(), statement.test), statement.test)
-        if statement.orelse or not forms.is_convex(passes):
-            break
-        parts.append(passes)
-        last = statement
-    if last is None:
-        return None
-    fails = ast.copy_location(ast.UnaryOp(ast.Not(), _marked(parts)), last.test)
-    marked = ast.copy_location(ast.If(fails, last.body, []), last)
-    return [marked, *statements[len(parts) :]]
-
-
-def _returns(body: list[ast.stmt]) -> bool:
-    """Whether statements do nothing but return."""
-    return len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
-
-
-def _marked(parts: list[ast.expr]) -> ast.expr:
-    first, *others = parts
-    test = ast.copy_location(ast.BoolOp(ast.And(), parts), first) if others else first
-    return ast.copy_location(ast.Call(ast.Name(GUARD, ast.Load()), [test], []), first)
-
-
-class _Forms:
-    """What is known of the variables that are assigned before the guard."""
-
-    def __init__(self, unit: FunctionUnit) -> None:
-        self._unit = unit
-        self._parameters = frozenset(unit.parameters)
-        #: ``None`` for a value of another form.
-        self._variables: dict[str, _Form | None] = {}
-
-    def take(self, statement: ast.stmt) -> bool:
-        """Note an assignment; say whether a statement may stand before a guard."""
-        if isinstance(statement, ast.Pass):
-            return True
-        if isinstance(statement, ast.Expr):
-            return isinstance(statement.value, ast.Constant)  # a docstring
-        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets: list[ast.expr] = [statement.target]
-        elif isinstance(statement, ast.Assign):
-            targets = statement.targets
+        guard = find_guard(self.unit, result)
+        if not guard:
+            return tree, False
+        first, last = guard[0], guard[-1]
+        position = result.body.index(first)
+        if returns_alone(first.body):
+            passes = [_at(ast.UnaryOp(ast.Not(), each.test), each.test) for each in guard]
+            test = _at(ast.UnaryOp(ast.Not(), _marked(passes)), first.test)
+            replaced = len(guard)
         else:
-            return False
-        assert statement.value is not None
-        if not self._is_pure(statement.value):
-            return False
-        form = self.form(statement.value)
-        return all(self._assign(target, form) for target in targets)
-
-    def _assign(self, target: ast.expr, form: _Form | None) -> bool:
-        if isinstance(target, ast.Name):
-            self._variables[target.id] = form
-            return True
-        if isinstance(target, ast.Tuple) and all(isinstance(e, ast.Name) for e in target.elts):
-            part = _Form.LINEAR if form is _Form.INDEX else None
-            return all(self._assign(element, part) for element in target.elts)
-        return False
-
-    def _is_pure(self, node: ast.expr) -> bool:
-        """Whether a value can be computed for any index, as often as one likes."""
-        return all(self._is_pure_node(each) for each in _evaluated(node))
-
-    def _is_pure_node(self, node: ast.AST) -> bool:
-        match node:
-            case ast.Subscript():
-                return self.form(node) is not None
-            case ast.Call():
-                return self._is_place(node) or self._is_length(node)
-            case ast.Name() | ast.Constant() | ast.Tuple() | ast.Attribute():
-                return True
-            case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.Compare() | ast.IfExp():
-                return True
-            case ast.operator() | ast.unaryop() | ast.boolop() | ast.cmpop() | ast.expr_context():
-                return True
-        return False
-
-    def _is_place(self, node: ast.Call) -> bool:
-        use = self._unit.use_of(node)
-        return use is not None and use.intrinsic.name in ("grid", "gridsize")
-
-    def _is_length(self, node: ast.Call) -> bool:
-        is_len = isinstance(node.func, ast.Name) and node.func.id == "len"
-        return (
-            is_len
-            and self._unit.namespace.get("len", len) is len
-            and self._unit.callee_of(node) is None
-            and len(node.args) == 1
-            and isinstance(node.args[0], ast.Name)
-            and node.args[0].id in self._parameters
-        )
-
-    def form(self, node: ast.expr) -> _Form | None:
-        """How a value depends on the index; ``None`` where that is not plain to see."""
-        match node:
-            case ast.Constant():
-                return _Form.UNIFORM if type(node.value) in (int, float, bool) else None
-            case ast.Name():
-                if node.id in self._variables:
-                    return self._variables[node.id]
-                is_known = node.id in self._parameters or node.id in self._unit.constants
-                return _Form.UNIFORM if is_known else None
-            case ast.Attribute(attr="size" | "ndim" | "shape", value=ast.Name(id=name)):
-                is_array = name in self._parameters and name not in self._variables
-                return _Form.UNIFORM if is_array else None
-            case ast.Subscript(value=ast.Attribute(attr="shape") as shape):
-                index = node.slice
-                is_fixed = isinstance(index, ast.Constant | ast.UnaryOp)
-                return self.form(shape) if is_fixed else None
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()):
-                is_index = self._variables.get(name) is _Form.INDEX
-                return _Form.LINEAR if is_index else None
-            case ast.Call() if self._is_length(node):
-                return _Form.UNIFORM
-            case ast.Call() if self._is_place(node):
-                return self._form_of_place(node)
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-                found = self.form(operand)
-                return found if found in (_Form.UNIFORM, _Form.LINEAR) else None
-            case ast.BinOp():
-                return self._form_of_operation(node)
-        return None
-
-    def _form_of_place(self, node: ast.Call) -> _Form | None:
-        use = self._unit.use_of(node)
-        assert use is not None
-        if use.intrinsic.name == "gridsize":
-            return _Form.UNIFORM if use.static["ndim"] == 1 else None
-        is_one = use.intrinsic.typing is Typing.INDEX or use.static["ndim"] == 1
-        return _Form.LINEAR if is_one else _Form.INDEX
-
-    def _form_of_operation(self, node: ast.BinOp) -> _Form | None:
-        left, right = self.form(node.left), self.form(node.right)
-        if left is _Form.UNIFORM and right is _Form.UNIFORM:
-            return _Form.UNIFORM
-        if {left, right} - {_Form.UNIFORM, _Form.LINEAR}:
-            return None
-        if isinstance(node.op, ast.Add | ast.Sub):
-            return _Form.LINEAR
-        if isinstance(node.op, ast.Mult):
-            factor = node.left if right is _Form.LINEAR else node.right
-            value = factor.value if isinstance(factor, ast.Constant) else None
-            is_small = isinstance(value, int) and 0 <= value <= _MAX_FACTOR
-            return _Form.LINEAR if is_small else None
-        return None
-
-    def is_convex(self, test: ast.expr) -> bool:
-        """Whether all indices between two that pass a condition pass it too."""
-        match test:
-            case ast.BoolOp(op=ast.And()):
-                return all(self.is_convex(value) for value in test.values)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self._fails_convexly(operand)
-            case ast.Compare():
-                sides = [test.left, *test.comparators]
-                if any(self.form(side) not in (_Form.UNIFORM, _Form.LINEAR) for side in sides):
-                    return False
-                return all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in test.ops)
-        return False
-
-    def _fails_convexly(self, test: ast.expr) -> bool:
-        match test:
-            case ast.BoolOp(op=ast.Or()):
-                return all(self._fails_convexly(value) for value in test.values)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self.is_convex(operand)
-            case ast.Compare(ops=[_]):
-                return self.is_convex(test)
-        return False
+            test = _marked([each.test for each in guard])
+            replaced = 1
+        marked = ast.copy_location(ast.If(test, last.body, []), first)
+        result.body[position : position + replaced] = [marked]
+        return ast.fix_missing_locations(result), True
 
 
-def _evaluated(node: ast.expr) -> Iterator[ast.AST]:
-    """Every node below that is evaluated; what a call names is not."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.Call) and child is node.func:
-            continue
-        yield from _evaluated(child) if isinstance(child, ast.expr) else [child]
+def _marked(parts: Sequence[ast.expr]) -> ast.expr:
+    first = parts[0]
+    test = _at(ast.BoolOp(ast.And(), list(parts)), first) if len(parts) > 1 else first
+    return _at(ast.Call(ast.Name(GUARD, ast.Load()), [test], []), first)
+
+
+def _at(node: ast.expr, place: ast.expr) -> ast.expr:
+    return ast.copy_location(node, place)
