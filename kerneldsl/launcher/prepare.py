@@ -58,6 +58,8 @@ def _prepare(
     launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
 ) -> LaunchTable | None:
     state, binding, place = launchable.state, launchable.binding, launchable.place
+    if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
+        return None  # a driver starts these otherwise
     if place.asked is not None or (binding.host and not place.is_host):
         return None
     guards = capture_guards(state.unit.captured)
