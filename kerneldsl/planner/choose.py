@@ -440,6 +440,7 @@ def _why(taken: Scored, other: Scored) -> str:
         "little at once",
         "compute": "instructions",
         "block starts": "the rate at which blocks are started",
+        "atomics": "atomic operations",
         "launch": "the start of the launch and its first block",
     }
     spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""

@@ -15,6 +15,7 @@ _BOUNDS = {
     "latency": "the latency of memory: too few bytes are asked for at once",
     "compute": "arithmetic",
     "block starts": "the rate at which blocks are started",
+    "atomics": "atomic operations",
     "launch": "the launch itself and the life of one block; the device is not filled",
 }
 
