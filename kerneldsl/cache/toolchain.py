@@ -133,7 +133,7 @@ def _digest_of_sources(root: Path) -> str:
     digest = hashlib.sha256()
     for part in _PARTS:
         for path in _sources(os.path.join(root, part)):
-            name = os.path.relpath(path, root)
+            name = path[len(str(root)) + 1 :].replace(os.sep, "/")
             with open(path, "rb") as file:
                 if os.fstat(file.fileno()).st_mtime_ns > _LOADED_NS:
                     raise UncacheableError(f"{name} was edited since this process began")
