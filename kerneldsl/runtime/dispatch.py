@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.environment import logger
@@ -21,7 +21,6 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.planner.choose import Problem, extent_class
-from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import recordings, streams
 from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
@@ -35,7 +34,6 @@ from kerneldsl.runtime.planning import (
     described_place,
     launch_key,
 )
-from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import ArtifactKey, KernelState, Loaded, SpecializationInfo
@@ -54,6 +52,9 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
 
 __all__ = ["Dispatcher", "LaunchShape", "Launchable"]
 
@@ -294,6 +295,8 @@ class Dispatcher:
                         "no step of a recording, so it was not run there instead"
                     )
                 raise
+            from kerneldsl.runtime.recovery import FailedLaunch
+
             failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise
