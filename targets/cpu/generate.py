@@ -231,7 +231,7 @@ class _Generator:
         return makers
 
     def storage_statements(self, arrays: dict[str, str]) -> list[ast.stmt]:
-        from targets.cpu.numba_ops import array_maker
+        from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
         for storage, maker in arrays.items():
@@ -277,7 +277,8 @@ class _Generator:
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         from numba import types as numba_types
 
-        from targets.cpu.numba_ops import UnknownType, slot_maker
+        from targets.cpu.intrinsics.memory import slot_maker
+        from targets.cpu.intrinsics.typing_hints import UnknownType
 
         kinds: dict[str, list[Any]] = {}
         fetched: dict[Item, dict[str, int]] = {}
