@@ -119,7 +119,7 @@ class BlockVariables:
                 private |= assigned_names(node)
 
     def is_uniform_assignment(self, node: ast.stmt) -> bool:
-        """Whether a statement gives one variable the same value in all threads, and may run once."""
+        """Whether a statement sets one variable for all threads alike, and so can run once."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass
