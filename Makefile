@@ -97,6 +97,7 @@ notebooks: $(VENV)/.stamp ## execute the notebooks
 .PHONY: bench
 bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
+	@$(BIN)/python benchmarks/start.py --json $(BENCH:cpu.json=start-cpu.json)
 
 # On a machine with a GPU: .ci/gpu says what each part is. OUT, COMMIT, GPU_PYTHON, GPU_WORKERS and
 # GPU_TESTS are handed on.

@@ -41,6 +41,8 @@ MAX_OURS, MAX_SIXTEEN, MAX_TORCH = 1.15, 1.5, 1.5
 MAX_SMALL_US, MAX_LARGE = 1.0, 1.2
 #: Elements of a launch that is large.
 LARGE = 1 << 16
+#: Elements of one that takes so long that waking threads does not show.
+VERY_LARGE = 1 << 20
 
 
 @dataclass
@@ -228,19 +230,30 @@ def measure_cpu(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
             for _ in range(count):
                 bound()
 
-        # Threads that have just shared work wait for more a little while, so that a loop over the
-        # body meets them awake. What a program in Python can have is the body called from there.
-        body = f"body from Python, {n} elements"
+        launch = axpy.forall(n)
+        bodies = {
+            f"loop over the body, {n} elements": body_loop(launch, a, x, y, out),
+            f"loop over the body on the pool, {n} elements": body_loop(
+                launch, a, x, y, out, on_pool=True
+            ),
+            f"body from Python, {n} elements": body_call(launch, a, x, y, out),
+            f"body from Python on the pool, {n} elements": body_call(
+                launch, a, x, y, out, on_pool=True
+            ),
+        }
         contestants = {
-            f"loop over the body, {n} elements": body_loop(axpy.forall(n), a, x, y, out),
-            body: body_call(axpy.forall(n), a, x, y, out),
+            **bodies,
             f"forall, {n} elements": planned,
             f"prepared, {n} elements": prepared,
         }
-        floors = {name: body for name in contestants if not name.startswith(("body", "loop"))}
-        bounds = {f"forall, {n} elements": MAX_LARGE} if n >= LARGE else {}
         calls = max(5, min(20_000, 20_000_000 // n))
         samples = take_turns(contestants, lambda: None, calls=calls, rounds=rounds)
+        # Threads that have just shared work wait for more a little while: a loop over the body
+        # meets them awake, and Python does not. Where that matters, the body is called from there.
+        fair = [name for name in bodies if n >= VERY_LARGE or "Python" in name]
+        floor = min(fair, key=lambda name: statistics.median(samples[name]))
+        floors = {f"{name}, {n} elements": floor for name in ("forall", "prepared")}
+        bounds = {f"forall, {n} elements": MAX_LARGE} if n >= LARGE else {}
         add_rows(report, samples, floors, bounds)
         if n == 16:
             us = 1e6 * statistics.median(samples["forall, 16 elements"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import binding as llvm
@@ -116,9 +117,9 @@ def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Calla
     return run
 
 
-def body_call(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
+def body_call(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[[int], None]:
     """The same from Python, by a call of a C function that runs the body once."""
-    once = body_loop(launch, *args)
+    once = body_loop(launch, *args, on_pool=on_pool)
 
     def run(count: int) -> None:
         for _ in range(count):
@@ -127,10 +128,14 @@ def body_call(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
     return run
 
 
-def body_loop(launch: kd.Launch, *args: Any) -> Callable[[int], None]:
-    """A loop over the compiled body of a launch on the CPU, in the threads that the launch uses."""
+def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[[int], None]:
+    """A loop over the compiled body of a launch on the CPU, in the threads that the launch uses.
+
+    `on_pool`, in those that it would use if nothing were planned: all of them, but for short ones.
+    """
     found = find(launch, *args)
-    entry = found.loaded.executable.native_entry(found.config)
+    config = replace(found.config, share=None) if on_pool else found.config
+    entry = found.loaded.executable.native_entry(config)
     assert isinstance(entry, HostEntry)
     values = [*found.binding.values, *(launch._shape.extent or ())]
     packed = ctypes.create_string_buffer(entry.header + found.loaded.pack(*values))

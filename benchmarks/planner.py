@@ -400,8 +400,14 @@ def main() -> int:
         run_case(arguments.case, arguments.exponents, arguments.rounds)
         return 0
     started = time.perf_counter()
-    results = run_all(arguments)
-    broken = judge(results)
+    if arguments.cpu:
+        from planner_cpu import measure_cpu
+
+        rows, broken = measure_cpu(arguments.only)
+        results: dict[str, Any] = {"cpu": rows, "kernels": []}
+    else:
+        results = run_all(arguments)
+        broken = judge(results)
     results = {"machine": machine(), "seconds": time.perf_counter() - started, **results}
     results["broken"] = broken
     if arguments.record:

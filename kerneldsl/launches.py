@@ -19,7 +19,7 @@ from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3
 from kerneldsl.timing import Timing, measure
 
-__all__ = ["BoundLaunch", "Launch", "LaunchMixin"]
+__all__ = ["BoundLaunch", "Launch", "LaunchMixin", "make_launch"]
 
 #: After so many launches of one shape by way of Python the native launcher is made, which costs
 #: a tenth of a second; once it is there, a launch is prepared when it is repeated.
@@ -261,6 +261,11 @@ _Launch = callable_by_entry(Launch)
 _BoundLaunch = callable_by_entry(BoundLaunch)
 
 
+def make_launch(kernel: LaunchMixin, shape: LaunchShape) -> Launch:
+    """A launch that native code may take over."""
+    return _Launch(kernel, shape)
+
+
 class LaunchMixin:
     """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
@@ -309,7 +314,7 @@ class LaunchMixin:
         is_plain = stream is None and _are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        launch = _Launch(
+        launch = make_launch(
             self,
             LaunchShape(
                 read_dim3(grid, "grid_dim"),
@@ -379,7 +384,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        launch = _Launch(
+        launch = make_launch(
             self,
             LaunchShape(
                 None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
-from kerneldsl.launches import Launch
+from kerneldsl.launches import Launch, make_launch
 from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
@@ -154,10 +154,10 @@ class SpacedKernel(Kernel[Any, Any]):
             extent,
             stream,
             self.space.shared_bytes(member),
-            tile=None if tile == member.block_dim else tile,
+            tile=tile,
             together=kernel.options.together,
         )
-        return Launch(kernel, shape)
+        return make_launch(kernel, shape)
 
 
 class SpacedLaunch:

@@ -8,6 +8,7 @@ the dearer side counts.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,8 @@ class BodyWork:
         Calls of other mathematical functions.
     rounds : float
         Rounds of loops, each of which takes some instructions of its own.
+    barriers, shared_atomics : float
+        Barriers of the block, and atomic operations on its shared memory.
     has_unknown_loop : bool
         Whether the length of some loop is not known, so that the counts are guesses.
     local_values : int
@@ -109,12 +112,18 @@ class BodyWork:
     divisions: float = 0.0
     functions: float = 0.0
     rounds: float = 0.0
+    barriers: float = 0.0
+    shared_atomics: float = 0.0
     has_unknown_loop: bool = False
     local_values: int = 0
 
 
 def body_work(
-    unit: FunctionUnit, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS
+    unit: FunctionUnit,
+    *,
+    x_is_last: bool = True,
+    unknown_trips: float = UNKNOWN_TRIPS,
+    block_dim: tuple[int, int, int] | None = None,
 ) -> BodyWork:
     """Count what a kernel does for one index.
 
@@ -127,12 +136,15 @@ def body_work(
         for its place by ``grid`` alone; else the first does.
     unknown_trips : float
         Rounds that a loop of unknown length is taken to make.
+    block_dim : tuple of int, optional
+        Threads of a block, where they are known: then so are loops over them, and what one thread
+        of a block does counts as its share.
 
     Returns
     -------
     BodyWork
     """
-    counter = _Counter(x_is_last=x_is_last, unknown_trips=unknown_trips)
+    counter = _Counter(x_is_last, unknown_trips, block_dim)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
     return BodyWork(
         accesses=tuple(counter.accesses.values()),
@@ -140,6 +152,8 @@ def body_work(
         divisions=counter.divisions,
         functions=counter.functions,
         rounds=counter.rounds,
+        barriers=counter.barriers,
+        shared_atomics=counter.shared_atomics,
         has_unknown_loop=counter.has_unknown_loop,
         local_values=counter.local_values,
     )
@@ -149,11 +163,14 @@ def body_work(
 class _Counter:
     x_is_last: bool = True
     unknown_trips: float = UNKNOWN_TRIPS
+    block_dim: tuple[int, int, int] | None = None
     accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
     operations: float = 0.0
     divisions: float = 0.0
     functions: float = 0.0
     rounds: float = 0.0
+    barriers: float = 0.0
+    shared_atomics: float = 0.0
     has_unknown_loop: bool = False
     local_values: int = 0
 
@@ -219,15 +236,19 @@ class _Body:
             case ast.For(target=target, iter=iterable, body=body):
                 self._for(target, iterable, body)
             case ast.While(test=test, body=body):
-                self._counter.has_unknown_loop = True
-                with_weight = self._weight * self._counter.unknown_trips
-                self._in_loop(body, with_weight, test)
+                trips = self._halvings(test, body)
+                if trips is None:
+                    self._counter.has_unknown_loop = True
+                    trips = self._counter.unknown_trips
+                self._in_loop(body, self._weight * trips, test)
             case ast.If(test=test, body=body, orelse=other):
                 self._expression(test)
-                outer = self._is_guarded
-                self._is_guarded = outer or not (node in self._guard or _is_bound(test))
+                before = self._is_guarded, self._weight
+                is_harmless = node in self._guard or _is_bound(test)
+                self._is_guarded = self._is_guarded or not is_harmless
+                self._weight *= self._share_of_threads(test)
                 self._branches(body, other)
-                self._is_guarded = outer
+                self._is_guarded, self._weight = before
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
                 self._expression(value)
 
@@ -279,9 +300,41 @@ class _Body:
         ):
             return None
         bounds = [self._integer(argument) for argument in iterable.args]
+        if len(bounds) == 3 and bounds[0] is None:
+            # From each thread's own place on: as many rounds as from the first.
+            bounds[0] = self._value(iterable.args[0]).constant
         if any(bound is None for bound in bounds):
             return None
         return float(len(range(*[bound for bound in bounds if bound is not None])))
+
+    def _halvings(self, test: ast.expr, body: Sequence[ast.stmt]) -> float | None:
+        """Rounds of ``while step > 0: … step //= 2``."""
+        if not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)):
+            return None
+        start = self._integer(test.left)
+        for statement in body:
+            if (
+                isinstance(statement, ast.AugAssign)
+                and isinstance(statement.target, ast.Name)
+                and statement.target.id == test.left.id
+                and isinstance(statement.op, ast.FloorDiv | ast.RShift)
+                and start is not None
+            ):
+                return float(max(start, 0).bit_length())
+        return None
+
+    def _share_of_threads(self, test: ast.expr) -> float:
+        """The share of a block's threads for which ``if t == 0`` holds; 1 for other conditions."""
+        block_dim = self._counter.block_dim
+        if block_dim is None or not (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.ops[0], ast.Eq)
+            and self._value(test.left).factors[-1] == 1
+            and self._value(test.comparators[0]).is_uniform
+        ):
+            return 1.0
+        return 1.0 / math.prod(block_dim)
 
     def _step(self, iterable: ast.expr) -> int | None:
         """By how much a loop's variable grows with each round."""
@@ -297,6 +350,9 @@ class _Body:
             case ast.Name(id=name) if name in self._unit.constants:
                 value = self._unit.constants[name].value
                 return int(value) if isinstance(value, (int, np.integer)) else None
+            case ast.Name(id=name) if name in self._values:
+                form = self._values[name]
+                return form.constant if form.is_uniform else None
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 found = self._integer(operand)
                 return None if found is None else -found
@@ -375,7 +431,7 @@ class _Body:
     def _value(self, node: ast.expr) -> IndexForm:
         """What is known of a value, without counting it again."""
         saved = self._counter
-        self._counter = _Counter(saved.x_is_last, saved.unknown_trips)
+        self._counter = _Counter(saved.x_is_last, saved.unknown_trips, saved.block_dim)
         try:
             return self._expression(node)
         finally:
@@ -390,6 +446,9 @@ class _Body:
         right: ast.expr | None,
     ) -> IndexForm:
         match op:
+            case ast.FloorDiv() if first.is_uniform and first.constant is not None:
+                divisor = None if right is None else self._integer(right)
+                return IndexForm(constant=first.constant // divisor if divisor else None)
             case ast.Add():
                 return first.plus(second)
             case ast.Sub():
@@ -424,9 +483,17 @@ class _Body:
             if Effect.ATOMIC in use.intrinsic.effect:
                 for extra in node.args[2:]:
                     self._expression(extra)
-                target = ast.Subscript(node.args[0], node.args[1], ast.Store())
+                base = node.args[0]
+                if not (isinstance(base, ast.Name) and base.id in self._arrays):
+                    self._counter.shared_atomics += self._weight
+                target = ast.Subscript(base, node.args[1], ast.Store())
                 self._access(target, is_store=True, is_atomic=True)
                 return LOADED
+            if Effect.BLOCK_BARRIER in use.intrinsic.effect:
+                self._counter.barriers += self._weight
+            if use.intrinsic.name.startswith("blockDim.") and self._counter.block_dim:
+                place = "xyz".index(use.intrinsic.name[-1])
+                return IndexForm(constant=self._counter.block_dim[place])
             for argument in node.args:
                 self._expression(argument)
             return LOADED if use.intrinsic.name == "laneid" else UNIFORM
@@ -487,7 +554,7 @@ class _Body:
                 parameter,
                 is_store,
                 pattern,
-                count=self._weight if changes else 1.0,
+                count=self._weight if changes or self._weight < 1.0 or is_atomic else 1.0,
                 step=step,
                 offsets=offsets_of(found),
                 is_atomic=is_atomic,

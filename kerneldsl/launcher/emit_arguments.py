@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from kerneldsl.launcher import layout
 from kerneldsl.launcher.builder import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Function
-from kerneldsl.launcher.exchange import CheckKind, LayoutCode
+from kerneldsl.launcher.emit_foreign import emit_foreign
 from kerneldsl.launcher.table import STEP_WORDS, StepKind
 
 __all__ = ["emit_arguments"]
@@ -21,11 +21,7 @@ _WIDTHS = {
     StepKind.COPY_16: ir.IntType(128),
 }
 #: Words of a step, in bytes from its start.
-_TYPE, _OFFSET, _A, _B, _C, _D, _E = (8 * i for i in range(1, 8))
-
-# Fields of DLTensor (dlpack.h), in bytes.
-_TENSOR_WORDS = 6
-_DATA, _DEVICE, _RANK_AND_DTYPE, _SHAPE, _STRIDES, _BYTE_OFFSET = (8 * i for i in range(6))
+_TYPE, _OFFSET, _A, _B, _C, _D = (8 * i for i in range(1, 7))
 
 
 def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
@@ -44,7 +40,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     seal : int
         The Python function that makes the block of an array that has none yet.
     """
-    describe = _emit_describe(module)
+    described, attributes = emit_foreign(module)
     kinds = [POINTER, I64, POINTER, POINTER, I64, POINTER]
     f = Function(module, "arguments", I32, kinds, is_internal=True)
     steps, count, args, buffer, place, changes = f.args
@@ -69,7 +65,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
         block = f.block(kind.name.lower())
         switch.add_case(I64(kind), block)
         f.b.position_at_end(block)
-        if kind in (StepKind.NDARRAY, StepKind.EXCHANGED):
+        if kind in (StepKind.NDARRAY, StepKind.DESCRIBED, StepKind.ATTRIBUTES):
             f.store(f.b.add(f.load(changes), I64(1)), changes)
         if kind is StepKind.DEVICE_ARRAY:
             block = _read_device_array(f, value, words, out, place, array_block, seal, bad)
@@ -77,8 +73,9 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             f.store(f.b.add(f.load(changes), f.b.zext(is_other, I64)), changes)
         elif kind is StepKind.NDARRAY:
             _read_ndarray(f, value, words, out, bad)
-        elif kind is StepKind.EXCHANGED:
-            found = f.b.call(describe, [value, words, out])
+        elif kind in (StepKind.DESCRIBED, StepKind.ATTRIBUTES):
+            read = described if kind is StepKind.DESCRIBED else attributes
+            found = f.b.call(read, [value, words, out])
             f.require(f.equal(found, I32(1)), bad)
         elif kind is StepKind.TUPLE:
             elements = f.load(words, _B)
@@ -188,107 +185,3 @@ def _read_ndarray(f: Function, value: Any, words: Any, out: Any, bad: Any) -> No
     with f.b.if_then(f.b.icmp_signed(">=", wanted, I64(256))):
         strides = f.at(extents, f.b.mul(rank, I64(8)))
         f.copy_words(strides, f.load(value, layout.ARRAY_STRIDES, POINTER), rank)
-
-
-# --------------------------------------------------------------------------- other libraries
-
-
-def _emit_describe(module: ir.Module) -> Any:
-    """``i32 describe(ptr value, ptr step, ptr out)``: read a tensor by its library's function."""
-    contiguous = _emit_is_contiguous(module)
-    f = Function(module, "describe", I32, [POINTER, POINTER, POINTER], is_internal=True)
-    value, words, out = f.args
-    bad = f.block("bad")
-    tensor = f.b.alloca(I64, size=_TENSOR_WORDS)
-    _ask(f, value, f.load(words, _E, POINTER), bad)
-    status = f.call(f.load(words, _A), I32, value, tensor)
-    f.require(f.equal(status, I32(0)), bad)
-    f.require(f.equal(f.load(tensor, _DEVICE), f.load(words, _B)), bad)
-    f.require(f.equal(f.load(tensor, _RANK_AND_DTYPE), f.load(words, _C)), bad)
-    rank = f.b.and_(f.load(words, _C), I64(0xFFFFFFFF))
-    shape = f.load(tensor, _SHAPE, POINTER)
-    strides = f.load(tensor, _STRIDES, POINTER)
-    f.store(f.b.add(f.load(tensor, _DATA), f.load(tensor, _BYTE_OFFSET)), out)
-    extents = f.at(out, 8)
-    f.copy_words(extents, shape, rank)
-
-    any_strides, one_layout, good = f.block("any"), f.block("one_layout"), f.block("good")
-    layout_word = f.load(words, _D)
-    code = f.b.and_(layout_word, I64(255))
-    f.b.cbranch(f.equal(code, I64(LayoutCode.A)), any_strides, one_layout)
-    f.b.position_at_end(one_layout)
-    is_f = f.equal(code, I64(LayoutCode.F))
-    f.require(f.equal(f.b.call(contiguous, [shape, strides, rank, is_f]), I32(1)), bad)
-    f.b.branch(good)
-
-    f.b.position_at_end(any_strides)
-    # The kernel takes any strides, but Python would choose the one for contiguous arrays.
-    for order in (0, 1):
-        found = f.b.call(contiguous, [shape, strides, rank, ir.Constant(ir.IntType(1), order)])
-        f.require(f.equal(found, I32(0)), bad)
-    item_bytes = f.b.lshr(layout_word, I64(8))
-    target = f.at(extents, f.b.mul(rank, I64(8)))
-    with f.loop(rank) as i:
-        at = f.b.mul(i, I64(8))
-        f.store(f.b.mul(f.load(strides, at), item_bytes), f.at(target, at))
-    f.b.branch(good)
-
-    f.b.position_at_end(good)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.ret(I32(0))
-    return f.function
-
-
-def _ask(f: Function, value: Any, checks: Any, bad: Any) -> None:
-    """Go on where every check answers ``False``."""
-    receiver = f.b.alloca(POINTER)
-    f.store(value, receiver)
-    with f.loop(f.load(checks)) as i:
-        check = f.at(checks, f.b.add(I64(8), f.b.mul(i, I64(16))))
-        name = f.load(check, 8, POINTER)
-        attribute, method, answered = f.block("attribute"), f.block("method"), f.block("answered")
-        is_method = f.equal(f.load(check), I64(CheckKind.METHOD))
-        f.b.cbranch(is_method, method, attribute)
-        f.b.position_at_end(attribute)
-        read = f.python("PyObject_GetAttr", POINTER, value, name)
-        f.b.branch(answered)
-        f.b.position_at_end(method)
-        nothing = I64(0).inttoptr(POINTER)
-        called = f.python("PyObject_VectorcallMethod", POINTER, name, receiver, I64(1), nothing)
-        f.b.branch(answered)
-        f.b.position_at_end(answered)
-        answer = f.b.phi(POINTER)
-        answer.add_incoming(read, attribute)
-        answer.add_incoming(called, method)
-        f.require(f.b.not_(f.is_null(answer)), bad)
-        f.python("Py_DecRef", ir.VoidType(), answer)
-        f.require(f.equal(f.b.ptrtoint(answer, I64), I64(id(False))), bad)
-
-
-def _emit_is_contiguous(module: ir.Module) -> Any:
-    """``i32 contiguous(ptr shape, ptr strides, i64 rank, i1 is_f)``: 1 for exactly those strides.
-
-    Strides count elements; without any (null) a tensor is in C's order.
-    """
-    kinds = [POINTER, POINTER, I64, ir.IntType(1)]
-    f = Function(module, "contiguous", I32, kinds, is_internal=True)
-    shape, strides, rank, is_f = f.args
-    bad, given, absent = f.block("bad"), f.block("given"), f.block("absent")
-    f.b.cbranch(f.is_null(strides), absent, given)
-    f.b.position_at_end(absent)
-    f.b.ret(f.b.zext(f.b.not_(is_f), I32))
-    f.b.position_at_end(given)
-    wanted = f.b.alloca(I64)
-    f.store(I64(1), wanted)
-    with f.loop(rank) as i:
-        from_end = f.b.sub(f.b.sub(rank, I64(1)), i)
-        at = f.b.mul(f.b.select(is_f, i, from_end), I64(8))
-        expected = f.load(wanted)
-        f.require(f.equal(f.load(strides, at), expected), bad)
-        f.store(f.b.mul(expected, f.load(shape, at)), wanted)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function

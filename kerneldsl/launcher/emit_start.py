@@ -37,17 +37,34 @@ def emit_start(module: ir.Module) -> Any:
 
 
 def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
-    """Go on where another library, if one has a say, works in the default stream now."""
+    """Go on where other libraries, if they have a say, work in the default stream now."""
+    failed = f.block("no_stream")
     current_stream = _word(f, table, Word.CURRENT_STREAM)
-    ask, go_on, failed = f.block("ask_for_stream"), f.block("stream_known"), f.block("no_stream")
-    f.b.cbranch(f.equal(current_stream, I64(0)), go_on, ask)
+    ask, known = f.block("ask_for_stream"), f.block("stream_known")
+    f.b.cbranch(f.equal(current_stream, I64(0)), known, ask)
     f.b.position_at_end(ask)
     stream = f.b.alloca(I64)
     f.store(I64(-1), stream)
     device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
     status = f.call(current_stream, I32, I32(KDL_CUDA), device, stream)
     f.require(f.equal(status, I32(0)), failed)
-    f.b.cbranch(f.equal(f.load(stream), I64(0)), go_on, bad)
+    f.b.cbranch(f.equal(f.load(stream), I64(0)), known, bad)
+
+    f.b.position_at_end(known)
+    getter = f.load(table, 8 * Word.STREAM_GETTER, POINTER)
+    call, go_on = f.block("call_for_stream"), f.block("streams_known")
+    f.b.cbranch(f.is_null(getter), go_on, call)
+    f.b.position_at_end(call)
+    found = f.python("PyObject_CallNoArgs", POINTER, getter)
+    f.require(f.b.not_(f.is_null(found)), failed)
+    name = f.load(table, 8 * Word.STREAM_HANDLE, POINTER)
+    handle = f.python("PyObject_GetAttr", POINTER, found, name)
+    f.python("Py_DecRef", ir.VoidType(), found)
+    f.require(f.b.not_(f.is_null(handle)), failed)
+    # Of an int; what is none is an error, and -1.
+    number = f.python("PyLong_AsLongLong", I64, handle)
+    f.python("Py_DecRef", ir.VoidType(), handle)
+    f.b.cbranch(f.equal(number, I64(0)), go_on, failed)
     f.b.position_at_end(failed)
     f.python("PyErr_Clear", ir.VoidType())
     f.b.branch(bad)

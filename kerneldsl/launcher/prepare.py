@@ -58,6 +58,8 @@ def _prepare(
     launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
 ) -> LaunchTable | None:
     state, binding, place = launchable.state, launchable.binding, launchable.place
+    if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
+        return None  # a driver starts these otherwise
     if place.asked is not None or (binding.host and not place.is_host):
         return None
     guards = capture_guards(state.unit.captured)
@@ -71,7 +73,7 @@ def _prepare(
     maker = StepMaker(layout, place)
     steps = maker.steps(args, kinds_of(launchable.given), wanted, written)
     # What else is kept or has a stream is an argument that no step stands for.
-    if steps is None or len(binding.keep) != len(maker.exchanges):
+    if steps is None or len(binding.keep) != maker.foreign_count:
         return None
     conditions = _conditions(launchable, wanted, shape.extent or ())
     config = launchable.config
@@ -81,7 +83,7 @@ def _prepare(
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)
-    has_streams = bool(maker.exchanges) and not place.is_host
+    has_streams = not place.is_host
     return make_table(
         key=(state, launchable.given, place, launchable.loaded, launchable.promises, types),
         generation=generation,
@@ -92,10 +94,11 @@ def _prepare(
         conditions=pack_conditions(conditions, layout),
         asks_numbers=any(isinstance(c, Within) and not c.is_of_array for c in conditions),
         parameters=_image(layout, shape.extent),
-        current_stream=maker.exchanges[0].current_stream if has_streams else 0,
+        current_stream=maker.exchanges[0].current_stream if has_streams and maker.exchanges else 0,
+        stream_getter=maker.attribute_names[0].current_stream if maker.attribute_names else None,
         entry=entry,
         tally=launchable.loaded.tally,
-        keep=(state, launchable.loaded, maker.exchanges, maker.dtypes, maker.blocks),
+        keep=(state, launchable.loaded, maker),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.launcher.attributes import AttributeNames, attribute_names_of
 from kerneldsl.launcher.exchange import (
     Exchange,
     LayoutCode,
@@ -49,8 +50,11 @@ class StepMaker:
 
     Attributes
     ----------
+    foreign_count : int
+        Arguments that are other libraries' arrays.
     exchanges : list of Exchange
-        One for each argument that is another library's, in order.
+    attribute_names : list of AttributeNames
+        How those are read.
     dtypes : list of numpy.dtype
     blocks : list of bytes
         What steps name by address.
@@ -60,7 +64,9 @@ class StepMaker:
         self._parameters = layout.parameters
         self._place = place
         self._next = 0
+        self.foreign_count = 0
         self.exchanges: list[Exchange] = []
+        self.attribute_names: list[AttributeNames] = []
         self.dtypes: list[np.dtype[Any]] = []
         self.blocks: list[bytes | None] = []
 
@@ -113,27 +119,32 @@ class StepMaker:
         if type(value) is np.ndarray:
             self.dtypes.append(value.dtype)
             return _ndarray_step(value, found, wanted, offset, is_written)
-        return self._exchanged_step(value, found, wanted, offset)
+        return self._foreign_step(value, found, wanted, offset)
 
-    def _exchanged_step(
+    def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
     ) -> Step | None:
-        exchange = exchange_of(type(value), found)
+        """Of an array of torch or CuPy."""
         device = device_word(self._place)
-        if exchange is None or device is None or found.layout != wanted.layout:
+        if device is None or found.layout != wanted.layout:
             return None
-        self.exchanges.append(exchange)
-        item_bytes = np.dtype(found.dtype).itemsize
-        return Step(
-            StepKind.EXCHANGED,
-            type(value),
-            offset,
-            exchange.describe,
-            device,
-            dtype_word(found),
-            LayoutCode[found.layout] | item_bytes << 8,
-            exchange.checks,
-        )
+        self.foreign_count += 1
+        kind = type(value)
+        layout = LayoutCode[found.layout] | np.dtype(found.dtype).itemsize << 8
+        exchange = exchange_of(kind, found)
+        if exchange is not None:
+            self.exchanges.append(exchange)
+            numbers = (exchange.describe, device, dtype_word(found), layout, exchange.checks)
+            return Step(StepKind.DESCRIBED, kind, offset, *numbers)
+        names = attribute_names_of(kind)
+        if names is None:
+            return None
+        self.attribute_names.append(names)
+        self.dtypes.append(value.dtype)
+        layout |= (value.dtype.alignment - 1) << 16
+        index = self._place.device.index
+        numbers = (id(value.dtype), index, found.ndim, layout, names.names)
+        return Step(StepKind.ATTRIBUTES, kind, offset, *numbers)
 
 
 def _device_array_step(

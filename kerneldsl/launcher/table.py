@@ -61,6 +61,9 @@ class Word(IntEnum):
     #: Another library's function for its current stream, or 0, and the device it is asked for.
     CURRENT_STREAM = 15
     DEVICE = 16
+    #: The same as a Python function that returns an object, or 0, and the name of its handle.
+    STREAM_GETTER = 35
+    STREAM_HANDLE = 36
     ENTRY = 17
     # Of a host entry.
     ADDRESS = 18
@@ -83,7 +86,7 @@ class Word(IntEnum):
     NOTED = 33
 
 
-_TABLE_WORDS = 35
+_TABLE_WORDS = 37
 
 
 class EntryKind(IntEnum):
@@ -102,6 +105,8 @@ class GuardKind(IntEnum):
 
 
 GUARD_WORDS = 4
+#: Name of a stream's handle in CuPy.
+_HANDLE = "ptr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,9 @@ class StepKind(IntEnum):
     FLOAT_TO_FLOAT32 = 9
     DEVICE_ARRAY = 10
     NDARRAY = 11
-    EXCHANGED = 12
-    TUPLE = 13
+    DESCRIBED = 12
+    ATTRIBUTES = 13
+    TUPLE = 14
 
 
 STEP_WORDS = 8
@@ -172,9 +178,12 @@ class Step:
         By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
         flags that must not be set, words to copy, address of the block that is known. NumPy arrays:
         address of the dtype, flags that are looked at, what they must be, rank with 256 added where
-        strides are passed. Arrays of other libraries: address of the function that describes them,
-        device, rank and dtype, layout, and address of what else is asked
-        (:mod:`~kerneldsl.launcher.exchange`). Tuples: none; they have `elements`.
+        strides are passed. Tensors: address of the function that describes them, device, rank and
+        dtype, layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`).
+        Arrays that are read by attributes: address of the dtype, device, rank, layout, and address
+        of the names (:mod:`~kerneldsl.launcher.attributes`). A layout has the bytes of an element
+        in its second byte, and above them the bits of an address that must be 0. Tuples: none; they
+        have `elements`.
     elements : tuple of Step
         Of a tuple.
     """
@@ -250,6 +259,7 @@ def make_table(
     asks_numbers: bool,
     parameters: bytes,
     current_stream: int,
+    stream_getter: Any,
     entry: NativeEntry,
     tally: Tally,
     keep: tuple[Any, ...],
@@ -278,7 +288,9 @@ def make_table(
         The parameter buffer, with what does not come from the arguments.
     current_stream : int
         Address of another library's function for its current stream, which must be the default
-        stream; 0 where no argument is another library's.
+        stream; 0 where no argument is such a library's.
+    stream_getter : callable or None
+        The same as a Python function, whose result has the handle as its ``ptr``.
     entry : NativeEntry
         How the kernel is started.
     tally : Tally
@@ -316,11 +328,14 @@ def make_table(
     table[Word.PARAMETER_BYTES] = len(parameters)
     table[Word.CURRENT_STREAM] = current_stream
     table[Word.DEVICE] = place.device.index
+    if stream_getter is not None:
+        table[Word.STREAM_GETTER] = id(stream_getter)
+        table[Word.STREAM_HANDLE] = id(_HANDLE)
     _write_entry(table, entry)
     table.key = key
     table.tally = tally
     table.keep = (
-        *(place, tuple(guards), tuple(place_guards), entry, tally, keep),
+        *(place, tuple(guards), tuple(place_guards), stream_getter, entry, tally, keep),
         *(buffer, tuple(memory.kept)),
     )
     return table

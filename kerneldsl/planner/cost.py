@@ -67,6 +67,10 @@ class Constants:
     """Of a thread, for its index, tests and addresses."""
     access_instructions: float = 6.0
     """Of each access, its address included."""
+    row_instructions: float = 6.0
+    """Of each access at an offset or under a condition, beside those."""
+    apart_instructions: float = 5.0
+    """Of each such access again, where a thread's items lie along x and share no test."""
     round_instructions: float = 2.2
     """Of each round of a loop, beside its body; items of a thread share them."""
     issue_per_clock: float = 4.0
@@ -81,6 +85,14 @@ class Constants:
     """How latency and bandwidth add up: the exponent of their norm."""
     sharpness: float = 5.45
     """The same for what else sets the pace."""
+    barrier_ns: float = 30.0
+    """Of a barrier."""
+    atomic_ns: float = 0.0187
+    """Of an atomic operation on memory, on the whole device."""
+    contended_ns: float = 1.97
+    """The same where all are in one place."""
+    shared_atomics_per_clock: float = 2.4
+    """Atomic operations on shared memory, of a multiprocessor."""
     line_clocks: float = 1.4
     """Of a line of 128 bytes in the level-1 cache."""
     line_waste: float = 0.36
@@ -171,12 +183,17 @@ def predict(
         + c.warp_ns * warps
         + (rounds * latency if work.loads else 0.0)
         + c.dependent_clocks * clock_ns * chain
+        + c.barrier_ns * work.barriers
+    )
+    atomics_ns = elements * max(c.atomic_ns * work.atomics, c.contended_ns * work.contended_atomics)
+    shared_ns = (
+        busiest * block_elements * work.shared_atomics / c.shared_atomics_per_clock * clock_ns
     )
     waiting = max(0.0, grid_blocks / count - resident) * lifetime / active_blocks
     parts: dict[Bound, float] = {
         "memory": memory_ns,
         "latency": waiting,
-        "compute": max(issue_ns, units_ns, lines_ns),
+        "compute": max(issue_ns, units_ns, lines_ns, shared_ns, atomics_ns),
         "block starts": busiest * rates.block_start_ns,
     }
     queued = _norm((memory_ns, waiting), c.queueing)
@@ -255,10 +272,11 @@ def _instructions(candidate: Candidate, work: ElementWork, c: Constants) -> floa
     items = mapping.item_count
     others = work.loads + work.stores - work.vector_accesses
     accesses = work.vector_accesses / min(mapping.vector, work.max_vector) + others
+    apart = c.apart_instructions if mapping.items[0] > 1 else 0.0
     return (
         c.thread_instructions
         + c.round_instructions * work.loop_rounds
         + c.access_instructions * accesses * items
+        + (c.row_instructions + apart) * work.row_accesses * items
         + items * (work.operations + 2.0 * work.double_operations)
-        + 8.0 * items * work.atomics
     )

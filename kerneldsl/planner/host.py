@@ -15,38 +15,49 @@ from kerneldsl.target import HostShare
 
 __all__ = ["describe_share", "element_ns", "share_on_host"]
 
-#: Operations that a core does in a nanosecond where loops are vectorized, and functions' share.
-_OPERATIONS_PER_NS = 8.0
-_BYTES_PER_NS = 12.0
-_SCATTERED_NS = 1.5
+#: Operations that a core does in a nanosecond where the loop over indices is vectorized, and in a
+#: loop of the kernel's own, where each mostly waits for the one before.
+_OPERATIONS_PER_NS, _OPERATIONS_PER_NS_IN_LOOPS = 32.0, 1.8
+#: Bytes of all arrays together, and what a core moves in a nanosecond up to there; the last is that
+#: of memory.
+_BYTES_PER_NS = ((1 << 20, 64.0), (1 << 24, 24.0), (math.inf, 10.0))
+#: Of an access to wherever data says, by the same sizes.
+_SCATTERED_NS = ((1 << 20, 0.5), (1 << 24, 1.5), (math.inf, 8.0))
 _ATOMIC_NS = 5.0
 #: Of one index, whatever it does.
 _LEAST_NS = 0.03
 #: Steps for each thread, at most.
-_STEPS_PER_THREAD = 16
+_STEPS_PER_THREAD = 8
 #: A step that is shorter costs more to take up than it evens out, nanoseconds.
-_SHORTEST_STEP_NS = 8_000.0
+_SHORTEST_STEP_NS = 25_000.0
 #: By how much sharing has to win before it is worth waking others.
-_GAIN = 1.25
+_GAIN = 1.5
 
 
-def element_ns(work: ElementWork) -> float:
+def element_ns(work: ElementWork, indices: int) -> float:
     """Nanoseconds that a core takes for one index, roughly.
 
     Parameters
     ----------
     work : ElementWork
         What the body does.
+    indices : int
+        How many indices there are; few have their data in a cache.
 
     Returns
     -------
     float
     """
+    held = indices * work.device_bytes
     operations = work.operations + 2.0 * work.double_operations
-    arithmetic = operations / _OPERATIONS_PER_NS + work.loop_rounds * 0.1
-    scattered = work.scattered_bytes / 32.0 * _SCATTERED_NS
-    memory = work.device_bytes / _BYTES_PER_NS
-    return _LEAST_NS + max(arithmetic, memory) + scattered + work.atomics * _ATOMIC_NS
+    rate = _OPERATIONS_PER_NS_IN_LOOPS if work.loop_rounds else _OPERATIONS_PER_NS
+    memory = work.device_bytes / _of_size(_BYTES_PER_NS, held)
+    scattered = work.scattered_bytes / 32.0 * _of_size(_SCATTERED_NS, held)
+    return _LEAST_NS + max(operations / rate, memory) + scattered + work.atomics * _ATOMIC_NS
+
+
+def _of_size(table: tuple[tuple[float, float], ...], nbytes: float) -> float:
+    return next(value for limit, value in table if nbytes <= limit)
 
 
 def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) -> HostShare:
@@ -72,7 +83,7 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
     >>> share_on_host(1000, 0.1, 8, 2000.0)
     HostShare(threads=1, chunk=1000)
     >>> share_on_host(10_000_000, 0.5, 8, 2000.0)
-    HostShare(threads=8, chunk=78125)
+    HostShare(threads=8, chunk=156250)
     """
     total_ns = indices * each_ns
     if threads < 2 or indices < 2 or total_ns < _GAIN * (total_ns / threads + wake_ns):

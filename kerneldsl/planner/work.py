@@ -81,8 +81,12 @@ class ElementWork:
         float32 operations, or integers', other than those of addresses.
     double_operations : float
         float64 operations.
-    atomics : float
-        Atomic operations.
+    barriers : float
+        Barriers of the block.
+    atomics, shared_atomics : float
+        Atomic operations, on memory and on shared memory.
+    contended_atomics : float
+        Those on memory that all threads do in one place.
     is_serial : bool
         Whether a load cannot be moved before the store of an earlier item, since the arrays may
         overlap.
@@ -106,7 +110,10 @@ class ElementWork:
     loop_rounds: float = 0.0
     operations: float = 0.0
     double_operations: float = 0.0
+    barriers: float = 0.0
     atomics: float = 0.0
+    shared_atomics: float = 0.0
+    contended_atomics: float = 0.0
     is_serial: bool = False
     values: int = 0
 
@@ -155,7 +162,7 @@ def element_work(
     offsets: dict[int, list[tuple[int, int, int]]] = {}
     sizes: dict[int, int] = {}
     widths: set[int] = set()
-    scattered = loads = stores = atomics = crossed = vectors = rows = 0.0
+    scattered = loads = stores = atomics = contended = crossed = vectors = rows = 0.0
     rounds = 1
     for access in body.accesses:
         kind = _array(kinds[access.parameter])
@@ -191,7 +198,9 @@ def element_work(
             loads += access.count
             if pattern != "uniform":
                 asked[access.parameter] = asked.get(access.parameter, 0.0) + itemsize * many
-        atomics += access.count if access.is_atomic else 0.0
+        if access.is_atomic:
+            atomics += access.count
+            contended += access.count if pattern == "uniform" else 0.0
         if access.depends_on_load:
             rounds = 2
     operations = body.operations + _DIVISION * body.divisions + _FUNCTION * body.functions
@@ -216,7 +225,10 @@ def element_work(
         widest_bytes=max(widths, default=0),
         operations=0.0 if uses_double else operations,
         double_operations=operations if uses_double else 0.0,
+        barriers=body.barriers,
         atomics=atomics,
+        shared_atomics=body.shared_atomics,
+        contended_atomics=contended,
         values=body.local_values,
     )
 

@@ -109,7 +109,7 @@ class LaunchShape:
         #: What is planned for: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
-            self.planned_for = (plan.block_dim, plan.mapping)
+            self.planned_for = (plan.block_dim, plan.mapping, plan.host)
         elif extent is not None:
             self.planned_for = extent_class(extent)
         self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)

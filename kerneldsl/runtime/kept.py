@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
@@ -111,6 +110,8 @@ def _made(specialization: Specialization, elapsed_s: float) -> bytes:
 
 
 def _made_in(found: Found) -> float:
-    about: Mapping[str, object] = json.loads(found.entry.sections.get(_MADE, b"{}"))
-    seconds = about.get("compile_s", 0.0)
+    try:
+        seconds = json.loads(found.entry.sections[_MADE])["compile_s"]
+    except (KeyError, ValueError, TypeError):  # of no consequence for the code
+        return 0.0
     return seconds if isinstance(seconds, float) else 0.0

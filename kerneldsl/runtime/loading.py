@@ -109,7 +109,9 @@ class Loader:
         if shape.together is not ALONE:
             config = self._together(state, loaded, shape, config)
         if place.is_host:
-            config = replace(config, share=self._share(state, place, key, config))
+            given = None if shape.plan is None else shape.plan.host
+            share = given or self._share(state, place, key, config)
+            config = replace(config, share=share)
         if len(loaded.configs) >= _MAX_CONFIGS:
             loaded.configs.clear()
         loaded.configs[shape.key] = config
@@ -130,7 +132,7 @@ class Loader:
             indices = threads
         is_mapped = state.traits.uses_grid_only and config.extent is not None
         work = host_work(state.unit, kinds_of(key.codes), x_is_last=is_mapped, trips=trips)
-        return share_on_host(indices, element_ns(work), *pool)
+        return share_on_host(indices, element_ns(work, indices), *pool)
 
     def _together(
         self, state: KernelState, loaded: Loaded, shape: LaunchShape, config: LaunchConfig

@@ -219,7 +219,12 @@ def make_problem(
         limits = DeviceOccupancyLimits.from_device(device)
     except ArgumentValueError:  # older than the model of occupancy
         return None
-    body = body_work(unit, x_is_last=can_map, unknown_trips=unknown_trips)
+    body = body_work(
+        unit,
+        x_is_last=can_map,
+        unknown_trips=unknown_trips,
+        block_dim=None if can_map else block_dim,
+    )
     uses_double = _uses_double(kinds, find_wide_stores(unit, kinds))
     axes, seen = None, kinds
     if can_map and len(extent) > 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cache.programs import run_script
-from tests.cache.trials import Trials
+from tests.cache.trials import FACTOR, Trials
 
 CPU = """
 import math
@@ -144,6 +144,8 @@ with kd.use("cpu"):
     elements.forall(n)(2.0, x, a)
 assert (y == np.arange(50000)).all()
 assert np.allclose(a, 2 * x * x + np.sin(x))
+for form in (elements.llvm, elements.asm):
+    assert "elements" in form(2.0, x, a, target="cpu", forall=1), "it is compiled anew to be shown"
 """
     run_script(tmp_path / "script.py", CPU)
     for _ in range(2):
@@ -259,3 +261,27 @@ result = [k.ptx("float64[::1]", arch="sm_90") for k in (with_it, without)]
     assert back["misses"] == {"unusable": 1}, "it was written for the other one"
     missing = run_script(script, text % (True, None))
     assert missing["hits"] == 2, "a machine without libdevice uses what another one made"
+
+
+CONFORMANCE = """
+import numpy as np
+from tests.conformance.kernels import CASES
+result = 0
+for case in CASES[{first}::{step}]:
+    case.check("cpu", np.random.default_rng({seed}))
+    result += 1
+"""
+
+
+@LINUX
+def test_cases_of_the_conformance_suite(tmp_path: Path, trials: Trials, rng) -> None:
+    """Each case with code that was compiled, and with code that was found: both compute right."""
+    step = max(1, 60 // FACTOR)
+    first = int(rng.integers(step))
+    for seed in (1, 2):
+        text = CONFORMANCE.format(first=first, step=step, seed=seed)
+        found = run_script(tmp_path / "script.py", text)
+        trials.add({"right": found["result"]})
+    assert found["hits"] >= found["result"] // 2
+    assert set(found["misses"]) <= {"absent", "uncacheable"}
+    trials.check()

@@ -22,9 +22,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
 
 
-@pytest.fixture(autouse=True)
-def on_cuda() -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="session")
+def _cuda() -> None:
+    """Of the session, so that it comes before what a module prepares on the device."""
     require("cuda")
+
+
+@pytest.fixture(autouse=True)
+def on_cuda(_cuda: None) -> Iterator[None]:
     with kd.use("cuda:0"):
         yield
         kd.synchronize("cuda:0")

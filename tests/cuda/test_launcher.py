@@ -240,3 +240,30 @@ def test_a_device_that_is_lost_by_a_native_launch(tmp_path):
     assert found["errors"][1:] == ["DeviceLostError"] * 3
     assert len(found["suspects"]) == 1
     assert "reach" in found["suspects"][0]
+
+
+def test_arrays_of_cupy(cupy):
+    x, y, out = (cupy.random.random(1000, dtype=cupy.float32) for _ in range(3))
+    launch = axpy.forall(1000)
+    warm_up(launch, 2.0, x, y, out)
+    out[...] = cupy.nan
+    with is_native(launch):
+        launch(2.0, x, y, out)
+    np.testing.assert_allclose(out.get(), 2 * x.get() + y.get(), rtol=1e-6)
+    with is_native(launch, expected=False), cupy.cuda.Stream(non_blocking=True):
+        launch(3.0, x, y, out)
+        np.testing.assert_allclose(out.get(), 3 * x.get() + y.get(), rtol=1e-6)
+    strided = cupy.zeros((10, 20), cupy.float32)[::2, ::2]
+    flat = increment_2d.forall(5, 10)
+    warm_up(flat, strided)
+    strided[...] = 0
+    with is_native(flat):
+        flat(strided)
+    assert int(strided.get().min()) == int(strided.get().max()) == 1
+
+
+@kd.kernel
+def increment_2d(x):
+    i, j = kd.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        x[i, j] += 1

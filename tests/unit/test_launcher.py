@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -134,6 +135,30 @@ def test_the_same_code_is_chosen_by_what_holds_of_the_arguments(null):
     warm_up(launch, 2.0, *cases[0])
     with is_native(launch):
         launch(2.0, *cases[0])
+
+
+@kd.kernel(cooperative=True)
+def all_at_once(x):
+    x[kd.grid(1)] += 1
+
+
+@kd.kernel(cluster=2)
+def in_clusters(x):
+    x[kd.grid(1)] += 1
+
+
+@pytest.mark.parametrize("kernel", [all_at_once, in_clusters], ids=lambda k: k.__name__)
+def test_blocks_that_run_together_are_python_s_business(null, kernel):
+    x = kd.zeros(1024, np.float32)
+    launch = kernel[16, 64]
+    warm_up(launch, x)
+    bound = launch.bind(x)
+    null.launches.clear()
+    for call in (partial(launch, x), bound):
+        with is_native(launch, expected=False):
+            call()
+    for record in null.launches:
+        assert record.config.is_cooperative or record.config.cluster_dim == (2, 1, 1)
 
 
 def test_a_launch_is_found_again_by_its_shape():

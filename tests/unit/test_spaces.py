@@ -1,0 +1,217 @@
+"""Spaces of compile-time parameters: what they are, what is refused, and what forall takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from targets import null
+from targets.null.target import NullTarget
+
+SPACE = kd.Space(
+    block=[64, 128, 256],
+    items=[1, 2, 4],
+    where=lambda c: c.block * c.items <= 512,
+    covers=lambda c: c.block * c.items,
+    shared=lambda c: 4 * c.block,
+)
+
+
+@kd.kernel(space=SPACE)
+def sums(x, out, *, block, items):
+    cells = kd.shared.array(0, np.float32)
+    t = kd.threadIdx.x
+    total = np.float32(0)
+    for k in range(items):
+        i = (kd.blockIdx.x * items + k) * block + t
+        if i < x.size:
+            total += x[i]
+    cells[t] = total
+    kd.syncthreads()
+    step = block // 2
+    while step > 0:
+        if t < step:
+            cells[t] += cells[t + step]
+        kd.syncthreads()
+        step //= 2
+    if t == 0:
+        out[kd.blockIdx.x] = cells[0]
+
+
+@pytest.fixture
+def target() -> Iterator[NullTarget]:
+    with null.described_as(null.H100) as described, kd.use("null"):
+        yield described
+
+
+# --------------------------------------------------------------------------- the value
+
+
+def test_a_space_has_the_members_that_meet_its_condition() -> None:
+    assert len(SPACE) == 8
+    assert {(c.block, c.items) for c in SPACE} == {
+        (b, i) for b in (64, 128, 256) for i in (1, 2, 4) if b * i <= 512
+    }
+    first = SPACE.members[0]
+    assert str(first) == "block=64, items=1"
+    assert first.block_dim == (64, 1, 1)
+    assert (SPACE.shared_bytes(first), SPACE.tile(first)) == (256, (64, 1, 1))
+    with pytest.raises(AttributeError, match="it has block, items"):
+        first.tile
+
+
+def test_blocks_may_have_axes() -> None:
+    space = kd.Space(block=[(16, 16), (32, 8)])
+    assert [c.block_dim for c in space] == [(16, 16, 1), (32, 8, 1)]
+    assert space.tile(space.members[1]) == (32, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"block": []}, kd.ArgumentTypeError, "at least one"),
+        ({"block": 64}, kd.ArgumentTypeError, r"block=\[64\]"),
+        ({"block": [0]}, kd.ArgumentValueError, "1 or more"),
+        ({"block": [64, 64]}, kd.ArgumentValueError, "twice"),
+        ({"block": [(1, 2, 3, 4)]}, kd.ArgumentValueError, "1 to 3 ints"),
+        ({"block": [64], "tile": [[1]]}, kd.ArgumentTypeError, "constants"),
+        ({"block": [64], "where": lambda c: False}, kd.ArgumentValueError, "empty"),
+        ({"block": [64], "a": range(100), "b": range(100)}, kd.ArgumentValueError, "10000"),
+    ],
+)
+def test_what_is_no_space(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        kd.Space(**options)
+
+
+def test_what_its_functions_may_not_give() -> None:
+    space = kd.Space(block=[64], shared=lambda c: -1, covers=lambda c: (0,))
+    with pytest.raises(kd.ArgumentValueError, match="shared= gives -1"):
+        space.shared_bytes(space.members[0])
+    with pytest.raises(kd.ArgumentValueError, match="covers= gives"):
+        space.tile(space.members[0])
+
+
+# -------------------------------------------------------------------------- the kernel
+
+
+def test_forall_takes_a_member(target: NullTarget) -> None:
+    x, out = kd.zeros(100_000, np.float32), kd.zeros(100_000, np.float32)
+    sums.forall(x.size)(x, out)
+    plan = sums.forall(x.size).plan(x, out)
+    values = dict(plan.parameters)
+    config = target.launches[-1].config
+    assert config.block_dim == plan.block_dim == (values["block"], 1, 1)
+    assert config.shared_bytes == plan.shared_bytes == 4 * values["block"]
+    assert config.grid_dim[0] == -(-x.size // (values["block"] * values["items"]))
+    assert plan.considered
+    assert f"items {values['items']}" in plan.explain()
+
+
+def test_every_member_can_be_launched(target: NullTarget) -> None:
+    x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
+    plans = sums.forall(x.size).plans(x, out)
+    assert len(plans) == len(SPACE)
+    times = [plan.predicted_ns or 0 for plan in plans]
+    assert times[0] <= 1.011 * min(times)
+    for plan in plans:
+        sums.forall(x.size, plan=plan)(x, out)
+        config = target.launches[-1].config
+        assert config.block_dim == plan.block_dim
+        assert config.shared_bytes == plan.shared_bytes
+
+
+def test_members_that_no_device_can_hold_are_left_out() -> None:
+    @kd.kernel(space=kd.Space(block=[64, 128], shared=lambda c: 40_000 * (c.block // 64)))
+    def greedy(x):
+        cells = kd.shared.array(0, np.float32)
+        cells[kd.threadIdx.x] = x[kd.grid(1)]
+        kd.syncthreads()
+        x[kd.grid(1)] = cells[kd.threadIdx.x]
+
+    plan = greedy.forall(1000).plan("float32[::1]", arch="sm_75")
+    assert dict(plan.parameters) == {"block": 64}
+    assert "1 of the 2 members cannot run there" in plan.explain()
+
+    @kd.kernel(space=kd.Space(block=[64], shared=lambda c: 10**6))
+    def hopeless(x):
+        cells = kd.shared.array(0, np.float32)
+        cells[kd.threadIdx.x] = x[kd.grid(1)]
+
+    with pytest.raises(kd.ResourceLimitError, match="no member of the space"):
+        hopeless.forall(1000).plan("float32[::1]", arch="sm_75")
+
+
+def test_a_space_on_the_cpu(rng: np.random.Generator) -> None:
+    x = rng.random(10_007).astype(np.float32)
+    with kd.use("cpu"):
+        member = dict(sums.forall(x.size).plan(x, x).parameters)
+        blocks = -(-x.size // (member["block"] * member["items"]))
+        out = np.full(blocks, np.nan, np.float32)
+        sums.forall(x.size)(x, out)
+    assert out.sum(dtype=np.float64) == pytest.approx(x.sum(dtype=np.float64), rel=1e-5)
+
+
+def test_a_member_is_a_kernel_like_others(rng: np.random.Generator) -> None:
+    x, out = rng.random(300).astype(np.float32), np.full(3, np.nan, np.float32)
+    with kd.use("cpu"):
+        sums.member(block=128, items=1)[3, 128, None, 512](x, out)
+    assert out.sum() == pytest.approx(x.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: sums[1, 64], "names no member"),
+        (lambda: sums.forall(10, block=64), "has a space"),
+        (lambda: sums.member(items=1), "Give a value to each"),
+        (lambda: sums.member(block=64, items=3), "no member with"),
+        (lambda: sums.member(tile=3), "no member with"),
+        (lambda: sums.forall(-1), "at least 0"),
+    ],
+)
+def test_mistakes_are_told(use: Any, message: str) -> None:
+    with pytest.raises((kd.LaunchConfigError, kd.ArgumentValueError), match=message):
+        use()
+
+
+def test_parameters_and_space_belong_together() -> None:
+    with pytest.raises(kd.ArgumentValueError, match="def bare"):
+
+        @kd.kernel(space=kd.Space(block=[64], tile=[1]))
+        def bare(x):
+            x[0] = 1
+
+    with pytest.raises(kd.ArgumentValueError, match="has the keyword-only parameter 'tile'"):
+
+        @kd.kernel(space=kd.Space(block=[64]))
+        def lacking(x, *, tile):
+            x[0] = tile
+
+    with pytest.raises(kd.ArgumentTypeError, match=r"It is a kerneldsl\.Space"):
+        kd.kernel(space=[64])
+    with pytest.raises(kd.ArgumentValueError, match="Leave one of them out"):
+        kd.kernel(space=SPACE, block=64)
+
+
+def test_a_keyword_only_parameter_without_a_space() -> None:
+    @kd.kernel
+    def lost(x, *, tile):
+        x[0] = tile
+
+    with pytest.raises(kd.UnsupportedConstructError, match="without a value"):
+        lost.forall(1)(np.zeros(1))
+
+
+def test_a_parameter_is_a_constant() -> None:
+    @kd.kernel(space=kd.Space(block=[32], tile=[7]))
+    def assigned(x, *, tile):
+        tile = 3
+        x[0] = tile
+
+    with pytest.raises(kd.UnsupportedConstructError, match="assigns to tile"):
+        assigned.forall(1)(np.zeros(1))
