@@ -27,6 +27,7 @@ from kerneldsl.runtime.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of, positions_of
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.launch import check_limits
+from kerneldsl.runtime.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.loading import Loader
 from kerneldsl.runtime.placement import Place, place_of, resolve
 from kerneldsl.runtime.planning import (
@@ -257,7 +258,7 @@ class Dispatcher:
         key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
-            stream = streams.launch_stream(place, stream, binding.streams)
+            stream = launch_stream(place, stream, binding.streams)
         progress = _NOTHING_YET
         try:
             loaded = state.loaded.get(key)
@@ -303,7 +304,7 @@ class Dispatcher:
             loaded.tally.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
         if streams.are_in_use and not place.is_host:
-            streams.note_uses(args, stream)
+            note_uses(args, stream)
 
     def _start(
         self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
