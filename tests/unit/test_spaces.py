@@ -211,7 +211,7 @@ def test_a_keyword_only_parameter_without_a_space() -> None:
 
 
 def test_a_kernel_with_a_space_travels_by_its_name() -> None:
-    assert pickle.loads(pickle.dumps(sums)) is sums
+    assert pickle.loads(pickle.dumps(sums)) is sums  # noqa: S301 - our own
 
     @kd.kernel(space=kd.Space(block=[32]))
     def local(x):
