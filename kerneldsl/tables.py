@@ -7,7 +7,6 @@ which need nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 __all__ = ["format_bytes", "format_duration", "html_table", "text_table"]
 
@@ -85,6 +84,8 @@ def html_table(
     caption : str, optional
         What stands above the table.
     """
+    from html import escape  # a table of every entity; terminals do without
+
     head = "".join(f"<th style='text-align:left'>{escape(h)}</th>" for h in headers)
     body = "".join(
         "<tr>"

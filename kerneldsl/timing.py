@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -87,4 +86,6 @@ def measure(
         launches = min(_MAX_LAUNCHES, launches * 2)
         elapsed = sample(launches)
     times = [sample(launches) / launches for _ in range(samples)]
-    return Timing(statistics.median(times), min(times), samples, launches, device, includes)
+    from statistics import median  # it imports fractions and random
+
+    return Timing(median(times), min(times), samples, launches, device, includes)

@@ -301,8 +301,10 @@ class _Body:
             return None
         bounds = [self._integer(argument) for argument in iterable.args]
         if len(bounds) == 3 and bounds[0] is None:
-            # From each thread's own place on: as many rounds as from the first.
-            bounds[0] = self._value(iterable.args[0]).constant
+            # From each thread's own place on: what the threads of a block share, on average.
+            start = self._value(iterable.args[0]).constant
+            _, stop, step = bounds
+            return max(0.0, (stop - start) / step) if start is not None and stop and step else None
         if any(bound is None for bound in bounds):
             return None
         return float(len(range(*[bound for bound in bounds if bound is not None])))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerneldsl.cache.counters import Counters
 from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.eviction import evict
 from kerneldsl.cache.folders import Folder
@@ -18,7 +19,6 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.settings import Settings, read_settings, read_size
 from kerneldsl.cache.signing import read_secret
-from kerneldsl.cache.statistics import Counters
 from kerneldsl.cache.store import Store
 from kerneldsl.environment import cache_folder, logger
 from kerneldsl.errors import CacheError, CacheWarning

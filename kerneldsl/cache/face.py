@@ -10,11 +10,11 @@ from kerneldsl.cache.disk import counters, disk_cache, user_folder
 from kerneldsl.cache.eviction import evict
 from kerneldsl.cache.settings import read_settings, read_size
 from kerneldsl.cache.signing import read_secret
-from kerneldsl.cache.statistics import CacheStatistics
 from kerneldsl.cache.store import Store
 
 if TYPE_CHECKING:  # a launch imports this module, and needs neither lists nor archives
     from kerneldsl.cache.inventory import EntryInfo, Verification
+    from kerneldsl.cache.statistics import CacheStatistics
     from kerneldsl.cache.transfer import Imported
 
 __all__ = [

@@ -96,21 +96,24 @@ def package_identity(name: str) -> str:
 
 def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str | None:
     """What the list of an installation beside some packages says of them."""
+    heads = tuple(f"{package}/".encode() for package in packages)
+    versions: list[str] = []
+    digest = hashlib.sha256()
+    # There should be one; of an older installation that has left its list behind, both count.
     for place in sorted(folder.glob(f"{distribution}-*.dist-info")):
         try:
             record = (place / "RECORD").read_bytes()
         except OSError:
             continue
-        heads = tuple(f"{package}/".encode() for package in packages)
         # Scripts and compiled files differ from machine to machine, and have no part in it.
         rows = sorted(
             row for row in record.splitlines() if row.startswith(heads) and b",sha256=" in row
         )
         if rows:
             version = place.name.removeprefix(f"{distribution}-").removesuffix(".dist-info")
-            digest = hashlib.sha256(b"\n".join(rows)).hexdigest()
-            return f"{version} {digest}"
-    return None
+            versions.append(version)
+            digest.update(b"\n".join([version.encode(), *rows]))
+    return f"{' and '.join(versions)} {digest.hexdigest()}" if versions else None
 
 
 @cache
@@ -130,7 +133,7 @@ def _digest_of_sources(root: Path) -> str:
     digest = hashlib.sha256()
     for part in _PARTS:
         for path in _sources(os.path.join(root, part)):
-            name = os.path.relpath(path, root)
+            name = path[len(str(root)) + 1 :].replace(os.sep, "/")
             with open(path, "rb") as file:
                 if os.fstat(file.fileno()).st_mtime_ns > _LOADED_NS:
                     raise UncacheableError(f"{name} was edited since this process began")

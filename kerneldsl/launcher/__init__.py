@@ -3,11 +3,12 @@
 A launch is first made by :mod:`kerneldsl.runtime.dispatch`. When it is repeated,
 :mod:`~kerneldsl.launcher.prepare` writes down what the dispatcher found in a table
 (:mod:`~kerneldsl.launcher.table`), with everything on which that depends; from then on the native
-function (:mod:`~kerneldsl.launcher.emit`), which takes the place of ``Launch.__call__``, compares,
-packs and starts the kernel. Whatever does not fit a table goes to Python, which owns dispatch and
-every error message.
+function (:mod:`~kerneldsl.launcher.emit`), which takes the launch's calls, compares, packs and
+starts the kernel. Whatever does not fit a table goes to Python, which owns dispatch and every error
+message.
 
 The function is written with llvmlite, so that no C compiler is needed. It reads objects where
 CPython and NumPy keep them (:mod:`~kerneldsl.launcher.layout`), which is tried out at the first
-use. Nothing here is imported before a launch has been repeated some times.
+use. All but :mod:`~kerneldsl.launcher.vectorcall` is imported when a launch has been repeated some
+times.
 """

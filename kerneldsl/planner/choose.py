@@ -440,7 +440,10 @@ def _why(taken: Scored, other: Scored) -> str:
         "little at once",
         "compute": "instructions",
         "block starts": "the rate at which blocks are started",
+        "atomics": "atomic operations",
         "launch": "the start of the launch and its first block",
     }
+    if its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight:
+        return f"fewer bytes in flight: {its.bytes_in_flight / 1e6:.3g} MB"
     spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
     return f"limited by {reasons[its.bound]}{spills}"

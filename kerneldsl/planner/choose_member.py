@@ -7,6 +7,7 @@ compiled code.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -111,8 +112,9 @@ def _rank(
     def order(pair: tuple[MemberProblem, Scored]) -> tuple[float, ...]:
         time = pair[1].prediction.time_ns
         is_tie = time <= best * (1.0 + TIE)
-        distance = abs(pair[0].member.block_threads.bit_length() - (256).bit_length())
-        return (not is_tie, 0.0 if is_tie else time, distance, time)
+        work = pair[0].problem.work
+        distance = abs(math.log2(pair[0].member.block_threads / 256))
+        return (not is_tie, 0.0 if is_tie else time, distance, work.loads + work.stores, time)
 
     return sorted(found, key=order)
 
@@ -127,7 +129,7 @@ def _alternative(
 ) -> PlanAlternative:
     mine, its = taken[1].prediction, other[1].prediction
     if its.time_ns <= mine.time_ns * (1.0 + TIE):
-        why = "no faster; blocks near 256 threads are preferred"
+        why = "no faster; blocks near 256 threads, which do less, are preferred"
     elif other[1].held.active_warps < taken[1].held.active_warps:
         by = " and ".join(name.replace("_", " ") for name in other[1].held.limiters)
         why = f"{other[1].held.active_warps} warps at once, limited by {by}"

@@ -121,13 +121,13 @@ class _Generation:
 #: Hopper's were fitted to measurements of an H200, the others' follow the references in its
 #: proportions.
 _GENERATIONS: dict[tuple[int, int], _Generation] = {
-    (7, 5): _Generation(64, 2, 420, 190, 28, bandwidth_share=0.85),
-    (8, 0): _Generation(64, 32, 400, 180, 26),
-    (8, 6): _Generation(128, 2, 400, 180, 26),
-    (8, 9): _Generation(128, 2, 420, 210, 26),
-    (9, 0): _Generation(128, 64, 442, 218, 25.8),
-    (10, 0): _Generation(128, 64, 450, 220, 26),
-    (12, 0): _Generation(128, 2, 430, 220, 26),
+    (7, 5): _Generation(64, 2, 500, 230, 24, bandwidth_share=0.85),
+    (8, 0): _Generation(64, 32, 480, 220, 22),
+    (8, 6): _Generation(128, 2, 480, 220, 22),
+    (8, 9): _Generation(128, 2, 510, 250, 22),
+    (9, 0): _Generation(128, 64, 580, 248, 22.8),
+    (10, 0): _Generation(128, 64, 550, 260, 22),
+    (12, 0): _Generation(128, 2, 520, 260, 22),
 }
 
 

@@ -15,6 +15,7 @@ _BOUNDS = {
     "latency": "the latency of memory: too few bytes are asked for at once",
     "compute": "arithmetic",
     "block starts": "the rate at which blocks are started",
+    "atomics": "atomic operations",
     "launch": "the launch itself and the life of one block; the device is not filled",
 }
 
@@ -45,7 +46,9 @@ def headline(plan: LaunchPlan) -> str:
     if plan.is_cooperative:
         parts.append("cooperative")
     parts += [f"{name} {value}" for name, value in plan.parameters if name != "block"]
-    return f"{plan.kernel}{over} on {plan.device} ({plan.arch}): {', '.join(parts)}."
+    # A device that is only described is called by its architecture.
+    where = plan.device if plan.arch in plan.device else f"{plan.device} ({plan.arch})"
+    return f"{plan.kernel}{over} on {where}: {', '.join(parts)}."
 
 
 def explain_plan(plan: LaunchPlan) -> str:

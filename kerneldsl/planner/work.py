@@ -219,7 +219,8 @@ def element_work(
         row_accesses=rows,
         load_bytes=sum(asked.values()),
         crossed_bytes=crossed,
-        rounds=rounds,
+        # What is loaded for an atomic operation is waited for before the next load.
+        rounds=rounds * max(1, int(body.shared_atomics)),
         loop_rounds=body.rounds,
         narrowest_bytes=min(widths, default=0),
         widest_bytes=max(widths, default=0),

@@ -73,7 +73,7 @@ class Place:
         self.device = device
         self.is_host = target.is_host
         self.is_described = is_described
-        self.name = f"{device.arch}: {device.name}" if is_described else str(device)
+        self.name = f"{device.arch}, {device.name}" if is_described else str(device)
         self.asked: str | None = None
         self.missing: TargetUnavailableError | None = None
         self.actual = self

@@ -13,7 +13,7 @@ import ctypes
 import itertools
 import sys
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kerneldsl.errors import (
     ArgumentTypeError,
@@ -22,11 +22,13 @@ from kerneldsl.errors import (
     OutOfMemoryError,
 )
 from kerneldsl.runtime.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
-from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
 from kerneldsl.runtime.order import is_foreign, stream_of
 from kerneldsl.runtime.placement import Place, current_place, place_of
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
+
+if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
+    from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
     "ABSURD_BYTES",
@@ -159,6 +161,8 @@ class MemoryPool:
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""
+        from kerneldsl.runtime.memory_statistics import PoolStatistics
+
         memory, counts = self._memory, self._counts
         memory.drain()
         with memory.lock:
@@ -356,6 +360,7 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     device : str or Device, optional
         Which one; by default where kernels run now.
     """
+    from kerneldsl.runtime.memory_statistics import MemoryStatistics
     from kerneldsl.runtime.out_of_memory import memory_info
 
     place = current_place() if device is None else place_of(device)

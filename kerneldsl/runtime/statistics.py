@@ -6,18 +6,20 @@ Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks ar
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.statistics_values import (
-    DeviceStatistics,
-    HostMemory,
-    KernelStatistics,
-    Statistics,
-)
 from kerneldsl.runtime.tally import tallies
+
+if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values
+    from kerneldsl.runtime.statistics_values import (
+        DeviceStatistics,
+        HostMemory,
+        KernelStatistics,
+        Statistics,
+    )
 
 __all__ = ["Direction", "note_copy", "note_fallback", "reset_stats", "stats"]
 
@@ -89,6 +91,8 @@ def stats() -> Statistics:
     counts when it was started; one that is recorded into a graph counts once, however often the
     graph is replayed.
     """
+    from kerneldsl.runtime.statistics_values import KernelStatistics, Statistics
+
     with _lock:
         _add_up()
         copied = {place: dict(counts) for place, counts in _copied.items()}
@@ -123,6 +127,8 @@ def _device(
     copied: dict[str, int],
     fallbacks: dict[str, int],
 ) -> DeviceStatistics:
+    from kerneldsl.runtime.statistics_values import DeviceStatistics
+
     own = [k for k in kernels if k.device == name]
     timed = [k.total_ns for k in own if k.total_ns is not None]
     used, total = _memory(place)
@@ -159,6 +165,8 @@ def _memory(place: Place | None) -> tuple[int | None, int | None]:
 
 def _host_memory() -> HostMemory:
     import psutil
+
+    from kerneldsl.runtime.statistics_values import HostMemory
 
     machine = psutil.virtual_memory()
     return HostMemory(

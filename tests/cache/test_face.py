@@ -14,6 +14,7 @@ import kerneldsl as kd
 from kerneldsl.cache.disk import DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
+from kerneldsl.cache.statistics import CacheStatistics
 from kerneldsl.environment import VARIABLES
 from kerneldsl.errors import CacheError
 from tests.cache.trials import Trials, key_of, sections_of
@@ -68,7 +69,7 @@ def test_counts() -> None:
     assert "misses: unusable" in repr(stats)
     assert "1.5 s" in stats._repr_html_()
     kd.cache.reset_stats()
-    assert kd.cache.stats().to_dict() == kd.cache.statistics.CacheStatistics(0).to_dict()
+    assert kd.cache.stats().to_dict() == CacheStatistics(0).to_dict()
 
 
 def test_entries_and_clear(folder: Path) -> None:

@@ -313,6 +313,15 @@ def test_it_is_computed_from_the_installed_files(tmp_path, monkeypatch) -> None:
     assert found[0] == found[2] != found[1]
     assert found[0].startswith("1.5 ")
     assert "somepackage" not in sys.modules
+    # What an older installation has left behind must not stand for the newer one.
+    older = tmp_path / "somepackage-1.4.dist-info"
+    older.mkdir()
+    (older / "RECORD").write_text("somepackage/__init__.py,sha256=old,0\n")
+    for digest in ("abc", "def"):
+        (info / "RECORD").write_text(f"somepackage/__init__.py,sha256={digest},0\n")
+        toolchain.package_identity.cache_clear()
+        found.append(toolchain.package_identity("somepackage"))
+    assert found[3] != found[4]
     with pytest.raises(UncacheableError, match="not installed"):
         toolchain.package_identity("nopackage")
 

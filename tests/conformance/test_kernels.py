@@ -60,10 +60,16 @@ def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generat
     case.compare(computing_target, after, expected)
 
 
-def on_device(args: Any) -> Any:
+def on_device(args: Any, copies: dict[int, Any] | None = None) -> Any:
+    """Arguments with their arrays copied; one that is given twice is copied once."""
+    copies = {} if copies is None else copies
     if isinstance(args, tuple):
-        return tuple(on_device(each) for each in args)
-    return kd.to_device(args) if isinstance(args, np.ndarray) else args
+        return tuple(on_device(each, copies) for each in args)
+    if not isinstance(args, np.ndarray):
+        return args
+    if id(args) not in copies:
+        copies[id(args)] = kd.to_device(args)
+    return copies[id(args)]
 
 
 def on_host(args: Any) -> Any:

@@ -24,6 +24,7 @@ from kerneldsl.runtime.checked_promises import promises_of
 from kerneldsl.target import (
     NO_PROMISES,
     ONE_EACH,
+    CompileOptions,
     Dim3,
     ElementMapping,
     Executable,
@@ -63,7 +64,8 @@ def mark3(out):
 @cache
 def _base(kernel: Any, kinds: tuple[Kind, ...], ndim: int) -> Specialization:
     unit = make_unit(kernel)
-    return Specialization(unit, analyze(unit), kinds, mode=LaunchMode(ndim))
+    options = CompileOptions(launch_bounds=(1024,))  # as many registers as leave room for any block
+    return Specialization(unit, analyze(unit), kinds, mode=LaunchMode(ndim), options=options)
 
 
 @cache

@@ -96,6 +96,7 @@ def test_links_lead_somewhere(page):
         ROOT / "docs" / "fallback.md",
         ROOT / "docs" / "command-line.md",
         ROOT / "docs" / "occupancy.md",
+        ROOT / "docs" / "planning.md",
     ],
     ids=lambda p: p.name,
 )
