@@ -106,7 +106,7 @@ class Loader:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
             config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-        if shape.together is not ALONE:
+        if shape.together != ALONE:
             config = self._together(state, loaded, shape, config)
         if place.is_host:
             given = None if shape.plan is None else shape.plan.host
