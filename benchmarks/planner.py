@@ -41,6 +41,8 @@ _FINALISTS = 5
 #: Device time of a graph that is timed once, µs; its launches are as many as fill that.
 _SAMPLE_US = 300.0
 _MOST_LAUNCHES = 20
+#: Predicted time from which a graph has one launch, ns.
+_LONG_NS = 300_000
 #: Graphs that are run before the first is timed.
 _WARM_UP = 40
 #: A kernel with fewer plans is shown, and not counted.
@@ -140,11 +142,12 @@ def measure_size(case: Any, exponent: int, rounds: int) -> dict[str, Any]:
     for plan in plans:
         launch = forall(*extent, plan=plan)
         launch(*args)
-        count = max(2, min(_MOST_LAUNCHES, int(_SAMPLE_US * 1e3 / plan.predicted_ns)))
+        fewest = 1 if plan.predicted_ns > _LONG_NS else 2
+        count = max(fewest, min(_MOST_LAUNCHES, int(_SAMPLE_US * 1e3 / plan.predicted_ns)))
         graph = watch.graph(lambda launch=launch: launch(*args), count)
         for _ in range(1 if graphs else _WARM_UP):
             watch.microseconds(graph, count)
-        samples = [watch.microseconds(graph, count) for _ in range(3 if count > 2 else 1)]
+        samples = [watch.microseconds(graph, count) for _ in range(3 if count > 3 else 1)]
         times.append(statistics.median(samples))
         graphs.append((graph, count))
     order = sorted(range(len(plans)), key=times.__getitem__)[:_FINALISTS]

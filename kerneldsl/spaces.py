@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
-from kerneldsl.launches import Launch, make_launch
+from kerneldsl.launches import BoundLaunch, Launch, make_launch
 from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.dispatch import LaunchShape
 from kerneldsl.runtime.launch import read_extent, read_stream
+from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import LaunchKey
 from kerneldsl.target import DeviceLike, Resources
@@ -144,6 +145,15 @@ class SpacedKernel(Kernel[Any, Any]):
             f"{self.__qualname__}.forall(n)",
         )
 
+    def __reduce__(self) -> Any:
+        found = super().__reduce__()
+        if isinstance(found, str):  # it can be imported where it arrives
+            return found
+        raise pickle.PicklingError(
+            f"the kernel {self.__qualname__} has a space, whose functions do not travel as source; "
+            "put the kernel into a module that the other process can import"
+        )
+
     def launch_of(self, member: Member, extent: tuple[int, ...], stream: Any) -> Launch:
         """A launch of one member over an extent."""
         kernel = self.kernel_of(member)
@@ -218,6 +228,11 @@ class SpacedLaunch:
             return (self.plan(*args),)
         asked, resources_of = self._questions(args, None, None)
         return tuple(self._finished(each, key.place) for each in member_plans(asked, resources_of))
+
+    def bind(self, *args: Any, **named: Any) -> BoundLaunch:
+        """Prepare a launch of the best member; see :meth:`kerneldsl.launches.Launch.bind`."""
+        args = self._in_order(args, named)
+        return self._launch(args).bind(*args)
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; see :meth:`kerneldsl.kernels.Launch.time`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,15 @@ os.environ.setdefault("KERNELDSL_CACHE", "off")
 def rng() -> np.random.Generator:
     """A generator with a fresh seed, which pytest shows when the test fails."""
     return fresh_rng()
+
+
+@pytest.fixture(scope="module")
+def small_heap() -> Iterator[None]:
+    """Garbage is looked for among what the module's tests make, not in all that was imported."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -23,6 +23,9 @@ from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
 from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.integers import Integers
+from kerneldsl.analysis.linear_forms import LinearForms
+from kerneldsl.analysis.transfer import Transfer
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["nonnegative_indices"]
@@ -69,8 +72,8 @@ def nonnegative_indices(
             constants = {name: captured.value for name, captured in unit.constants.items()}
     else:
         tree = tree_or_unit
-    bounds = Bounds(tree, nonnegative_calls or (lambda call: False), constants or {}, opaque)
-    walk = _Walk(bounds)
+    integers = Integers(tree, nonnegative_calls or (lambda call: False), constants or {}, opaque)
+    walk = _Walk(Bounds(LinearForms(integers)))
     walk.block(tree.body, Environment())
     return {node for node, is_proven in walk.proven.items() if is_proven}
 
@@ -93,6 +96,7 @@ class _Walk:
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
+        self.transfer = Transfer(bounds)
         self.proven: dict[ast.expr, bool] = {}
         self.loops: list[_Loop] = []
 
@@ -110,7 +114,7 @@ class _Walk:
                 for target in node.targets:
                     self.expression(target, env)
                 for target in node.targets:
-                    env = self.bounds.assign(target, node.value, env)
+                    env = self.transfer.assign(target, node.value, env)
                 return env
             case ast.AugAssign():
                 self.expression(node.value, env)
@@ -118,13 +122,13 @@ class _Walk:
                 if isinstance(node.target, ast.Name):
                     old = ast.Name(node.target.id, ast.Load())
                     value = ast.BinOp(old, node.op, node.value)
-                    return self.bounds.assign(node.target, value, env)
+                    return self.transfer.assign(node.target, value, env)
                 return env
             case ast.If():
                 self.expression(node.test, env)
                 then = self.block(node.body, self.bounds.assume(node.test, True, env))
                 other = self.block(node.orelse, self.bounds.assume(node.test, False, env))
-                return self.bounds.join(then, other)
+                return self.transfer.join(then, other)
             case ast.While():
                 return self._loop(node, env)
             case ast.For():
@@ -147,30 +151,30 @@ class _Walk:
                 return env
             case ast.Pass():
                 return env
-        return self.bounds.forget(assigned_names(node), env)
+        return self.transfer.forget(assigned_names(node), env)
 
     def _loop(self, node: ast.While | ast.For, entry: Environment) -> Environment | None:
         changed = assigned_names(node)
         head = entry
         for round_ in range(_MAX_ROUNDS + 1):
             if round_ == _MAX_ROUNDS:
-                head = self.bounds.forget(changed, entry)
+                head = self.transfer.forget(changed, entry)
             loop = _Loop()
             self.loops.append(loop)
             if isinstance(node, ast.While):
                 self.expression(node.test, head)
                 start = self.bounds.assume(node.test, True, head)
             else:
-                start = self.bounds.enter_for(node, entry, head, changed)
+                start = self.transfer.enter_for(node, entry, head, changed)
             end = self.block(node.body, start)
             self.loops.pop()
             for early in loop.continues:
-                end = self.bounds.join(end, early)
-            following = self.bounds.join(head, end)
+                end = self.transfer.join(end, early)
+            following = self.transfer.join(head, end)
             if following is None or round_ == _MAX_ROUNDS:
                 break
             if round_ >= 1:
-                following = self.bounds.widen(head, following)
+                following = self.transfer.widen(head, following)
             if following == head:
                 break
             head = following
@@ -179,7 +183,7 @@ class _Walk:
         else:
             after = head
         for left in loop.breaks:
-            after = self.bounds.join(after, left)
+            after = self.transfer.join(after, left)
         return after
 
     def expression(self, node: ast.expr, env: Environment | None) -> None:

@@ -293,7 +293,10 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
     taken = next((each for each in ranked if each.is_compiled), None)
     if taken is None:
         raise nothing_fits(problem, compiled)
-    return Choice(taken.candidate, compiled)
+    # The block is the best for its mapping, whatever other mappings there were to compare with: so
+    # arguments that get the same code get the same block.
+    best = in_order(scores[taken.candidate.mapping])[0]
+    return Choice(best.candidate, compiled)
 
 
 def nothing_fits(problem: Problem, compiled: dict[ElementMapping, Resources]) -> ResourceLimitError:

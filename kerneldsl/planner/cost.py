@@ -63,11 +63,11 @@ class Prediction:
 class Constants:
     """What the model was fitted with; see `docs/planning.md`."""
 
-    thread_instructions: float = 10.0
+    thread_instructions: float = 11.0
     """Of a thread, for its index, tests and addresses."""
-    access_instructions: float = 7.2
+    access_instructions: float = 7.0
     """Of each access, its address included."""
-    row_instructions: float = 15.4
+    row_instructions: float = 15.2
     """Of each access at an offset or under a condition, beside those."""
     apart_instructions: float = 7.5
     """Of each such access again, where a thread's items lie along x and share no test."""
@@ -75,36 +75,36 @@ class Constants:
     """Of each round of a loop, beside its body; items of a thread share them."""
     issue_per_clock: float = 4.0
     """Instructions of warps that a multiprocessor issues in a clock."""
-    dependent_clocks: float = 4.1
+    dependent_clocks: float = 5.0
     """From an instruction to one that needs its result."""
-    start_ns: float = 310.0
+    start_ns: float = 312.0
     """The life of a block that does nothing."""
-    warp_ns: float = 2.0
+    warp_ns: float = 2.35
     """By which each warp of a block makes it live longer."""
     queueing: float = 4.4
     """How latency and bandwidth add up: the exponent of their norm."""
     sharpness: float = 11.0
     """The same for what else sets the pace."""
-    barrier_ns: float = 18.0
+    barrier_ns: float = 20.5
     """Of a barrier."""
-    atomic_ns: float = 0.0145
+    atomic_ns: float = 0.0148
     """Of an atomic operation on memory, on the whole device."""
-    ending: float = 2.0
+    ending: float = 2.77
     """How what blocks do, and their atomic operations, add up: the exponent of their norm."""
-    contended_ns: float = 1.97
+    contended_ns: float = 1.69
     """The same where all are in one place."""
-    shared_atomics_per_clock: float = 4.2
+    shared_atomics_per_clock: float = 4.3
     """Atomic operations on shared memory, of a multiprocessor."""
-    line_clocks: float = 1.35
+    line_clocks: float = 2.3
     """Of a line of 128 bytes in the level-1 cache."""
-    line_waste: float = 0.3
+    line_waste: float = 0.33
     """By how much more a sector costs whose line is not written by one block."""
     halo: float = 0.43
     """Of the elements around a block's own, what it reads from the level-2 cache; other blocks of
     the multiprocessor have left the rest in the level-1 cache."""
-    crossed_items: float = 0.64
+    crossed_items: float = 0.68
     """The same where threads have several items."""
-    crossed_share: float = 0.635
+    crossed_share: float = 0.61
     """Of the level-2 cache's bandwidth, what single sectors get."""
     resident_share: float = 0.35
     """Of the level-2 cache, what data may take to stay in it."""
@@ -253,9 +253,11 @@ def _lines(candidate: Candidate, work: ElementWork) -> float:
     each = itemsize / _LINE_BYTES
     # Vectors leave gaps between what neighbours access one by one.
     gaps = float(mapping.vector) * _rows_read(work, mapping.items[1])
-    others = work.loads + work.stores - work.vector_accesses - work.row_accesses
+    shared = work.vector_accesses + work.shifted_accesses * _rows_read(work, mapping.items[1])
+    others = work.loads + work.stores - work.vector_accesses - work.shifted_accesses
+    others -= work.row_accesses
     apart = others / 32.0 * mapping.vector
-    return each * (work.vector_accesses + gaps * work.row_accesses) + apart
+    return each * (shared + gaps * work.row_accesses) + apart
 
 
 def _rows_read(work: ElementWork, rows: int) -> float:
@@ -275,13 +277,14 @@ def _instructions(candidate: Candidate, work: ElementWork, c: Constants) -> floa
     """Instructions of a warp of a block."""
     mapping = candidate.mapping
     items = mapping.item_count
-    others = work.loads + work.stores - work.vector_accesses
-    accesses = work.vector_accesses / min(mapping.vector, work.max_vector) + others
-    apart = c.apart_instructions if mapping.items[0] > 1 else 0.0
+    shared = work.vector_accesses + work.shifted_accesses
+    accesses = shared / min(mapping.vector, work.max_vector) + work.loads + work.stores - shared
+    beside = work.row_accesses + work.shifted_accesses / min(mapping.vector, work.max_vector)
+    apart = c.apart_instructions if mapping.items[0] > mapping.vector else 0.0
     return (
         c.thread_instructions
         + c.round_instructions * work.loop_rounds
         + c.access_instructions * accesses * items
-        + (c.row_instructions + apart) * work.row_accesses * items
+        + (c.row_instructions + apart) * beside * items
         + items * (work.operations + 2.0 * work.double_operations)
     )

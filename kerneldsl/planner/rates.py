@@ -125,7 +125,7 @@ _GENERATIONS: dict[tuple[int, int], _Generation] = {
     (8, 0): _Generation(64, 32, 480, 220, 22),
     (8, 6): _Generation(128, 2, 480, 220, 22),
     (8, 9): _Generation(128, 2, 510, 250, 22),
-    (9, 0): _Generation(128, 64, 580, 248, 22.8),
+    (9, 0): _Generation(128, 64, 580, 310, 22.8),
     (10, 0): _Generation(128, 64, 550, 260, 22),
     (12, 0): _Generation(128, 2, 520, 260, 22),
 }

@@ -62,9 +62,9 @@ class ElementWork:
         Arrays that neighbours read side by side, and how far from their own elements.
     loads, stores : float
         Accesses.
-    vector_accesses, row_accesses : float
-        Accesses side by side: those that several items can share one access for, and the others,
-        which are at an offset or under a condition.
+    vector_accesses, shifted_accesses, row_accesses : float
+        Accesses side by side: those that several items can share one access for; those at an offset
+        along x, of which items share all but the outermost; and those under a condition.
     load_bytes : float
         Bytes that the loads which wait for nothing ask for, each distinct.
     crossed_bytes : float
@@ -101,6 +101,7 @@ class ElementWork:
     loads: float = 0.0
     stores: float = 0.0
     vector_accesses: float = 0.0
+    shifted_accesses: float = 0.0
     row_accesses: float = 0.0
     load_bytes: float = 0.0
     crossed_bytes: float = 0.0
@@ -163,6 +164,7 @@ def element_work(
     sizes: dict[int, int] = {}
     widths: set[int] = set()
     scattered = loads = stores = atomics = contended = crossed = vectors = rows = 0.0
+    shifted = 0.0
     rounds = 1
     for access in body.accesses:
         kind = _array(kinds[access.parameter])
@@ -177,8 +179,10 @@ def element_work(
             crossed += itemsize * access.count
             sector = 0.0
         elif pattern == "contiguous":
-            if access.is_guarded or access.offsets[0] or access.is_atomic:
+            if access.is_guarded or access.is_atomic:
                 rows += access.count
+            elif access.offsets[0]:
+                shifted += access.count
             else:
                 vectors += access.count
                 widths.add(itemsize)
@@ -216,6 +220,7 @@ def element_work(
         loads=loads,
         stores=stores,
         vector_accesses=vectors,
+        shifted_accesses=shifted,
         row_accesses=rows,
         load_bytes=sum(asked.values()),
         crossed_bytes=crossed,

@@ -13,7 +13,8 @@ from kerneldsl.errors import (
 )
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.recordings import refuse_recording
-from kerneldsl.runtime.streams import Stream, current_stream, register
+from kerneldsl.runtime.stream_handles import register
+from kerneldsl.runtime.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 
 __all__ = ["Event", "as_event", "wait_for"]

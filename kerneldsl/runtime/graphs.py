@@ -19,15 +19,11 @@ from kerneldsl.errors import (
     KernelError,
 )
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.launch_streams import note_uses
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.recordings import refuse_recording
-from kerneldsl.runtime.streams import (
-    Stream,
-    current_stream,
-    forget_handle,
-    note_uses,
-    register,
-)
+from kerneldsl.runtime.stream_handles import forget_recorded, register
+from kerneldsl.runtime.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
 
 __all__ = ["Graph", "capture"]
@@ -361,7 +357,7 @@ class capture:
                 raise
         finally:
             for member in recording.streams:
-                forget_handle(stream._place, member)
+                forget_recorded(stream._place, member)
                 member.recording = None
                 member.leave_capture()
         graph._graph = made

@@ -52,7 +52,7 @@ from kerneldsl.target import (
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.runtime.dispatch import LaunchShape
+    from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.runtime.state import ArtifactKey
 
 __all__ = ["Loader"]
@@ -104,7 +104,7 @@ class Loader:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
             config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-        if shape.together is not ALONE:
+        if shape.together != ALONE:
             config = self._together(state, loaded, shape, config)
         if place.is_host:
             given = None if shape.plan is None else shape.plan.host

@@ -13,8 +13,7 @@ import contextvars
 import ctypes
 import operator
 import sys
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -25,9 +24,9 @@ from kerneldsl.errors import (
     DeviceMismatchError,
 )
 from kerneldsl.runtime import order
-from kerneldsl.runtime.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
-from kerneldsl.runtime.recordings import is_recorded, refuse_recording
+from kerneldsl.runtime.recordings import refuse_recording
+from kerneldsl.runtime.stream_handles import adopt, forget, place_of_foreign, register
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 
 if TYPE_CHECKING:
@@ -36,16 +35,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Stream",
+    "active_stream",
     "ambient_stream",
     "are_in_use",
+    "are_some_nonblocking",
     "current_stream",
     "default_stream",
-    "forget_handle",
     "in_use_word",
-    "launch_stream",
-    "note_uses",
     "refuse_waiting",
-    "register",
     "resolve_stream",
 ]
 
@@ -54,19 +51,13 @@ are_in_use = False
 #: The same for native code.
 in_use_word = (ctypes.c_int64 * 1)(0)
 #: Whether a stream was ever made that does not wait for the default stream.
-_are_some_nonblocking = False
+are_some_nonblocking = False
 
 #: The active ``with stream:`` blocks of this context, outermost first, each with the device that
 #: was chosen before it.
 _active: contextvars.ContextVar[tuple[tuple[Stream, Place | None], ...]] = contextvars.ContextVar(
     "kerneldsl_streams", default=()
 )
-#: Streams of ours by device and handle, so that they are known again when another library has
-#: wrapped them.
-_by_handle: weakref.WeakValueDictionary[tuple[Place, int], DeviceStream] = (
-    weakref.WeakValueDictionary()
-)
-_places_with_streams: set[Place] = set()
 _defaults: dict[Place, Stream] = {}
 
 
@@ -138,7 +129,7 @@ class Stream:
         register(place, made.handle, made)
 
     def _begin(self, place: Place, stream: DeviceStream) -> None:
-        global are_in_use, _are_some_nonblocking  # noqa: PLW0603 -- facts about the process
+        global are_in_use, are_some_nonblocking  # noqa: PLW0603 -- facts about the process
         self._place = place
         self._stream = stream
         self._is_default = False
@@ -148,7 +139,7 @@ class Stream:
         are_in_use = True
         in_use_word[0] = 1
         if not stream.is_blocking:
-            _are_some_nonblocking = True
+            are_some_nonblocking = True
 
     @classmethod
     def from_foreign(cls, stream: Any, device: DeviceLike | None = None) -> Stream:
@@ -187,7 +178,7 @@ class Stream:
             )
         place = current_place() if device is None else place_of(device)
         if device is None:
-            place = _place_of_foreign(stream, place)
+            place = place_of_foreign(stream, place)
         if place.is_host:
             raise ArgumentTypeError(
                 f"a {type(stream).__qualname__} is no stream of {place.name}",
@@ -195,7 +186,7 @@ class Stream:
                 limit="Launches there finish before they return, in no other library's stream",
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
             )
-        found = _adopt(place, stream)
+        found = adopt(place, stream)
         if names_default_stream(found.handle):
             return default_stream(place.device)
         self = cls.__new__(cls)
@@ -349,7 +340,7 @@ class Stream:
             )
         self._is_closed = True
         if not self._stream.is_foreign:
-            _by_handle.pop((self._place, self._stream.handle), None)
+            forget(self._place, self._stream.handle)
         self._stream.close()
 
     def _open(self) -> DeviceStream:
@@ -407,40 +398,6 @@ class Stream:
 # --------------------------------------------------------------------------- which one
 
 
-def register(place: Place, handle: int, stream: DeviceStream) -> None:
-    """Let a stream of ours be known again by its handle."""
-    _by_handle[place, handle] = stream
-    _places_with_streams.add(place)
-
-
-def forget_handle(place: Place, stream: DeviceStream) -> None:
-    """Forget the handle that a stream has in a recording, which ends now."""
-    if stream.handle != stream.own_handle:
-        _by_handle.pop((place, stream.handle), None)
-
-
-def _adopt(place: Place, stream: Any) -> DeviceStream:
-    """The device's stream behind another library's, ours if it is one of ours."""
-    wrapped = place.target.wrap_stream(place.device, stream)
-    if place in _places_with_streams:
-        return _by_handle.get((place, wrapped.handle), wrapped)
-    return wrapped
-
-
-def _place_of_foreign(stream: Any, otherwise: Place) -> Place:
-    """Where another library's stream says it is."""
-    if isinstance(stream, DeviceStream):
-        return place_of(stream.device)
-    index = getattr(getattr(stream, "device", None), "index", None)  # torch
-    if not isinstance(index, int):
-        index = getattr(getattr(stream, "device", None), "device_id", None)  # cuda.core
-    if not isinstance(index, int):
-        index = getattr(stream, "device_id", None)  # CuPy, where -1 says that it is not known
-    if not isinstance(index, int) or index < 0:
-        return otherwise
-    return place_of(f"cuda:{index}")
-
-
 def current_stream(device: DeviceLike | None = None) -> Stream:
     """The stream that launches and copies go into which name none.
 
@@ -455,10 +412,10 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
         That of the innermost active ``with stream:`` of the device, else its default stream.
     """
     place = current_place() if device is None else place_of(device)
-    return _active_stream(place) or default_stream(place.device)
+    return active_stream(place) or default_stream(place.device)
 
 
-def _active_stream(place: Place) -> Stream | None:
+def active_stream(place: Place) -> Stream | None:
     """The stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
         if stream._place is place.actual:
@@ -500,7 +457,7 @@ def ambient_stream(place: Place) -> DeviceStream | None:
     """
     if not are_in_use:
         return None
-    stream = _active_stream(place)
+    stream = active_stream(place)
     return None if stream is None or stream._is_default else stream._open()
 
 
@@ -537,7 +494,7 @@ def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
         return stream
     if place.is_host or names_default_stream(stream):
         return None
-    return _adopt(place, stream)
+    return adopt(place, stream)
 
 
 def _refuse_place(found: str, place: Place) -> NoReturn:
@@ -547,67 +504,6 @@ def _refuse_place(found: str, place: Place) -> NoReturn:
         limit="Work goes into a stream of its own device",
         remedy=f"Make the stream with kd.Stream({place.name!r}), or leave it out",
     )
-
-
-# --------------------------------------------------------------------------- launching
-
-
-def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
-    """Where to launch, after what other libraries have started on the arguments.
-
-    Parameters
-    ----------
-    place : Place
-        Where the kernel runs.
-    named : object
-        The stream of the launch, or ``None``.
-    producers : tuple of int
-        Handles of the streams in which other libraries made arguments.
-
-    Returns
-    -------
-    DeviceStream or int or None
-        What `LaunchConfig.stream` takes.
-    """
-    if named is None and not producers:
-        return ambient_stream(place)
-    stream: Any = resolve_stream(place, named)
-    if not producers or place.is_host:
-        return stream
-    first, *others = dict.fromkeys(producers)
-    if stream is None and named is None and _active_stream(place) is None:
-        stream = _by_handle.get((place, first), first)
-    else:
-        others.insert(0, first)
-    if not is_recorded(stream):
-        # In a recording nothing runs now, so there is nothing to wait for.
-        handle = getattr(stream, "handle", stream)
-        for other in others:
-            if other != handle:
-                place.target.wait_stream(place.device, stream, other)
-    return stream
-
-
-def note_uses(objects: Iterable[Any], stream: Any) -> None:
-    """Note that a stream uses the memory of the device arrays among some objects.
-
-    Parameters
-    ----------
-    objects : iterable
-        Device arrays, their memory, tuples of them, and anything else.
-    stream : DeviceStream or int or None
-        The stream; a number is another library's.
-    """
-    if stream is None and not _are_some_nonblocking:
-        return  # every stream waits for the default stream before memory is given out again
-    for each in objects:
-        if isinstance(each, tuple):
-            note_uses(each, stream)
-            continue
-        owner = each._owner if isinstance(each, DeviceArray) else each
-        note_use = getattr(owner, "note_use", None)
-        if note_use is not None:
-            note_use(stream)
 
 
 def refuse_waiting() -> None:

@@ -95,20 +95,20 @@ class Binder:
         private_arrays : set of str
             Variables that hold a shared or local array.
         """
-        from targets.cpu import numba_ops
+        from targets.cpu.intrinsics import atomics, faults, memory, typing_hints
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
         namespace.update({name: captured.value for name, captured in unit.constants.items()})
         namespace.update(
-            kd_unsigned=numba_ops.unsigned,
-            kd_load=numba_ops.load_slot,
-            kd_store=numba_ops.store_slot,
-            kd_view=numba_ops.array_view,
+            kd_unsigned=typing_hints.unsigned,
+            kd_load=memory.load_slot,
+            kd_store=memory.store_slot,
+            kd_view=memory.array_view,
             kd_int32=np.int32,
-            kd_unknown=numba_ops.unknown,
+            kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
-            **{CHECKED: numba_ops.checker, FAULT_CALL: numba_ops.faulter},
+            **{CHECKED: faults.checker, FAULT_CALL: faults.faulter},
         )
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -128,9 +128,9 @@ class Binder:
                     namespace[name] = _atomic(use.intrinsic.name, private)
                     node.func = place_at(ast.Name(name, ast.Load()), node)
                 elif use.intrinsic.name == "uniform":
-                    namespace[node.func.id] = numba_ops.same  # the promise was for the analysis
+                    namespace[node.func.id] = typing_hints.same  # the promise was for the analysis
                 elif use.intrinsic.effect & Effect.FENCE:
-                    namespace[node.func.id] = numba_ops.fence
+                    namespace[node.func.id] = atomics.fence
                 elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):
                     shape, dtype = use.static["shape"], use.static["dtype"]
                     namespace[node.func.id] = _local_array(dtype, shape)
@@ -146,7 +146,7 @@ class Binder:
 
     def bind_print(self, node: ast.Call, namespace: dict[str, Any], unit: FunctionUnit) -> None:
         """Bind one ``print`` to an operation that knows its constant strings."""
-        from targets.cpu.numba_ops import printer
+        from targets.cpu.intrinsics.printing import printer
 
         texts: list[str | None] = []
         values: list[ast.expr] = []
@@ -235,13 +235,13 @@ _COORDINATES = frozenset(
 
 @functools.cache
 def _atomic(name: str, private: bool) -> Any:
-    from targets.cpu.numba_ops import atomic
+    from targets.cpu.intrinsics.atomics import atomic
 
     return atomic(name, private=private)
 
 
 @functools.cache
 def _local_array(dtype: str, shape: tuple[int, ...]) -> Any:
-    from targets.cpu.numba_ops import array_maker
+    from targets.cpu.intrinsics.memory import array_maker
 
     return array_maker(dtype, shape)

@@ -126,14 +126,14 @@ class _Generator:
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
         structure = Structure(unit, tree, uniformity, pure, math.prod(self.block_dim))
-        items = structure.items
-        pure.set_invariant(frozenset(structure.block_names | structure.loop_names), tree)
+        items, variables = structure.items, structure.variables
+        pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         interchange = Interchange(
-            unit, uniformity, pure, self.space.loop_names, structure.evaluable, self.local_arrays
+            unit, uniformity, pure, self.space.loop_names, variables.evaluable, self.local_arrays
         )
         if not self.spec.options.debug:
             interchange.apply(items)
-        known = structure.block_names | structure.loop_names | space_names | interchange.counters
+        known = variables.block_names | variables.loop_names | space_names | interchange.counters
         liveness = Liveness(lambda name: self.is_private(name, known, pure))
         liveness.run(items)
         binder = Binder(self.spec, self.space, self.sites)
@@ -231,7 +231,7 @@ class _Generator:
         return makers
 
     def storage_statements(self, arrays: dict[str, str]) -> list[ast.stmt]:
-        from targets.cpu.numba_ops import array_maker
+        from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
         for storage, maker in arrays.items():
@@ -277,7 +277,8 @@ class _Generator:
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         from numba import types as numba_types
 
-        from targets.cpu.numba_ops import UnknownType, slot_maker
+        from targets.cpu.intrinsics.memory import slot_maker
+        from targets.cpu.intrinsics.typing_hints import UnknownType
 
         kinds: dict[str, list[Any]] = {}
         fetched: dict[Item, dict[str, int]] = {}

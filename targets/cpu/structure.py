@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
@@ -21,13 +20,12 @@ from kerneldsl.analysis.returns import contains_return, lower_returns
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
 
 __all__ = ["Structure"]
 
-_BARRIERS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER
 _LEFT = "kd_left"
 _ACTIVE = "kd_active"
 _VOTES = {"syncthreads_count": "count", "syncthreads_and": "and", "syncthreads_or": "or"}
@@ -66,134 +64,22 @@ class Structure:
         self.has_marks = False
         self.loop_depth = 0
         self.mask_depth = 0
-        #: Variables with one value for the block, kept outside the loops over threads.
-        self.block_names: set[str] = set()
-        #: Counters of loops that all threads run together.
-        self.loop_names: set[str] = set()
-        self._find_block_names(tree.body)
+        self.variables = BlockVariables(unit, tree, uniformity, pure)
         self.items = self.run(tree.body)
 
     def run(self, body: list[ast.stmt]) -> list[Item]:
         """The items of the whole kernel."""
         body = _without_definitions(body, self.pure)
-        if not any(self.cuts(node, leaves_loop=False) for node in body):
+        if not any(self.variables.cuts(node, leaves_loop=False) for node in body):
             # One item: whatever is assigned is assigned within the loops over threads.
-            self.block_names.clear()
-            self.loop_names.clear()
+            self.variables.block_names.clear()
+            self.variables.loop_names.clear()
             return [Threads(lower_returns(body, result=None, flag="kd_done"))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:
             mark = ast.Assign([ast.Name(_LEFT, ast.Store())], ast.Constant(False))
             items.insert(0, Threads([place_at(mark, body[0])]))
         return items
-
-    # -- which variables belong to the block -----------------------------------------------------
-
-    def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
-        """Whether a statement has to be taken apart.
-
-        Parameters
-        ----------
-        node : ast.AST
-            A statement.
-        leaves_loop : bool
-            Whether a ``break`` in it leaves a loop that is itself taken apart.
-        """
-        for inner in ast.walk(node):
-            use = self.unit.use_of(inner)
-            if use is not None and use.intrinsic.effect & _BARRIERS:
-                return True
-        return leaves_loop and _leaves_loop(node)
-
-    def _find_block_names(self, body: list[ast.stmt]) -> None:
-        """Collect variables that are only assigned by uniform statements of the block itself."""
-        block: dict[str, list[ast.stmt]] = {}
-        private: set[str] = set()
-        loops: set[str] = set()
-        self._classify(body, block, private, loops, in_loop=False)
-        names = set(block) - private - loops
-        self.loop_names = loops - private - set(block)
-        while True:
-            self.block_names = names
-            keep = {name for name in names if all(self.evaluable(_value(s)) for s in block[name])}
-            if keep == names:
-                break
-            names = keep
-        self.block_names = names
-
-    def _classify(
-        self,
-        body: Iterable[ast.stmt],
-        block: dict[str, list[ast.stmt]],
-        private: set[str],
-        loops: set[str],
-        *,
-        in_loop: bool,
-    ) -> None:
-        for node in body:
-            if self.cuts(node, leaves_loop=in_loop):
-                match node:
-                    case ast.If():
-                        self._classify(node.body, block, private, loops, in_loop=in_loop)
-                        self._classify(node.orelse, block, private, loops, in_loop=in_loop)
-                    case ast.For():
-                        names = assigned_names(node.target)
-                        (private if loops & names else loops).update(names)
-                        self._classify(node.body, block, private, loops, in_loop=True)
-                    case ast.While():
-                        self._classify(node.body, block, private, loops, in_loop=True)
-                    case ast.Assign(targets=[ast.Name() as target]):
-                        block.setdefault(target.id, []).append(node)  # the result of a vote
-                    case _:
-                        private |= assigned_names(node)
-            elif self._is_uniform_assignment(node):
-                block.setdefault(next(iter(assigned_names(node))), []).append(node)
-            else:
-                private |= assigned_names(node)
-
-    def _is_uniform_assignment(self, node: ast.stmt) -> bool:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                pass
-            case ast.AugAssign(target=ast.Name(id=name), value=value):
-                pass
-            case _:
-                return False
-        if name in self.pure.definitions:
-            return False  # computed wherever it is needed
-        for inner in ast.walk(value):
-            if isinstance(inner, ast.Call):
-                use = self.unit.use_of(inner)
-                if self.unit.callee_of(inner) is not None or (
-                    use is not None
-                    and use.intrinsic.effect & (Effect.ATOMIC | Effect.ALLOCATE_LOCAL)
-                ):
-                    return False
-        return self.uniformity.is_uniform_place(node) and self.uniformity.is_uniform(value)
-
-    def evaluable(self, node: ast.expr) -> bool:
-        """Whether an expression can be evaluated once for the block."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
-                name = inner.id
-                if name in self.pure.definitions:
-                    if not self.evaluable(self.pure.expanded(inner)):
-                        return False
-                elif not self._is_known_to_block(name):
-                    return False
-        return True
-
-    def _is_known_to_block(self, name: str) -> bool:
-        if name in self.unit.parameters:
-            return self.pure.assignments[name] == 0 or name in self.block_names
-        return (
-            name in self.block_names
-            or name in self.loop_names
-            or name in self.unit.constants
-            or name in self.unit.namespace
-            or name in self.unit.uses
-            or self.pure.assignments[name] == 0
-        ) and name not in ("kd_tx", "kd_ty", "kd_tz", "kd_x", "kd_y", "kd_z")
 
     # -- items -----------------------------------------------------------------------------------
 
@@ -223,7 +109,7 @@ class Structure:
 
         for index, node in enumerate(body):
             is_last = index == len(body) - 1
-            if self.cuts(node, leaves_loop=self.loop_depth > 0):
+            if self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
                 returns = contains_return(node)  # asked now: cutting rewrites the node
                 items.extend(self.cut(node, marked))
@@ -287,7 +173,11 @@ class Structure:
         if not isinstance(node, ast.Assign | ast.AugAssign):
             return False
         names = assigned_names(node)
-        return len(names) == 1 and names <= self.block_names and self._is_uniform_assignment(node)
+        return (
+            len(names) == 1
+            and names <= self.variables.block_names
+            and self.variables.is_uniform_assignment(node)
+        )
 
     def _can_go_before(self, node: ast.stmt, pending: list[ast.stmt]) -> bool:
         """Whether a uniform assignment may run before the statements gathered so far."""
@@ -296,7 +186,7 @@ class Structure:
         names = assigned_names(node)
         if names & (loaded_names(pending) | assigned_names(pending)):
             return False
-        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(_value(node)))
+        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(assigned_value(node)))
         return not loads or not any(map(_writes_memory, pending))
 
     def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
@@ -331,7 +221,7 @@ class Structure:
             return []  # the end of the items before it is the barrier
         if target is None:
             return [Vote(self.name("vote"), form, call.args[0], guards)]
-        if target in self.block_names:
+        if target in self.variables.block_names:
             return [Vote(target, form, call.args[0], guards)]
         result = self.name("vote")
         assignment = ast.Assign([ast.Name(target, ast.Store())], ast.Name(result, ast.Load()))
@@ -374,7 +264,7 @@ class Structure:
         guards = self._in_loop(node, guards)
         before: list[Item] = []
         iterable = node.iter
-        if not self.evaluable(iterable):
+        if not self.variables.evaluable(iterable):
             if not _is_range(iterable):
                 raise UnsupportedConstructError(
                     "a loop with a barrier runs over values that live in a thread",
@@ -390,7 +280,7 @@ class Structure:
             iterable = place_at(ast.Call(iterable.func, bounds, []), node.iter)
         target: ast.expr = node.target
         inner: list[Item] = []
-        if not assigned_names(target) <= self.loop_names:
+        if not assigned_names(target) <= self.variables.loop_names:
             # The loop variable is assigned elsewhere too: threads get a copy of their own.
             assert isinstance(target, ast.Name)
             counter = self.name("loop")
@@ -438,10 +328,10 @@ class Structure:
         """
         # Where no thread may pass the guards, the block must not load on their behalf.
         loads = any(isinstance(n, ast.Subscript) for n in ast.walk(value))
-        if self.evaluable(value) and not (guards and loads):
+        if self.variables.evaluable(value) and not (guards and loads):
             return [], value
         name = self.name("test" if default is False else "bound")
-        self.block_names.add(name)
+        self.variables.block_names.add(name)
         chosen = value
         if default is False:
             chosen = ast.IfExp(value, ast.Constant(True), ast.Constant(False))
@@ -472,24 +362,6 @@ def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stm
 
 def _is_mark(guard: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id == _LEFT for n in ast.walk(guard))
-
-
-def _value(node: ast.stmt) -> ast.expr:
-    """What an assignment computes from; an augmented one reads its target as well."""
-    if isinstance(node, ast.AugAssign):
-        assert isinstance(node.target, ast.Name)
-        return ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-    assert isinstance(node, ast.Assign)
-    return node.value
-
-
-def _leaves_loop(node: ast.AST) -> bool:
-    """Whether a ``break`` or ``continue`` below belongs to a loop around the node."""
-    if isinstance(node, ast.Break | ast.Continue):
-        return True
-    if isinstance(node, ast.For | ast.While):
-        return False
-    return any(_leaves_loop(child) for child in ast.iter_child_nodes(node))
 
 
 def _writes_memory(node: ast.stmt) -> bool:

@@ -25,6 +25,8 @@ from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, poisoned, random_array
 
+pytestmark = pytest.mark.usefixtures("small_heap")
+
 DEVICES = ("cpu", "null")
 
 

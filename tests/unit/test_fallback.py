@@ -583,7 +583,7 @@ def test_a_loss_that_nobody_was_told_of_is_raised_once(device, rng):
 
 def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatch):
     """The memory of the arguments cannot be marked as used, say."""
-    from kerneldsl.runtime import streams
+    from kerneldsl.runtime import dispatch
 
     kernel = make_kernel()
     x, out, _ = arguments(rng)
@@ -593,7 +593,7 @@ def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatc
         raise null.fault("system")
 
     with kd.Stream():
-        monkeypatch.setattr(streams, "note_uses", fail)
+        monkeypatch.setattr(dispatch, "note_uses", fail)
         with pytest.raises(kd.DriverError):
             kernel.forall(out.size)(*there)
         monkeypatch.undo()

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import placement, streams
+from kerneldsl.runtime import placement
+from kerneldsl.runtime.launch_streams import launch_stream
 from targets import null
 from targets.null.target import NullTarget
 
@@ -116,11 +117,11 @@ def test_a_default_stream_that_is_active_comes_before_those_of_other_libraries(
     target: NullTarget,
 ) -> None:
     place = placement.place_of("null")
-    assert streams.launch_stream(place, None, (0x7000,)) == 0x7000
+    assert launch_stream(place, None, (0x7000,)) == 0x7000
     with kd.default_stream():
-        assert streams.launch_stream(place, None, (0x7000,)) is None
+        assert launch_stream(place, None, (0x7000,)) is None
     with kd.Stream() as stream:
-        assert streams.launch_stream(place, None, (0x7000,)) is stream._stream
+        assert launch_stream(place, None, (0x7000,)) is stream._stream
 
 
 def test_streams_of_two_devices(target: NullTarget) -> None:

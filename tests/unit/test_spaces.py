@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,6 +111,8 @@ def test_forall_takes_a_member(target: NullTarget) -> None:
     assert config.grid_dim[0] == -(-x.size // (values["block"] * values["items"]))
     assert plan.considered
     assert f"items {values['items']}" in plan.explain()
+    sums.forall(x.size).bind(x, out)()
+    assert target.launches[-1].config.grid_dim == config.grid_dim
 
 
 def test_every_member_can_be_launched(target: NullTarget) -> None:
@@ -205,6 +208,17 @@ def test_a_keyword_only_parameter_without_a_space() -> None:
 
     with pytest.raises(kd.UnsupportedConstructError, match="without a value"):
         lost.forall(1)(np.zeros(1))
+
+
+def test_a_kernel_with_a_space_travels_by_its_name() -> None:
+    assert pickle.loads(pickle.dumps(sums)) is sums  # noqa: S301 - our own
+
+    @kd.kernel(space=kd.Space(block=[32]))
+    def local(x):
+        x[0] = 1
+
+    with pytest.raises(pickle.PicklingError, match="has a space"):
+        pickle.dumps(local)
 
 
 def test_a_parameter_is_a_constant() -> None:

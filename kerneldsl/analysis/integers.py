@@ -1,0 +1,164 @@
+"""Which variables and expressions of a function are integers, wherever in it one looks.
+
+Nothing is assumed of the types of parameters. A name that is called means what it says only if the
+function has nothing of its own under it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SIZES", "UNSIGNED_CASTS", "Integers"]
+
+#: Attributes of an array that are sizes.
+SIZES = frozenset({"size", "ndim", "nbytes", "itemsize"})
+UNSIGNED_CASTS = frozenset({"uint8", "uint16", "uint32", "uint64", "uintp"})
+
+
+class Integers:
+    """What names of one function stand for, as far as integers go.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        The function.
+    is_nonnegative_call : callable
+        Says of a call that its result is an integer that is not negative.
+    constants : mapping
+        Values of outside names.
+    opaque : collection of str
+        Functions of which nothing is known, though they be called ``min`` or ``len``.
+
+    Attributes
+    ----------
+    variables : frozenset of str
+        Locals that are given nothing but integers.
+    """
+
+    def __init__(
+        self,
+        tree: ast.FunctionDef,
+        is_nonnegative_call: Callable[[ast.Call], bool],
+        constants: Mapping[str, Any],
+        opaque: Collection[str] = (),
+    ) -> None:
+        self.is_nonnegative_call = is_nonnegative_call
+        self._constants = {
+            name: int(value)
+            for name, value in constants.items()
+            if isinstance(value, int | np.integer)
+        }
+        self._parameters = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args)}
+        self._opaque = {*opaque, *self._parameters}
+        self.variables = self._find(tree)
+
+    def constant(self, name: str) -> int | None:
+        """The value of an outside name, if it is an integer."""
+        return None if name in self._parameters else self._constants.get(name)
+
+    def _find(self, tree: ast.FunctionDef) -> frozenset[str]:
+        """Locals that are given nothing but integers."""
+        values: dict[str, list[ast.expr | None]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    _pair_up(target, node.value, values)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                old = ast.Name(node.target.id, ast.Load())
+                values.setdefault(node.target.id, []).append(ast.BinOp(old, node.op, node.value))
+            elif isinstance(node, ast.For | ast.comprehension):
+                is_range = (
+                    isinstance(node.iter, ast.Call) and self.called(node.iter.func) == "range"
+                )
+                if is_range and isinstance(node.target, ast.Name):
+                    values.setdefault(node.target.id, []).append(ast.Constant(0))
+                else:
+                    _pair_up(node.target, None, values)
+            elif isinstance(node, ast.NamedExpr):
+                _pair_up(node.target, node.value, values)
+        integers = frozenset(values) - self._parameters
+        while True:  # start with all, and take away until nothing changes
+            kept = frozenset(
+                name
+                for name in integers
+                if all(v is not None and self.is_integer(v, integers) for v in values[name])
+            )
+            if kept == integers:
+                return integers
+            integers = kept
+
+    def is_integer(self, node: ast.expr, integers: frozenset[str] | None = None) -> bool:
+        """Whether an expression is an integer if these variables are; by default those found."""
+        integers = self.variables if integers is None else integers
+
+        def both(*parts: ast.expr) -> bool:
+            return all(self.is_integer(p, integers) for p in parts)
+
+        match node:
+            case ast.Constant():
+                return isinstance(node.value, int)
+            case ast.Name():
+                return node.id in integers or self.constant(node.id) is not None
+            case ast.Attribute():
+                return node.attr in SIZES
+            case ast.Subscript():
+                return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+            case ast.Compare():
+                return True
+            case ast.UnaryOp():
+                return both(node.operand)
+            case ast.BinOp():
+                return not isinstance(node.op, ast.Div) and both(node.left, node.right)
+            case ast.IfExp():
+                return both(node.body, node.orelse)
+            case ast.BoolOp():
+                return both(*node.values)
+            case ast.Call():
+                name = self.called(node.func)
+                if self.is_nonnegative_call(node) or name in ("int", "len"):
+                    return True
+                last = (name or "").rpartition(".")[2]
+                if last in UNSIGNED_CASTS or last in ("int8", "int16", "int32", "int64", "intp"):
+                    return True
+                return name in ("min", "max", "abs") and both(*node.args)
+        return False
+
+    def called(self, node: ast.expr) -> str | None:
+        """The name of a function that is called, if it is what its name says."""
+        name = _dotted(node)
+        return None if name is None or name in self._opaque else name
+
+
+def _dotted(node: ast.expr) -> str | None:
+    """``np.int32`` of such a chain of attributes; ``None`` for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = _dotted(node.value)
+        return None if base is None else f"{base}.{node.attr}"
+    return None
+
+
+def _pair_up(
+    target: ast.expr, value: ast.expr | None, values: dict[str, list[ast.expr | None]]
+) -> None:
+    """Note what each name of a target is given."""
+    if isinstance(target, ast.Name):
+        values.setdefault(target.id, []).append(value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        elements: list[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            elements = list(value.elts)
+        elif isinstance(value, ast.Call | ast.Attribute):
+            # Coordinates and shapes are tuples of integers.
+            elements = [value if isinstance(value, ast.Call) else ast.Constant(0)] * len(
+                target.elts
+            )
+            if isinstance(value, ast.Attribute) and value.attr != "shape":
+                elements = [None] * len(target.elts)
+        for element, part in zip(target.elts, elements, strict=True):
+            _pair_up(element, part, values)

@@ -1,0 +1,182 @@
+"""Which variables belong to a block as a whole, and which statements have to be cut for that.
+
+A variable that only uniform statements of the block itself assign needs one value for all threads,
+kept outside the loops over them, and can steer the branches and loops that hold a barrier. Every
+other one belongs to a thread.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.uniformity import UniformityResult
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+from targets.cpu.purity import PureValues
+
+__all__ = ["BlockVariables", "assigned_value"]
+
+_BARRIERS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER
+
+
+class BlockVariables:
+    """The variables of one kernel that have one value for a block.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel with its block-level functions inlined.
+    tree : ast.FunctionDef
+        Its statements, with ids replaced and barriers in statements of their own.
+    uniformity : UniformityResult
+        Of that tree.
+    pure : PureValues
+        Of that tree.
+    """
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        tree: ast.FunctionDef,
+        uniformity: UniformityResult,
+        pure: PureValues,
+    ) -> None:
+        self.unit = unit
+        self.uniformity = uniformity
+        self.pure = pure
+        #: Variables with one value for the block, kept outside the loops over threads.
+        self.block_names: set[str] = set()
+        #: Counters of loops that all threads run together.
+        self.loop_names: set[str] = set()
+        self._find(tree.body)
+
+    def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
+        """Whether a statement has to be taken apart.
+
+        Parameters
+        ----------
+        node : ast.AST
+            A statement.
+        leaves_loop : bool
+            Whether a ``break`` in it leaves a loop that is itself taken apart.
+        """
+        for inner in ast.walk(node):
+            use = self.unit.use_of(inner)
+            if use is not None and use.intrinsic.effect & _BARRIERS:
+                return True
+        return leaves_loop and _leaves_loop(node)
+
+    def _find(self, body: list[ast.stmt]) -> None:
+        """Collect variables that are only assigned by uniform statements of the block itself."""
+        block: dict[str, list[ast.stmt]] = {}
+        private: set[str] = set()
+        loops: set[str] = set()
+        self._classify(body, block, private, loops, in_loop=False)
+        names = set(block) - private - loops
+        self.loop_names = loops - private - set(block)
+        while True:
+            self.block_names = names
+            keep = {
+                name
+                for name in names
+                if all(self.evaluable(assigned_value(s)) for s in block[name])
+            }
+            if keep == names:
+                break
+            names = keep
+        self.block_names = names
+
+    def _classify(
+        self,
+        body: Iterable[ast.stmt],
+        block: dict[str, list[ast.stmt]],
+        private: set[str],
+        loops: set[str],
+        *,
+        in_loop: bool,
+    ) -> None:
+        for node in body:
+            if self.cuts(node, leaves_loop=in_loop):
+                match node:
+                    case ast.If():
+                        self._classify(node.body, block, private, loops, in_loop=in_loop)
+                        self._classify(node.orelse, block, private, loops, in_loop=in_loop)
+                    case ast.For():
+                        names = assigned_names(node.target)
+                        (private if loops & names else loops).update(names)
+                        self._classify(node.body, block, private, loops, in_loop=True)
+                    case ast.While():
+                        self._classify(node.body, block, private, loops, in_loop=True)
+                    case ast.Assign(targets=[ast.Name() as target]):
+                        block.setdefault(target.id, []).append(node)  # the result of a vote
+                    case _:
+                        private |= assigned_names(node)
+            elif self.is_uniform_assignment(node):
+                block.setdefault(next(iter(assigned_names(node))), []).append(node)
+            else:
+                private |= assigned_names(node)
+
+    def is_uniform_assignment(self, node: ast.stmt) -> bool:
+        """Whether a statement sets one variable for all threads alike, and so can run once."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                pass
+            case _:
+                return False
+        if name in self.pure.definitions:
+            return False  # computed wherever it is needed
+        for inner in ast.walk(value):
+            if isinstance(inner, ast.Call):
+                use = self.unit.use_of(inner)
+                if self.unit.callee_of(inner) is not None or (
+                    use is not None
+                    and use.intrinsic.effect & (Effect.ATOMIC | Effect.ALLOCATE_LOCAL)
+                ):
+                    return False
+        return self.uniformity.is_uniform_place(node) and self.uniformity.is_uniform(value)
+
+    def evaluable(self, node: ast.expr) -> bool:
+        """Whether an expression can be evaluated once for the block."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
+                name = inner.id
+                if name in self.pure.definitions:
+                    if not self.evaluable(self.pure.expanded(inner)):
+                        return False
+                elif not self._is_known_to_block(name):
+                    return False
+        return True
+
+    def _is_known_to_block(self, name: str) -> bool:
+        if name in self.unit.parameters:
+            return self.pure.assignments[name] == 0 or name in self.block_names
+        return (
+            name in self.block_names
+            or name in self.loop_names
+            or name in self.unit.constants
+            or name in self.unit.namespace
+            or name in self.unit.uses
+            or self.pure.assignments[name] == 0
+        ) and name not in ("kd_tx", "kd_ty", "kd_tz", "kd_x", "kd_y", "kd_z")
+
+
+def assigned_value(node: ast.stmt) -> ast.expr:
+    """What an assignment computes from; an augmented one reads its target as well."""
+    if isinstance(node, ast.AugAssign):
+        assert isinstance(node.target, ast.Name)
+        return ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+    assert isinstance(node, ast.Assign)
+    return node.value
+
+
+def _leaves_loop(node: ast.AST) -> bool:
+    """Whether a ``break`` or ``continue`` below belongs to a loop around the node."""
+    if isinstance(node, ast.Break | ast.Continue):
+        return True
+    if isinstance(node, ast.For | ast.While):
+        return False
+    return any(_leaves_loop(child) for child in ast.iter_child_nodes(node))

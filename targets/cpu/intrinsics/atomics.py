@@ -1,0 +1,195 @@
+"""Atomic operations on array elements, and fences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
+from numba.np.arrayobj import basic_indexing, make_array, normalize_indices
+
+from kerneldsl.language.intrinsics import INTRINSICS
+
+__all__ = ["atomic", "fence"]
+
+
+@intrinsic
+def fence(typingctx: Any) -> Any:
+    """Order memory accesses between threads."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+def atomic(name: str, *, private: bool) -> Callable[..., Any]:
+    """Make the intrinsic of one atomic operation.
+
+    Parameters
+    ----------
+    name : str
+        The intrinsic's name, such as ``"atomic.add"``.
+    private : bool
+        Whether the array belongs to one block, and so to one worker: then an ordinary read,
+        modify and write is indivisible already.
+    """
+    operation = INTRINSICS[name]
+    short = name.removeprefix("atomic.")
+
+    def signature_of(array: Any, index: Any, values: tuple[Any, ...]) -> Any:
+        if not isinstance(array, types.Array):
+            raise TypingError(f"{name} takes an array, not {array}")
+        if str(array.dtype) not in operation.dtypes:
+            raise TypingError(
+                f"{name} takes arrays of {', '.join(operation.dtypes)}, not {array.dtype}"
+            )
+        if not array.mutable:
+            raise TypingError(f"{name} writes to a read-only array")
+        indices = tuple(index) if isinstance(index, types.BaseTuple) else (index,)
+        if not all(isinstance(types.unliteral(i), types.Integer) for i in indices):
+            raise TypingError(f"{name} takes integer indices, not {index}")
+        count = len(indices)
+        if count != array.ndim:
+            raise TypingError(f"{name} takes one index for each of {array.ndim} axes, not {count}")
+        converted = [array.dtype] * len(values)
+        return array.dtype(array, index, *converted)
+
+    def place_of(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, index = signature.args[:2]
+        if isinstance(index, types.BaseTuple):
+            kinds: tuple[Any, ...] = tuple(index)
+            values = cgutils.unpack_tuple(builder, args[1], len(index))
+        else:
+            kinds, values = (index,), [args[1]]
+        kinds, values = normalize_indices(context, builder, kinds, values)
+        structure = make_array(array)(context, builder, args[0])
+        pointer, _, _ = basic_indexing(
+            context, builder, array, structure, kinds, values, boundscheck=False
+        )
+        return pointer
+
+    if short == "cas":
+
+        @intrinsic
+        def compare_and_swap(
+            typingctx: Any, array: Any, index: Any, expected: Any, value: Any
+        ) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                pointer = place_of(context, builder, signature, args)
+                return _exchange_if_equal(builder, pointer, args[2], args[3], private)
+
+            return signature_of(array, index, (expected, value)), generate
+
+        return compare_and_swap  # type: ignore[no-any-return]
+
+    @intrinsic
+    def apply(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = place_of(context, builder, signature, args)
+            dtype = signature.args[0].dtype
+            old = _read_modify_write(builder, pointer, short, dtype, args[2], private)
+            return impl_ret_borrowed(context, builder, dtype, old)
+
+        return signature_of(array, index, (value,)), generate
+
+    return apply  # type: ignore[no-any-return]
+
+
+_NATIVE_INTEGER = {
+    "add": "add",
+    "sub": "sub",
+    "exch": "xchg",
+    "and_": "and",
+    "or_": "or",
+    "xor": "xor",
+}
+
+
+def _read_modify_write(
+    builder: Any, pointer: Any, short: str, dtype: Any, value: Any, private: bool
+) -> Any:
+    is_float = isinstance(dtype, types.Float)
+    signed = isinstance(dtype, types.Integer) and dtype.signed
+    if private:
+        old = builder.load(pointer)
+        builder.store(_combine(builder, short, old, value, is_float, signed), pointer)
+        return old
+    if not is_float:
+        native = _NATIVE_INTEGER.get(short)
+        if short in ("max", "min"):
+            native = short if signed else "u" + short
+        if native is not None:
+            return builder.atomic_rmw(native, pointer, value, "seq_cst")
+    return _compare_and_swap_loop(builder, pointer, short, value, is_float, signed)
+
+
+def _combine(builder: Any, short: str, old: Any, value: Any, is_float: bool, signed: bool) -> Any:
+    """The element's new value."""
+    if short == "exch":
+        return value
+    if short in ("add", "sub"):
+        return getattr(builder, ("f" if is_float else "") + short)(old, value)
+    if short in ("max", "min"):
+        relation = ">" if short == "max" else "<"
+        if is_float:
+            # A NaN yields to a number: replace when the old one is NaN or loses.
+            loses = builder.fcmp_ordered(relation, value, old)
+            old_is_nan = builder.fcmp_unordered("uno", old, old)
+            return builder.select(builder.or_(loses, old_is_nan), value, old)
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        return builder.select(compare(relation, value, old), value, old)
+    if short in ("and_", "or_", "xor"):
+        return {"and_": builder.and_, "or_": builder.or_, "xor": builder.xor}[short](old, value)
+    one, zero = old.type(1), old.type(0)
+    if short == "inc":
+        wraps = builder.icmp_unsigned(">=", old, value)
+        return builder.select(wraps, zero, builder.add(old, one))
+    wraps = builder.or_(
+        builder.icmp_unsigned("==", old, zero), builder.icmp_unsigned(">", old, value)
+    )
+    return builder.select(wraps, value, builder.sub(old, one))
+
+
+def _compare_and_swap_loop(
+    builder: Any, pointer: Any, short: str, value: Any, is_float: bool, signed: bool
+) -> Any:
+    kind = value.type
+    bits = ir.IntType(64 if str(kind) in ("double", "i64") else 32)
+    as_bits = builder.bitcast(pointer, bits.as_pointer())
+    first = builder.load(as_bits)
+    start = builder.block
+    loop = builder.append_basic_block("atomic.loop")
+    done = builder.append_basic_block("atomic.done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    seen = builder.phi(bits)
+    seen.add_incoming(first, start)
+    old = builder.bitcast(seen, kind)
+    new = builder.bitcast(_combine(builder, short, old, value, is_float, signed), bits)
+    pair = builder.cmpxchg(as_bits, seen, new, "seq_cst", "seq_cst")
+    seen.add_incoming(builder.extract_value(pair, 0), builder.block)
+    builder.cbranch(builder.extract_value(pair, 1), done, loop)
+    builder.position_at_end(done)
+    return old
+
+
+def _exchange_if_equal(builder: Any, pointer: Any, expected: Any, value: Any, private: bool) -> Any:
+    kind = value.type
+    bits = ir.IntType(64 if str(kind) in ("double", "i64") else 32)
+    as_bits = builder.bitcast(pointer, bits.as_pointer())
+    wanted, new = builder.bitcast(expected, bits), builder.bitcast(value, bits)
+    if private:
+        old = builder.load(as_bits)
+        equal = builder.icmp_unsigned("==", old, wanted)
+        builder.store(builder.select(equal, new, old), as_bits)
+    else:
+        pair = builder.cmpxchg(as_bits, wanted, new, "seq_cst", "seq_cst")
+        old = builder.extract_value(pair, 0)
+    return builder.bitcast(old, kind)

@@ -1,0 +1,100 @@
+"""What debug mode puts into a kernel: tests of indices, and the end of a thread that failed.
+
+The host reads what is recorded here in :mod:`targets.cpu.faults`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["checker", "faulter"]
+
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+
+
+def _record_fault(
+    context: Any,
+    builder: Any,
+    record: Any,
+    words: tuple[Any, Any],
+    numbers: tuple[Any, Any],
+    place: list[Any],
+) -> None:
+    """Claim the fault record if nobody has, fill it, and leave the compiled function.
+
+    The record's layout is `kerneldsl.lowering.faults.FaultRecord`.
+    """
+    pointer = builder.inttoptr(record, _I32.as_pointer())
+    claimed = builder.cmpxchg(pointer, _I32(0), _I32(1), "seq_cst", "seq_cst")
+    with builder.if_then(builder.extract_value(claimed, 1)):
+        for i, word in enumerate(words):
+            builder.store(word, builder.gep(pointer, [_I32(1 + i)]))
+        wide = builder.bitcast(pointer, _I64.as_pointer())
+        for i, number in enumerate(numbers):
+            builder.store(number, builder.gep(wide, [_I32(2 + i)]))
+        for i, coordinate in enumerate(place):
+            narrow = builder.trunc(coordinate, _I32)
+            builder.store(narrow, builder.gep(pointer, [_I32(8 + i)]))
+    context.call_conv.return_user_exc(builder, RuntimeError, ("kernel fault",))
+
+
+@intrinsic
+def checker(
+    typingctx: Any,
+    index: Any,
+    bound: Any,
+    site: Any,
+    axis: Any,
+    wraps: Any,
+    record: Any,
+    place: Any,
+) -> Any:
+    """Give `index` back if it lies in its bound; else record the fault and end the thread.
+
+    `place` is the tuple (thread x, y, z, block x, y, z), `record` the address of the fault record,
+    `wraps` whether a negative index counts from the end.
+    """
+    if not isinstance(index, types.Integer):
+        return index(index, bound, site, axis, wraps, record, place), (
+            lambda context, builder, signature, args: args[0]
+        )
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = context.cast(builder, args[0], index, types.int64)
+        limit = args[1]
+        low = builder.select(args[4], builder.neg(limit), _I64(0))
+        inside = builder.icmp_signed("<", value, limit)
+        if index.signed:
+            inside = builder.and_(inside, builder.icmp_signed(">=", value, low))
+        else:
+            inside = builder.icmp_unsigned("<", value, limit)
+        with builder.if_then(builder.not_(inside), likely=False):
+            words = (builder.trunc(args[2], _I32), builder.trunc(args[3], _I32))
+            coordinates = cgutils.unpack_tuple(builder, args[6], 6)
+            _record_fault(context, builder, args[5], words, (value, limit), coordinates)
+        return args[0]
+
+    signature = index(
+        index, types.int64, types.int64, types.int64, types.boolean, types.int64, place
+    )
+    return signature, generate
+
+
+@intrinsic
+def faulter(typingctx: Any, site: Any, record: Any, place: Any) -> Any:
+    """Record that the thread raised, and end it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = (builder.trunc(args[0], _I32), _I32(0))
+        coordinates = cgutils.unpack_tuple(builder, args[2], 6)
+        with builder.if_then(cgutils.true_bit):
+            _record_fault(context, builder, args[1], words, (_I64(0), _I64(0)), coordinates)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, place), generate

@@ -1,0 +1,184 @@
+"""Storage of a block: shared and local arrays, and private values that outlive a barrier.
+
+It lies on the stack of the worker that runs the block, or, where it is large, in scratch memory
+that the native entry allocates for each call; :mod:`targets.cpu.storage` decides which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import register_default
+from numba.core.datamodel.models import OpaqueModel
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+from numba.np.numpy_support import from_dtype
+
+from kerneldsl.lowering.arrays import array_value
+
+__all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "store_slot"]
+
+_I64 = ir.IntType(64)
+#: Vector loads of any width the host has may start at this alignment.
+_ALIGNMENT = 64
+
+
+# -- arrays of a block or a thread ------------------------------------------------------------
+
+
+def array_maker(
+    dtype: str, shape: tuple[int, ...], copies: int = 1, offset: int | None = None
+) -> Callable[..., Any]:
+    """Make the intrinsic that gives a static array.
+
+    Parameters
+    ----------
+    dtype : str
+        Element dtype.
+    shape : tuple of int
+        Extents; ``(0,)`` is dynamic shared memory, whose bytes the intrinsic takes as argument.
+    copies : int
+        How many such arrays to reserve, one after the other: one for each thread, for a private
+        array that outlives a barrier.
+    offset : int or None
+        Bytes into the scratch memory; ``None`` for the stack.
+
+    Returns
+    -------
+    callable
+        ``make(scratch, dynamic_bytes) -> array``; both arguments are int64 and may go unused.
+    """
+    element = from_dtype(np.dtype(dtype))
+    array_type = types.Array(element, len(shape), "C")
+
+    @intrinsic
+    def make(typingctx: Any, scratch: Any, dynamic_bytes: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            stored = context.get_data_type(element)
+            if offset is None:
+                storage = ir.ArrayType(stored, max(1, math.prod(shape) * copies))
+                data = cgutils.alloca_once(builder, storage)
+                data.align = _ALIGNMENT
+            else:
+                address = builder.add(args[0], _I64(offset))
+                data = builder.inttoptr(address, stored.as_pointer())
+            if shape == (0,):
+                item = context.get_abi_sizeof(stored)
+                extents: tuple[Any, ...] = (builder.udiv(args[1], _I64(item)),)
+            else:
+                extents = tuple(_I64(n) for n in shape)
+            return array_value(context, builder, array_type, data, extents)
+
+        return array_type(types.int64, types.int64), generate
+
+    return make  # type: ignore[no-any-return]
+
+
+@intrinsic
+def array_view(typingctx: Any, array: Any, index: Any) -> Any:
+    """The `index`-th of the arrays that ``array_maker(copies=…)`` reserved one after the other."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = make_array(array)(context, builder, args[0])
+        count: Any = _I64(1)
+        extents = tuple(cgutils.unpack_tuple(builder, first.shape, array.ndim))
+        for extent in extents:
+            count = builder.mul(count, extent)
+        data = builder.gep(first.data, [builder.mul(count, args[1])])
+        return array_value(context, builder, array, data, extents)
+
+    return array(array, types.int64), generate
+
+
+# -- private values that outlive a barrier ----------------------------------------------------
+
+
+class SlotType(types.Type):
+    """One value of a Numba type for each thread along the last 1, 2 or 3 axes of a block."""
+
+    def __init__(self, element: Any, dims: tuple[int, ...]) -> None:
+        self.element = element
+        self.dims = dims
+        super().__init__(name=f"Slot({element}, {dims})")
+
+
+register_default(SlotType)(OpaqueModel)
+
+
+def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Callable[..., Any]:
+    """Make the intrinsic ``make(scratch) -> slot`` that reserves one value a thread.
+
+    Parameters
+    ----------
+    element : numba.types.Type
+        Type of the value.
+    dims : tuple of int
+        Threads along z, y, x, or along x alone.
+    offset : int or None
+        Bytes into the scratch memory; ``None`` for the stack.
+    """
+    slot = SlotType(element, dims)
+
+    @intrinsic
+    def make(typingctx: Any, scratch: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if offset is None:
+                storage: Any = context.get_data_type(element)
+                for n in reversed(dims):
+                    storage = ir.ArrayType(storage, n)
+                pointer = cgutils.alloca_once(builder, storage)
+                pointer.align = _ALIGNMENT
+                return builder.bitcast(pointer, cgutils.voidptr_t)
+            return builder.inttoptr(builder.add(args[0], _I64(offset)), cgutils.voidptr_t)
+
+        return slot(types.int64), generate
+
+    return make  # type: ignore[no-any-return]
+
+
+def _slot_place(context: Any, builder: Any, slot: SlotType, pointer: Any, indices: Any) -> Any:
+    storage: Any = context.get_data_type(slot.element)
+    for n in reversed(slot.dims):
+        storage = ir.ArrayType(storage, n)
+    typed = builder.bitcast(pointer, storage.as_pointer())
+    return builder.gep(typed, [_I64(0), *indices], inbounds=True)
+
+
+@intrinsic
+def load_slot(typingctx: Any, slot: Any, index: Any) -> Any:
+    """Read this thread's value; `index` is a tuple of int64, one for each axis of the slot."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        indices = cgutils.unpack_tuple(builder, args[1], len(index))
+        place = _slot_place(context, builder, slot, args[0], indices)
+        model = context.data_model_manager[slot.element]
+        return model.from_data(builder, builder.load(place))
+
+    return slot.element(slot, index), generate
+
+
+@intrinsic
+def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
+    """Write this thread's value, converted as Numba converts where two assignments meet.
+
+    A value that cannot be converted is not written: it belongs to another version of the variable,
+    of another type, which has a slot of its own.
+    """
+    convertible = typingctx.can_convert(value, slot.element) is not None
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if convertible:
+            indices = cgutils.unpack_tuple(builder, args[1], len(index))
+            place = _slot_place(context, builder, slot, args[0], indices)
+            converted = context.cast(builder, args[2], value, slot.element)
+            model = context.data_model_manager[slot.element]
+            builder.store(model.as_data(builder, converted), place)
+        return context.get_dummy_value()
+
+    return types.none(slot, index, value), generate

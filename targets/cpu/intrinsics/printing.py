@@ -1,0 +1,61 @@
+"""``print`` in a kernel that runs on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kerneldsl.lowering.printing import format_value
+
+__all__ = ["printer"]
+
+_BYTE = ir.IntType(8)
+_I32 = ir.IntType(32)
+
+
+def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
+    """Make the intrinsic of one ``print``: C's ``printf``, and its buffer emptied.
+
+    Numba's own goes through Python, whose lock a kernel does not hold.
+
+    Parameters
+    ----------
+    texts : tuple of str or None
+        The constant strings among the arguments, ``None`` for each value.
+    """
+
+    @intrinsic
+    def show(typingctx: Any, *values: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            members = iter(cgutils.unpack_tuple(builder, args[0], len(values)))
+            kinds = iter(values)
+            parts: list[str] = []
+            flat: list[Any] = []
+            for text in texts:
+                if text is not None:
+                    parts.append(text.replace("%", "%%"))
+                    continue
+                form, numbers = format_value(context, builder, next(kinds), next(members))
+                parts.append(form)
+                flat += numbers
+            pointer = _BYTE.as_pointer()
+            module = builder.module
+            printf = cgutils.get_or_insert_function(
+                module, ir.FunctionType(_I32, [pointer], var_arg=True), "printf"
+            )
+            flush = cgutils.get_or_insert_function(
+                module, ir.FunctionType(_I32, [pointer]), "fflush"
+            )
+            line = context.insert_const_string(module, " ".join(parts) + "\n")
+            builder.call(printf, [line, *flat])
+            builder.call(flush, [ir.Constant(pointer, None)])
+            return context.get_dummy_value()
+
+        return types.none(types.StarArgTuple(values)), generate
+
+    return show  # type: ignore[no-any-return]

@@ -1,0 +1,49 @@
+"""Operations that compute nothing: they tell Numba of what type a value is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["UnknownType", "same", "unknown", "unsigned"]
+
+
+@intrinsic
+def unsigned(typingctx: Any, value: Any) -> Any:
+    """Take an index that is known not to be negative as unsigned: no wraparound is compiled."""
+    if not isinstance(value, types.Integer) or isinstance(value, types.Boolean):
+        return value(value), lambda context, builder, signature, args: args[0]
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.cast(builder, args[0], value, types.uintp)
+
+    return types.uintp(value), generate
+
+
+@intrinsic
+def same(typingctx: Any, value: Any) -> Any:
+    """Give the value back."""
+    return value(value), lambda context, builder, signature, args: args[0]
+
+
+class UnknownType(types.Type):
+    """The type of a variable that has no value yet; it yields to any other."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Unknown")
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """Where two ways meet, the other's type is the variable's."""
+        return other
+
+
+@intrinsic
+def unknown(typingctx: Any) -> Any:
+    """A value of unknown type, for inference alone."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        raise AssertionError("a function made for inference alone was lowered")
+
+    return UnknownType()(), generate
