@@ -12,8 +12,9 @@ from typing import Any
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.runtime.dispatch import Dispatcher, LaunchShape
+from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.streams import refuse_waiting
 from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3

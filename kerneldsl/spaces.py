@@ -15,8 +15,8 @@ from kerneldsl.launches import BoundLaunch, Launch, make_launch
 from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.dispatch import LaunchShape
 from kerneldsl.runtime.launch import read_extent, read_stream
+from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import LaunchKey
 from kerneldsl.target import DeviceLike, Resources

@@ -19,7 +19,8 @@ from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
 from kerneldsl.runtime.binding import kinds_of
-from kerneldsl.runtime.dispatch import Dispatcher, Launchable, LaunchShape
+from kerneldsl.runtime.dispatch import Dispatcher, Launchable
+from kerneldsl.runtime.launch_shape import LaunchShape
 
 __all__ = ["prepare"]
 

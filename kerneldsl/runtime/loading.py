@@ -54,7 +54,7 @@ from kerneldsl.target import (
 )
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.dispatch import LaunchShape
+    from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.runtime.state import ArtifactKey
 
 __all__ = ["Loader"]

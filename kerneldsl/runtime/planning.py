@@ -46,7 +46,7 @@ from kerneldsl.target import (
 from kerneldsl.target.promises import MAX_ALIGNMENT
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.dispatch import LaunchShape
+    from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.runtime.state import KernelState
 
 __all__ = [
