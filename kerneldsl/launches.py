@@ -176,7 +176,7 @@ class Launch:
         ...     x[kd.grid(1)] *= 2
         >>> plan = double.forall(1000).plan("float32[::1]", arch="sm_90")
         >>> plan.extent, plan.device
-        ((1000,), 'sm_90')
+        ((1000,), 'sm_90, H100 SXM5 (described)')
         """
         if named:
             args = self._dispatcher.in_order(args, named)
