@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from kerneldsl import environment
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind, parse_signature
-from kerneldsl.planner.space import Space
 from kerneldsl.runtime.launch import read_dim3
 from kerneldsl.runtime.together import read_together
-from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import CompileOptions
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.space import Space
+    from kerneldsl.spaces import SpacedKernel
 
 __all__ = ["func", "kernel"]
 
@@ -176,12 +178,18 @@ def kernel(
 
     def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
         plain = _plain(function, "kernel")
-        return Kernel(plain, options) if space is None else SpacedKernel(plain, options, space)
+        if space is None:
+            return Kernel(plain, options)
+        from kerneldsl.spaces import SpacedKernel
+
+        return SpacedKernel(plain, options, space)
 
     return decorate if function is None else decorate(function)
 
 
 def _check_space(space: Any, block: Any) -> None:
+    from kerneldsl.planner.space import Space
+
     if not isinstance(space, Space):
         raise ArgumentTypeError(
             f"space is a {type(space).__name__}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
@@ -15,7 +15,9 @@ from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.state import SpecializationInfo
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions, Dim3
-from kerneldsl.timing import Timing
+
+if TYPE_CHECKING:
+    from kerneldsl.timing import Timing
 
 __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
 

@@ -7,18 +7,20 @@ in the place of these methods, which comes back to them for whatever it does not
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
-from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.streams import refuse_waiting
 from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3
-from kerneldsl.timing import Timing, measure
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.timing import Timing
 
 __all__ = ["BoundLaunch", "Launch", "LaunchMixin", "make_launch"]
 
@@ -211,6 +213,8 @@ class Launch:
         -------
         Timing
         """
+        from kerneldsl.timing import measure
+
         if not isinstance(samples, int) or samples < 1:
             raise ArgumentValueError(f"samples is {samples!r}", limit="It is an int >= 1")
         refuse_waiting()
@@ -405,6 +409,8 @@ class LaunchMixin:
         self, plan: LaunchPlan, block: Any, shared_bytes: int
     ) -> tuple[int | tuple[int, ...], int]:
         """Block and shared memory of a plan that is given."""
+        from kerneldsl.planner.plan import LaunchPlan
+
         if not isinstance(plan, LaunchPlan):
             raise LaunchConfigError(
                 f"plan is a {type(plan).__name__}",

@@ -7,8 +7,7 @@ one then seems better, that is compiled too, `MAX_COMPILED` at most.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
@@ -19,11 +18,9 @@ from kerneldsl.planner.candidates import (
     fit_grid,
     walked_axes,
 )
-from kerneldsl.planner.cost import CONSTANTS, Prediction, predict
-from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
+from kerneldsl.planner.cost import Prediction, predict
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
-from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.resources import KernelResources
 from kerneldsl.planner.work import ElementWork
@@ -36,12 +33,10 @@ __all__ = [
     "Problem",
     "Scored",
     "choose",
-    "describe",
-    "describe_scored",
     "estimate_resources",
-    "every_plan",
     "extent_class",
     "in_order",
+    "nothing_fits",
     "rank",
     "score",
 ]
@@ -50,8 +45,6 @@ __all__ = [
 MAX_COMPILED = 3
 #: Times that differ by less are taken for equal; then the plainer plan wins.
 TIE = 0.01
-#: Alternatives that a plan tells of.
-_TOLD = 6
 
 
 @dataclass(frozen=True)
@@ -299,53 +292,15 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
         scores[wanted] = score(problem, wanted, compiled)
     taken = next((each for each in ranked if each.is_compiled), None)
     if taken is None:
-        raise _nothing_fits(problem, compiled)
+        raise nothing_fits(problem, compiled)
     # The block is the best for its mapping, whatever other mappings there were to compare with: so
     # arguments that get the same code get the same block.
     best = in_order(scores[taken.candidate.mapping])[0]
     return Choice(best.candidate, compiled)
 
 
-def describe(problem: Problem, choice: Choice) -> LaunchPlan:
-    """Write a decision down as a plan for an extent.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is planned; its extent may be another one of the class that was decided for.
-    choice : Choice
-        The decision.
-
-    Returns
-    -------
-    LaunchPlan
-
-    Raises
-    ------
-    ResourceLimitError
-        The choice cannot run.
-    """
-    ranked = rank(problem, choice.compiled)
-    wanted = choice.candidate
-    taken = next((each for each in ranked if each.candidate == wanted), None)
-    if taken is None:
-        fixed = replace(problem, block_dim=wanted.block_dim)
-        taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
-    if taken is None:
-        raise _nothing_fits(problem, choice.compiled)
-    return describe_scored(problem, taken, [each for each in ranked if each.candidate != wanted])
-
-
-def every_plan(
-    problem: Problem, compiled: dict[ElementMapping, Resources]
-) -> tuple[LaunchPlan, ...]:
-    """All legal plans of mappings that are compiled, the best first."""
-    return tuple(describe_scored(problem, each) for each in rank(problem, compiled, compiled))
-
-
-def _nothing_fits(
-    problem: Problem, compiled: dict[ElementMapping, Resources]
-) -> ResourceLimitError:
+def nothing_fits(problem: Problem, compiled: dict[ElementMapping, Resources]) -> ResourceLimitError:
+    """The error of a kernel that cannot run in any block that is allowed."""
     resources = next(iter(compiled.values()))
     kernel = KernelResources.from_resources(resources, problem.limits)
     threads = resources.max_block_threads
@@ -361,92 +316,3 @@ def _nothing_fits(
         f"thread and can have blocks of {resources.max_block_threads} threads",
         remedy="Use a smaller block, fewer shared_bytes, or compile with max_registers=",
     )
-
-
-def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
-    """Write down a plan that was compared with others, the best of them first."""
-    held, resources, prediction = taken.held, taken.resources, taken.prediction
-    x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
-    grid = Coverage(held, x * y * z)
-    rates = problem.rates
-    return LaunchPlan(
-        kernel=problem.kernel,
-        device=str(problem.device),
-        arch=problem.device.arch,
-        extent=problem.extent,
-        grid_dim=taken.grid_dim,
-        block_dim=taken.candidate.block_dim,
-        mapping=taken.candidate.mapping,
-        shared_bytes=problem.shared_bytes,
-        carveout_bytes=held.sufficient_carveout_bytes
-        if held.kernel.static_shared_bytes or problem.shared_bytes
-        else None,
-        registers=resources.registers,
-        spill_bytes=resources.spill_bytes,
-        active_blocks=held.active_blocks,
-        occupancy=held.fraction,
-        limiters=held.limiters,
-        waves=grid.waves,
-        tail_efficiency=grid.tail_efficiency,
-        bytes_in_flight=prediction.bytes_in_flight,
-        bytes_to_saturate=bytes_to_saturate(
-            rates.memory_bytes_per_s, CONSTANTS.start_ns + rates.memory_latency_ns
-        ),
-        bytes_moved=int(math.prod(problem.extent) * problem.work.device_bytes),
-        predicted_ns=prediction.time_ns,
-        bound=prediction.bound,
-        considered_count=len(others) + 1,
-        considered=_alternatives(taken, others),
-    )
-
-
-def _alternatives(taken: Scored, others: Sequence[Scored]) -> tuple[PlanAlternative, ...]:
-    """The best of other blocks and of other mappings; one index a thread is always among them."""
-    same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
-    other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]
-    told = _first_of_each(same, lambda each: each.candidate.block_threads)[: _TOLD // 2]
-    mappings = _first_of_each(other, lambda each: each.candidate.mapping)
-    plain = [each for each in mappings if each.candidate.mapping.is_one_each]
-    told += mappings[: _TOLD - len(told) - len(plain)]
-    told += [each for each in plain if each not in told]
-    return tuple(
-        PlanAlternative(
-            each.candidate.block_dim,
-            each.candidate.mapping,
-            each.prediction.time_ns,
-            _why(taken, each),
-        )
-        for each in sorted(told, key=lambda each: each.prediction.time_ns)
-    )
-
-
-def _first_of_each(ranked: list[Scored], key: Callable[[Scored], object]) -> list[Scored]:
-    found: dict[object, Scored] = {}
-    for each in ranked:
-        found.setdefault(key(each), each)
-    return list(found.values())
-
-
-def _why(taken: Scored, other: Scored) -> str:
-    """Why a plan lost against the one that was taken."""
-    mine, its = taken.prediction, other.prediction
-    excess = its.time_ns / mine.time_ns - 1.0
-    if excess <= TIE:
-        if other.candidate.mapping.item_count > taken.candidate.mapping.item_count:
-            return "no faster, with more items a thread"
-        if other.candidate.mapping != taken.candidate.mapping:
-            return "no faster"
-        return "no faster; blocks near 256 threads are preferred"
-    reasons = {
-        "memory": "memory",
-        "latency": f"latency: {other.held.active_warps} warps of a multiprocessor ask for too "
-        "little at once",
-        "compute": "instructions",
-        "block starts": "the rate at which blocks are started",
-        "atomics": "atomic operations",
-        "launch": "the start of the launch and its first block",
-    }
-    if its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight:
-        return f"fewer bytes in flight: {its.bytes_in_flight / 1e6:.3g} MB"
-    spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
-    return f"limited by {reasons[its.bound]}{spills}"

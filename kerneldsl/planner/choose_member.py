@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
-from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, describe_scored, score
+from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, score
+from kerneldsl.planner.describe import describe_scored
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.space import Member
 from kerneldsl.target import Resources

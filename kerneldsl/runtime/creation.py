@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES, Layout
 from kerneldsl.runtime.arrays import DeviceArray
-from kerneldsl.runtime.copies import copy_between
 from kerneldsl.runtime.placement import Place, current_place, place_of
 from kerneldsl.runtime.pools import allocate
 from kerneldsl.runtime.strided import contiguous_strides
 from kerneldsl.target import DeviceLike
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "Order",
@@ -247,6 +248,8 @@ def to_device(
         if device is None:
             device = current_place().device
         copy = empty_like(array, device=device)
+        from kerneldsl.runtime.copies import copy_between
+
         copy_between(copy, array, stream)
         return copy
     source = np.asarray(array)

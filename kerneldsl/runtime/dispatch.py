@@ -24,7 +24,6 @@ from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.placement import Place, place_of, resolve
 from kerneldsl.runtime.planning import launch_key
-from kerneldsl.runtime.recovery import FailedLaunch
 from kerneldsl.runtime.specializer import Specializer
 from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded
@@ -164,6 +163,8 @@ class Dispatcher(Specializer):
                         "no step of a recording, so it was not run there instead"
                     )
                 raise
+            from kerneldsl.runtime.recovery import FailedLaunch
+
             failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise

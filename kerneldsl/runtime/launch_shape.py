@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.planner.choose import extent_class
-from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime import streams
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import Dim3
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
 
 __all__ = ["LaunchShape"]
 

@@ -17,13 +17,10 @@ from kerneldsl.planner.choose import (
     Choice,
     Problem,
     choose,
-    describe,
     estimate_resources,
-    every_plan,
     extent_class,
 )
 from kerneldsl.planner.host import describe_share, element_ns, share_on_host
-from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.binding import kinds_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place
@@ -54,6 +51,7 @@ from kerneldsl.target import (
 )
 
 if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.runtime.state import ArtifactKey
 
@@ -263,6 +261,8 @@ class Loader:
 
     def _decided(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
         """The plan of a launch whose block and mapping are the planner's to choose."""
+        from kerneldsl.planner.describe import describe
+
         assert shape.extent is not None
         choice = self._choice(state, shape, key)
         problem = self._problem(state, shape, key, shape.extent)
@@ -276,6 +276,8 @@ class Loader:
 
     def _given(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
         """The plan of a launch whose shape is given: what it does to the device."""
+        from kerneldsl.planner.describe import describe
+
         if key.place.is_host or shape.block_dim is None:
             return None
         problem = self.given_problem(state, shape, key)
@@ -327,6 +329,8 @@ class Loader:
         self, state: KernelState, shape: LaunchShape, key: LaunchKey
     ) -> tuple[LaunchPlan, ...]:
         """Every legal plan, the best first."""
+        from kerneldsl.planner.describe import every_plan
+
         if is_planned(state, key.place, shape, is_debug=self.options.debug):
             assert shape.extent is not None
             problem = None if 0 in shape.extent else self._problem(state, shape, key, shape.extent)
@@ -348,6 +352,8 @@ class Loader:
 
 def _bare(state: KernelState, shape: LaunchShape, key: LaunchKey, grid_dim: Dim3) -> LaunchPlan:
     """A plan of which the device alone is known."""
+    from kerneldsl.planner.plan import LaunchPlan
+
     return LaunchPlan(
         kernel=state.unit.qualname,
         device=key.place.name,

@@ -22,7 +22,6 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
-from kerneldsl.runtime.scores import best_device_of, usable_devices
 from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
 
 __all__ = [
@@ -277,6 +276,8 @@ def _detect() -> Place:
     global _detected  # noqa: PLW0603 -- found once for the process
     reason = get_target("cuda").unavailable_reason()
     environment.logger.debug("cuda %s", "is usable" if reason is None else f"is not used: {reason}")
+    from kerneldsl.runtime.scores import best_device_of, usable_devices
+
     _detected = place_of(best_device_of(usable_devices()))
     return _detected
 

@@ -8,7 +8,7 @@ parameters and its declared signature; their kinds, the shape and the place are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.abi import LaunchMode
 from kerneldsl.environment import logger
@@ -17,7 +17,6 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.planner.choose import Problem
-from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.runtime.arguments import bind, overlap
 from kerneldsl.runtime.binding import Binding, code_of, kinds_of
 from kerneldsl.runtime.launch import check_limits
@@ -42,6 +41,9 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
 
 __all__ = ["Specializer"]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerneldsl.errors import (
     ArgumentValueError,
-    BarrierDivergenceError,
-    BarrierDivergenceWarning,
     CompileError,
     ResourceLimitError,
 )
@@ -20,11 +17,12 @@ from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import ONE_EACH, CompileOptions, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
+from targets.cuda.barriers import check_barriers
 
 if TYPE_CHECKING:
     from targets.cuda.ptx import Linked
 
-__all__ = ["LoweredKernel", "check_barriers", "compile_kernel", "lower_kernel", "write_kernel"]
+__all__ = ["LoweredKernel", "compile_kernel", "lower_kernel", "write_kernel"]
 
 _log = logging.getLogger("kerneldsl.cuda.compiler")
 
@@ -275,33 +273,3 @@ def _check_mapping(specialization: Specialization) -> None:
             f"{specialization.unit.qualname} is compiled for {mapping}; only forall of a kernel "
             "that uses grid alone can be mapped"
         )
-
-
-def check_barriers(specialization: Specialization) -> None:
-    """Refuse a barrier that provably diverges; warn, once for each place, of one that might."""
-    problems = specialization.traits.barrier_problems
-    for problem in problems:
-        if problem.is_provable:
-            raise BarrierDivergenceError(
-                problem.what,
-                where=problem.where,
-                limit="Every thread of a block must reach the same barrier",
-                remedy="Move the barrier out of the condition, or make the condition the same in "
-                "every thread of the block",
-                chain=problem.chain,
-            )
-    for problem in problems:
-        if problem.where in _warned:
-            continue
-        _warned.add(problem.where)
-        error = BarrierDivergenceError(
-            problem.what,
-            where=problem.where,
-            limit="It could not be proved that every thread of a block reaches this barrier",
-            remedy="If you know that it does, wrap the value in kd.uniform(…)",
-            chain=problem.chain,
-        )
-        warnings.warn(str(error), BarrierDivergenceWarning, stacklevel=2)
-
-
-_warned: set[Any] = set()

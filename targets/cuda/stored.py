@@ -12,7 +12,7 @@ from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import Specialization, UnusableCodeError
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
-from targets.cuda.compiler import check_barriers
+from targets.cuda.barriers import check_barriers
 
 __all__ = ["code_identity", "dump", "restore"]
 

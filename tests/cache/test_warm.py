@@ -114,6 +114,38 @@ def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
     assert not {"numba", "llvmlite", "cuda.core"} & set(warm["modules"])
 
 
+#: What a first launch has no use for, and what waits until it is asked for.
+PUT_OFF = (
+    *("kerneldsl.planner.choose_member", "kerneldsl.planner.describe", "kerneldsl.planner.plan"),
+    *("kerneldsl.runtime.copies", "kerneldsl.runtime.recovery", "kerneldsl.runtime.scores"),
+    *("kerneldsl.spaces", "kerneldsl.timing", "numpy.typing", "targets.cuda.compiler"),
+)
+LAUNCH = f"""
+import sys
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def axpy(a, x, y):
+    i = kd.grid(1)
+    if i < y.size:
+        y[i] = a * x[i] + y[i]
+
+with kd.use("null"):
+    x, y = kd.zeros(1000, np.float32), kd.zeros(1000, np.float32)
+    axpy.forall(1000)(np.float32(2), x, y)
+    kd.synchronize()
+result = [name for name in {PUT_OFF} if name in sys.modules]
+"""
+
+
+def test_a_warm_launch_imports_only_what_it_needs(tmp_path: Path) -> None:
+    assert run_script(tmp_path / "script.py", LAUNCH)["result"] == ["targets.cuda.compiler"]
+    warm = run_script(tmp_path / "script.py")
+    assert (warm["hits"], warm["misses"]) == (1, {})
+    assert warm["result"] == []
+
+
 def test_off(tmp_path: Path, folder: Path) -> None:
     for _ in range(2):
         found = run_script(tmp_path / "script.py", NULL, KERNELDSL_CACHE="off")

@@ -22,12 +22,11 @@ from kerneldsl.planner.choose import (
     Choice,
     Problem,
     choose,
-    describe,
-    every_plan,
     extent_class,
     rank,
 )
 from kerneldsl.planner.cost import predict
+from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
