@@ -379,6 +379,8 @@ class LaunchMixin:
             together = read_together(cluster, cooperative)
         if plan is not None:
             block, shared_bytes = self._given(plan, block, shared_bytes)
+            if together is self._run_together and (plan.cluster_dim or plan.is_cooperative):
+                together = read_together(plan.cluster_dim, plan.is_cooperative)
         elif (
             together is self._run_together
             and stream is None

@@ -54,6 +54,8 @@ class SpacedKernel(Kernel[Any, Any]):
         first = self._constants(space.members[0])
         super().__init__(function, options, first)
         self._kernels: dict[tuple[Any, ...], Kernel[Any, Any]] = {}
+        #: The best member by kinds of arguments, place and extent, and its launch without a stream.
+        self._best: dict[tuple[Any, ...], Member] = {}
         self._chosen: dict[tuple[Any, ...], Launch] = {}
 
     def _constants(self, member: Member) -> dict[str, Any]:
@@ -253,16 +255,19 @@ class SpacedLaunch:
         """The launch of the best member; found once for kinds of arguments, place and extent."""
         if self._member is not None:
             return self._shaped(self._member)
-        chosen = self.kernel._chosen
-        key = (*self.kernel._dispatcher.identity(args), self._extent, id(self._stream))
-        known = chosen.get(key)
-        if known is None:
+        best, chosen = self.kernel._best, self.kernel._chosen
+        key = (*self.kernel._dispatcher.identity(args), self._extent)
+        if self._stream is None and (known := chosen.get(key)) is not None:
+            return known
+        member = best.get(key)
+        if member is None:
             plan = self.plan(*args)
             (member,) = self.kernel.space.matching(**dict(plan.parameters))
-            known = self._shaped(member)
-            if self._stream is None:
-                chosen[key] = known
-        return known
+            _remember(best, key, member)
+        launch = self._shaped(member)
+        if self._stream is None:
+            _remember(chosen, key, launch)
+        return launch
 
     def _key(
         self, member: Member, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
@@ -334,3 +339,13 @@ def _check_names(function: Callable[..., Any], names: tuple[str, ...], space: Sp
             limit=f"Its space has {', '.join(space.parameters)}",
             remedy=f"Give it values: kd.Space(…, {missing[0]}=[…])",
         )
+
+
+#: So much is remembered of each kernel's launches; then it begins anew.
+_MAX_REMEMBERED = 256
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(known) >= _MAX_REMEMBERED:
+        known.clear()
+    known[key] = value

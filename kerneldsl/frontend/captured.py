@@ -58,6 +58,12 @@ def constant_problem(value: object) -> tuple[str, str] | None:
                 "is an array that can be written, so its contents are no constant",
                 "Pass it as an argument, or set array.flags.writeable = False",
             )
+        if not _is_whole_read_only(value):
+            return (
+                "is a read-only view of memory that can be written elsewhere",
+                "Pass it as an argument, or capture a copy of it: array.copy(), with "
+                "flags.writeable = False",
+            )
     elif isinstance(value, np.generic):
         if value.dtype.name not in DTYPE_NAMES:
             return (
@@ -70,6 +76,21 @@ def constant_problem(value: object) -> tuple[str, str] | None:
             "Use np.uint64 for a value up to 2**64 - 1",
         )
     return None
+
+
+def _is_whole_read_only(array: np.ndarray) -> bool:
+    """Whether nobody can write the memory of an array, through whatever it is a view of."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    if owner is None:
+        return True
+    try:
+        return memoryview(owner).readonly
+    except TypeError:  # memory of another library, which can
+        return False
 
 
 def plain_value(value: Any) -> Any:
@@ -88,8 +109,21 @@ def same_value(value: Any, now: Any) -> Any:
     """
     if now is value or type(now) is not type(value) or isinstance(now, np.ndarray):
         return now
-    # repr tells 0.0 from -0.0 and finds nan equal to nan.
-    return value if is_constant(now) and repr(now) == repr(value) else now
+    return value if is_constant(now) and _is_same(value, now) else now
+
+
+def _is_same(value: Any, now: Any) -> bool:
+    """Whether two constants are the same for every program: -0.0 is not 0.0, a nan is its bits."""
+    if type(now) is not type(value):
+        return False
+    if isinstance(value, tuple):
+        return len(now) == len(value) and all(map(_is_same, value, now))
+    if isinstance(value, np.ndarray | enum.Enum):
+        return now is value
+    if isinstance(value, float | complex | np.generic):
+        left, right = np.asarray(value), np.asarray(now)
+        return left.dtype == right.dtype and left.tobytes() == right.tobytes()
+    return bool(now == value)
 
 
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:

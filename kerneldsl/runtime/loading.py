@@ -190,7 +190,7 @@ class Loader:
             return known
         assert shape.extent is not None
         if shape.plan is not None:
-            found = Choice(Candidate(shape.plan.block_dim, shape.plan.mapping), {})
+            found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
         else:
             problem = self._problem(state, shape, key, extent_class(shape.extent))
             if problem is None:
@@ -257,6 +257,8 @@ class Loader:
             plan,
             device=key.place.name,
             notes=self._notes(state, key, mapping),
+            cluster_dim=shape.together.cluster_dim,
+            is_cooperative=shape.together.is_cooperative,
         )
 
     def _decided(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan | None:
@@ -348,6 +350,28 @@ class Loader:
     ) -> tuple[str, ...]:
         stores = find_wide_stores(state.unit, kinds_of(key.codes))
         return notes_on(stores, self._artifact(state, key, mapping) if stores else None)
+
+
+def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ...]) -> Candidate:
+    """Block and mapping of a plan that the caller gave, if the kernel and the extent allow them."""
+    mapping, ndim = plan.mapping, len(extent)
+    if mapping.axes is not None and len(mapping.axes) != ndim:
+        raise LaunchConfigError(
+            f"a plan for {len(mapping.axes)} axes was given to a launch over {ndim}",
+            value=extent,
+            limit="A plan is taken for extents of as many axes as it was made for",
+            remedy="Plan this extent: kernel.forall(*extent).plan(...)",
+        )
+    if state.traits.uses_grid_only:
+        return Candidate(plan.block_dim, mapping)
+    if mapping.item_count > 1:
+        raise LaunchConfigError(
+            f"a plan with {mapping.item_count} indices a thread was given to {state.unit.name}",
+            value=mapping.items,
+            limit="A kernel that reads threadIdx, blockIdx or blockDim has one index a thread",
+            remedy="dataclasses.replace(plan, mapping=kd.ElementMapping()) keeps the block alone",
+        )
+    return Candidate(plan.block_dim, ElementMapping(axes=tuple(range(ndim)), grid_stride=""))
 
 
 def _bare(state: KernelState, shape: LaunchShape, key: LaunchKey, grid_dim: Dim3) -> LaunchPlan:

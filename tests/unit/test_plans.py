@@ -31,6 +31,12 @@ def placed(x):
 
 
 @kd.kernel
+def placed2(x):
+    i, j = kd.grid(2)
+    x[i, j] = 1
+
+
+@kd.kernel
 def tiled(x):
     cells = kd.shared.array(64, np.float32)
     cells[kd.threadIdx.x] = x[kd.grid(1)]
@@ -209,7 +215,42 @@ def test_a_plan_and_a_block_contradict() -> None:
         axpy.forall(100, block=64, plan=plan)
 
 
+def test_a_plan_with_several_indices_a_thread_is_refused_where_there_can_be_one_alone(
+    target: NullTarget,
+) -> None:
+    n = 1 << 20
+    args = (np.float32(2), *arrays(n))
+    several = axpy.forall(n).plan(*args)
+    assert several.mapping.item_count > 1
+    x = kd.zeros(n, np.float32)
+    with pytest.raises(kd.LaunchConfigError, match="reads threadIdx, blockIdx or blockDim"):
+        placed.forall(n, plan=several)(x)
+    block_alone = replace(several, mapping=kd.ElementMapping(), block_dim=(96, 1, 1))
+    placed.forall(n, plan=block_alone)(x)
+    config = target.launches[-1].config
+    assert config.block_dim == (96, 1, 1)
+    assert config.grid_dim[0] * 96 >= n
+
+
+def test_a_plan_of_another_rank_is_refused(target: NullTarget) -> None:
+    x = kd.zeros((100, 100), np.float32)
+    plan = replace(placed2.forall(100, 100).plan(x), mapping=kd.ElementMapping(axes=(1, 0)))
+    placed2.forall(100, 100, plan=plan)(x)
+    with pytest.raises(kd.LaunchConfigError, match="for 2 axes was given to a launch over 1"):
+        axpy.forall(1000, plan=plan)(np.float32(2), *arrays(1000))
+
+
 # ------------------------------------------------------------------------ run together
+
+
+@pytest.mark.parametrize("how", [{"cluster": (3,)}, {"cooperative": True}])
+def test_a_plan_says_which_blocks_run_together(target: NullTarget, how: dict[str, Any]) -> None:
+    x = kd.zeros(1000, np.float32)
+    plan = tiled.forall(1000, block=64, **how).plan(x)
+    tiled.forall(1000, plan=plan)(x)
+    config = target.launches[-1].config
+    assert (config.cluster_dim, config.is_cooperative) == (plan.cluster_dim, plan.is_cooperative)
+    assert config.cluster_dim or config.is_cooperative
 
 
 def test_clusters_and_cooperative_launches(target: NullTarget) -> None:

@@ -115,6 +115,24 @@ def test_forall_takes_a_member(target: NullTarget) -> None:
     assert target.launches[-1].config.grid_dim == config.grid_dim
 
 
+def test_the_member_is_chosen_once_with_and_without_a_stream(
+    target: NullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
+    with kd.use("null"), kd.Stream() as stream:
+        sums.forall(5000)(x, out)
+        member = target.launches[-1].config.block_dim
+
+        def never(*_: Any, **__: Any) -> Any:
+            raise AssertionError("planned again")
+
+        monkeypatch.setattr(type(sums.forall(5000)), "plan", never)
+        for _ in range(3):
+            sums.forall(5000)(x, out)
+            sums.forall(5000, stream=stream)(x, out)
+        assert target.launches[-1].config.block_dim == member
+
+
 def test_every_member_can_be_launched(target: NullTarget) -> None:
     x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
     plans = sums.forall(x.size).plans(x, out)
