@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
+from kerneldsl.locks import no_fork
 from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.launch_shape import LaunchShape
@@ -92,11 +93,12 @@ class Launch:
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
         """Let native code repeat the launch that was just made, if it can."""
+        is_native = _install()
         from kerneldsl.launcher import machine
         from kerneldsl.launcher.prepare import prepare
 
         made = None
-        if _install():
+        if is_native:
             made = prepare(self._dispatcher, self._shape, args, machine.generation())
         # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
         self._due = 2 * self._slow_count
@@ -456,7 +458,10 @@ def _first_due() -> int:
 def _install() -> bool:
     """Put the native forms of the methods in their places, where that can be done."""
     global _is_native  # noqa: PLW0603 -- one for the process
-    if not _is_native:
+    if _is_native:
+        return True
+    with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
+        import kerneldsl.launcher.prepare  # noqa: F401 -- with all that it imports
         from kerneldsl.launcher.machine import Entry, Method, install
 
         _is_native = install(
