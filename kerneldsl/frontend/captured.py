@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -79,18 +80,30 @@ def constant_problem(value: object) -> tuple[str, str] | None:
 
 
 def _is_whole_read_only(array: np.ndarray) -> bool:
-    """Whether nobody can write the memory of an array, through whatever it is a view of."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
+    """Whether nobody can write the memory of an array, through whatever it is a view of.
+
+    The writable array below a view counts where somebody else holds it. ``np.arange(6).reshape(2,
+    3)`` is a view too, of an array that nobody can name.
+    """
+    view: Any = array
+    while isinstance(view.base, np.ndarray):
+        if view.base.flags.writeable and _base_holders(view) > _ITS_VIEW_ALONE:
             return False
-        owner = owner.base
-    if owner is None:
+        view = view.base
+    if view.base is None:
         return True
     try:
-        return memoryview(owner).readonly
+        return memoryview(view.base).readonly
     except TypeError:  # memory of another library, which can
         return False
+
+
+def _base_holders(view: np.ndarray) -> int:
+    """How many references there are to the array below a view, those of this call among them."""
+    return sys.getrefcount(view.base)
+
+
+_ITS_VIEW_ALONE = _base_holders(np.empty(1)[:])
 
 
 def plain_value(value: Any) -> Any:

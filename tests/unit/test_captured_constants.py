@@ -78,6 +78,8 @@ def test_a_view_of_memory_that_can_be_written_is_no_constant() -> None:
     assert told is not None
     assert "view of memory that can be written" in told[0]
     assert "copy" in told[1]
+    del whole
+    assert constant_problem(view) is None  # nobody is left who could write it
     shared = np.frombuffer(bytearray(16))
     shared.flags.writeable = False
     assert constant_problem(shared) is not None
