@@ -17,14 +17,12 @@ from kerneldsl.locks import ForkSafeLock
 
 __all__ = ["foreign_overload"]
 
-#: Whose functions kernels that are kept call, by themselves or within what Numba compiles for them.
-#: What these packages register, the rest of the key identifies.
-_OWN = frozenset(
-    {
-        *sys.stdlib_module_names,
-        *("numpy", "numba", "llvmlite", "kerneldsl", "targets", "stdlib_kernels"),
-    }
+#: Whose implementations the rest of the key identifies; templates derive from classes of Python's.
+_IDENTIFIED = frozenset(
+    {"abc", "builtins", "kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernels", "targets"}
 )
+#: Whose functions kernels that are kept call, by themselves or within what Numba compiles for them.
+_CALLED = _IDENTIFIED | sys.stdlib_module_names
 #: Packages that implement functions of Python and NumPy for types of their own alone, which no
 #: argument of a kernel has.
 _FOR_OWN_TYPES = frozenset({"awkward", "numba_scipy", "pandas", "sparse", "vector"})
@@ -84,14 +82,16 @@ def _registered() -> Iterator[tuple[str, list[Any]]]:
 
 def _describe(kind: str, item: Any) -> str | None:
     """Say what an item of a registry implements and whose it is, unless it is of no consequence."""
+    subjects: tuple[Any, ...]
+    makers: tuple[Any, ...]
     if not isinstance(item, tuple):  # a template
         subjects, makers = (getattr(item, "key", None),), (item,)
     elif kind == "globals":  # an object and its type
         subjects, makers = item[:1], getattr(item[1], "templates", ())
     else:  # an implementation, what it is of, unless that is a conversion, and for which types
         subjects, makers = (*item[1:-1], *item[-1]), item[:1]
-    others = [a for maker in makers for a in _authors(maker) if a not in _OWN]
-    if not others or others[0] in _FOR_OWN_TYPES or not all(map(_is_own, subjects)):
+    others = [a for maker in makers for a in _authors(maker) if a not in _IDENTIFIED]
+    if not others or others[0] in _FOR_OWN_TYPES or not all(map(_is_called, subjects)):
         return None
     return f"{getattr(subjects[0], '__name__', subjects[0])} by {others[0]}"
 
@@ -122,10 +122,10 @@ def _contents(cell: CellType) -> Any:
         return None
 
 
-def _is_own(subject: Any) -> bool:
+def _is_called(subject: Any) -> bool:
     """Whether kernels that are kept may meet what an implementation is of."""
     is_named = isinstance(subject, type) or hasattr(subject, "__qualname__")
-    return _package(subject if is_named else type(subject)) in _OWN
+    return _package(subject if is_named else type(subject)) in _CALLED
 
 
 def _package(value: Any) -> str:
