@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
@@ -25,12 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOptions:
+class KernelOptions(NamedTuple):
     """What ``@kd.kernel(...)`` was given; see :func:`kerneldsl.kernel`."""
 
     signature: tuple[Kind, ...] | None = None
-    compile: CompileOptions = field(default_factory=CompileOptions)
+    compile: CompileOptions = CompileOptions()
     block: Dim3 | None = None
     together: Together = ALONE
 

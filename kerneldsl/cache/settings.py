@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
 
@@ -26,8 +26,7 @@ _NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The variables as they stand, unread.
 
     Parameters

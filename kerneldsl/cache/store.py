@@ -12,8 +12,8 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
 from kerneldsl.cache.files import TEMPORARY, open_plain, read_all, write_whole
@@ -32,8 +32,7 @@ _RENEW_AFTER_S = 60.0
 _MAX_QUARANTINED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """A file of an entry, unread.
 
     Parameters

@@ -11,14 +11,18 @@ import logging
 import struct
 import time
 import weakref
+from typing import TYPE_CHECKING
 
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
+from kerneldsl.target import Device, Executable, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle, synchronize_stream
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DriverEntry
 
 __all__ = ["CudaExecutable"]
 
@@ -108,6 +112,8 @@ class CudaExecutable(Executable):
 
         A lost device needs no word of ours: the driver refuses each launch, and Python says why.
         """
+        from kerneldsl.target import DriverEntry
+
         driver, index = self._driver, self.device.index
         retained = driver.contexts.get(index)
         if retained is None or self._is_debug:
