@@ -11,11 +11,11 @@ from kerneldsl.inspection import InspectionMixin
 from kerneldsl.language.kinds import Kind
 from kerneldsl.launches import LaunchMixin
 from kerneldsl.runtime.dispatch import Dispatcher
-from kerneldsl.runtime.state import SpecializationInfo
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions, Dim3
 
 if TYPE_CHECKING:
+    from kerneldsl.runtime.specialization_info import SpecializationInfo
     from kerneldsl.timing import Timing
 
 __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]

@@ -185,4 +185,6 @@ class CudaExecutable(Executable):
         memory.copy_to_host(
             driver, index, ctypes.addressof(found), record.pointer, nbytes, stream=stream
         )
-        raise_fault(found.raw, self._cuda_artifact.fault_table)
+        table = self._cuda_artifact.fault_table
+        assert table is not None
+        raise_fault(found.raw, table)
