@@ -15,7 +15,7 @@ DEFAULT_SIZE_BYTES = 2**30
 _UNLIMITED_BYTES = 2.0**63
 _OFF = frozenset({"0", "false", "no", "off"})
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 _NAMES = (
     "KERNELDSL_CACHE",
     "KERNELDSL_CACHE_DIR",
@@ -85,7 +85,7 @@ def read_size(text: str) -> int:
     """
     if not text:
         return DEFAULT_SIZE_BYTES
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     if match is None:
         raise CacheError(
             f"KERNELDSL_CACHE_SIZE is {text!r}",
