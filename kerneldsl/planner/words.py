@@ -99,8 +99,8 @@ def facts(plan: LaunchPlan) -> list[str]:
         )
     if plan.carveout_bytes:
         found.append(
-            f"Shared memory: {plan.shared_bytes} dynamic bytes a block; a multiprocessor needs "
-            f"{plan.carveout_bytes} for the blocks it holds."
+            f"Shared memory: {plan.shared_bytes} dynamic bytes a block; the blocks of a "
+            f"multiprocessor need a carve-out of {plan.carveout_bytes}."
         )
     if plan.waves is not None and plan.tail_efficiency is not None:
         found.append(

@@ -16,6 +16,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launcher import machine
 from kerneldsl.registry import get_target
+from targets.null.executable import NullExecutable
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
 
@@ -135,6 +136,30 @@ def test_the_same_code_is_chosen_by_what_holds_of_the_arguments(null):
     warm_up(launch, 2.0, *cases[0])
     with is_native(launch):
         launch(2.0, *cases[0])
+
+
+def test_a_launch_in_place_leaves_the_better_code_to_others(null, monkeypatch):
+    seen = []
+    examine = NullExecutable.examine
+
+    def noted(executable, config, parameters):
+        seen.append(executable.artifact.specialization.promises)
+        return examine(executable, config, parameters)
+
+    monkeypatch.setattr(NullExecutable, "examine", noted)
+    x, y, out = (kd.zeros(100, np.float32) for _ in range(3))
+    launch = axpy.forall(100)
+    warm_up(launch, 2.0, x, out, out)
+    for given in ((x, y, out), (x, out, out), (x, x, out), (x, y, out)):
+        seen.clear()
+        with machine.suspended():
+            launch(2.0, *given)
+        for _ in range(3):
+            launch(2.0, *given)
+        by_python, *by_native = seen
+        assert len(by_native) == 3
+        assert all(each.is_disjoint >= by_python.is_disjoint for each in by_native)
+    assert by_python.is_disjoint
 
 
 @kd.kernel(cooperative=True)

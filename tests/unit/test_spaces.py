@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.planner import DeviceOccupancyLimits
 from targets import null
 from targets.null.target import NullTarget
 
@@ -139,6 +140,20 @@ def test_the_member_is_chosen_once_with_and_without_a_stream(
             assert sums.forall(extent).plan(x, out).block_dim == member
             assert sums.forall(extent).plan(x, out).extent == (extent,)
         assert target.launches[-1].config.block_dim == member
+
+
+def test_the_carve_out_of_the_plan_is_asked_for(target: NullTarget) -> None:
+    x, out = kd.zeros(100_000, np.float32), kd.zeros(100_000, np.float32)
+    plan = sums.forall(x.size).plan(x, out)
+    assert plan.active_blocks is not None
+    assert plan.carveout_bytes is not None
+    assert plan.active_blocks > 1
+    member = sums.member(**dict(plan.parameters))
+    member._dispatcher.state().loaded.clear()
+    sums.forall(x.size)(x, out)
+    (loaded,) = member._dispatcher.state().loaded.values()
+    limits = DeviceOccupancyLimits.from_device(target.devices()[0])
+    assert loaded.executable.carveout_percent == limits.carveout_percent(plan.carveout_bytes)
 
 
 def test_so_many_extents_are_remembered(target: NullTarget) -> None:
