@@ -7,6 +7,7 @@ Python.
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
 import types
@@ -58,9 +59,7 @@ def _is_among(guard: Guard, others: list[Guard]) -> bool:
 def _reader_guards(reader: object) -> list[Guard] | None:
     """What a reader looks at, outermost first; the last guard's value is what it reads."""
     if isinstance(reader, GlobalReader):
-        if type(reader.namespace) is not dict or reader.name not in reader.namespace:
-            return None
-        return [_held(reader.namespace, reader.name, reader.namespace[reader.name])]
+        return _global_guards(reader)
     if isinstance(reader, CellReader):
         try:
             return [Guard(GuardKind.CELL, reader.cell, None, reader.cell.cell_contents)]
@@ -77,6 +76,19 @@ def _reader_guards(reader: object) -> list[Guard] | None:
         # Attributes of other objects may be computed, inherited or hidden: they are read.
         return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
     return None
+
+
+def _global_guards(reader: GlobalReader) -> list[Guard] | None:
+    names, name = reader.namespace, reader.name
+    if type(names) is not dict:
+        return None
+    if name in names:
+        return [_held(names, name, names[name])]
+    known = vars(builtins)
+    if name not in known:
+        return None
+    hidden_by_none = Guard(GuardKind.DICT, names, name, None, is_missing=True)
+    return [hidden_by_none, _held(known, name, known[name])]
 
 
 def log_guards() -> list[Guard] | None:

@@ -77,14 +77,26 @@ class Loader:
 
     def load(self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey) -> Loaded:
         """Code for a launch, on its device."""
-        mapping = ONE_EACH
-        if is_planned(state, place, shape, is_debug=self.options.debug):
-            choice = self._choice(state, shape, key)
-            if choice is not None and state.traits.uses_grid_only:
-                mapping = choice.candidate.mapping
+        mapping = self._mapping(state, place, shape, key)
         promises = worthwhile(state.promises[key.promises], mapping)
         loaded = state.loaded[key] = self._load_form(state, key, mapping, promises)
         return loaded
+
+    def asked_for(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> ArtifactKey:
+        """What a launch would be compiled for, were nothing compiled for its kernel yet."""
+        mapping = self._mapping(state, key.place, shape, key)
+        promises = worthwhile(state.promises[key.promises], mapping)
+        return self._artifact_key(state, key, mapping, promises)
+
+    def _mapping(
+        self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey
+    ) -> ElementMapping:
+        """How a launch deals out its indices."""
+        if is_planned(state, place, shape, is_debug=self.options.debug):
+            choice = self._choice(state, shape, key)
+            if choice is not None and state.traits.uses_grid_only:
+                return choice.candidate.mapping
+        return ONE_EACH
 
     def configure(
         self, state: KernelState, place: Place, loaded: Loaded, shape: LaunchShape, key: LaunchKey
