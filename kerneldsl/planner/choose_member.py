@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
+from kerneldsl.planner.bounds import bound_in_words
 from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, score
 from kerneldsl.planner.describe import describe_scored
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
@@ -194,7 +195,7 @@ def _alternative(
         by = " and ".join(name.replace("_", " ") for name in other[1].held.limiters)
         why = f"{other[1].held.active_warps} warps at once, limited by {by}"
     else:
-        why = f"limited by {its.bound}"
+        why = f"limited by {bound_in_words(its.bound)}"
     return PlanAlternative(
         other[0].member.block_dim,
         other[1].candidate.mapping,

@@ -8,7 +8,6 @@ looks it up by a key that holds those. Targets that deal out elements as mapping
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -125,7 +125,7 @@ class Promises:
 
 
 def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:
-    """Whether each extent of ``forall``, and each array's lengths and number of elements, are narrow.
+    """Whether extents of ``forall``, and each array's lengths and number of elements, are narrow.
 
     Parameters
     ----------

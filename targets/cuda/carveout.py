@@ -1,8 +1,8 @@
 """How much of a multiprocessor's first cache a kernel wants as shared memory.
 
-The carve-out is a preference of a function (``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``).
-Left to the driver, it need not hold all the blocks that a plan counts on; and what is beyond those
-is lost to the first cache.
+The carve-out is a preference of a function, its attribute
+``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``. Left to the driver, it need not hold all the
+blocks that a plan counts on; and what is beyond those is lost to the first cache.
 
 References
 ----------

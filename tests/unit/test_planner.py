@@ -16,6 +16,7 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS, body_work
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from kerneldsl.planner.bounds import WORDS
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, fit_grid
 from kerneldsl.planner.choose import (
     MAX_COMPILED,
@@ -31,6 +32,7 @@ from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from kerneldsl.target import ElementMapping, HostShare, Resources
 
@@ -382,3 +384,33 @@ def test_registers_of_a_loop_are_not_estimated_by_its_rounds() -> None:
 
     # Of such a kernel with 8 rounds the assembler makes 28 registers, with 32 rounds 35.
     assert estimated(1) < estimated(8) < estimated(32) == estimated(256) <= 40
+
+
+@pytest.mark.parametrize(
+    ("ns", "bytes_moved", "expected"),
+    [
+        (999.9, 999_999, "1 µs for 1 MB"),
+        (1.2e9, 4.4e12, "1.2 s for 4.4 TB"),
+        (999_999.0, 1, "1 ms for 1 byte"),
+        (1.234e12, 1000, "1234 s for 1 KB"),
+        (12.34, 999, "12.3 ns for 999 bytes"),
+    ],
+)
+def test_units_of_a_plan(ns: float, bytes_moved: int, expected: str) -> None:
+    plan = describe(problem((1 << 20,)), Choice(Candidate((1, 1, 1), ElementMapping()), {}))
+    one = replace(plan, predicted_ns=ns, bytes_moved=bytes_moved, active_blocks=1, registers=1)
+    text = explain_plan(one)
+    assert f"Predicted {expected}, limited by" in text
+    assert "holds 1 block at once" in text
+    assert "(1 register a thread)" in text
+    assert "blocks of 1 thread." in text
+
+
+def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
+    whys = []
+    for work in (AXPY, replace(AXPY, operations=5000.0), replace(AXPY, rounds=9)):
+        found = problem((1 << 24,), work)
+        plan = describe(found, choose(found, light))
+        whys += [each.why for each in plan.considered if each.why.startswith("limited by")]
+    assert whys
+    assert {why.removeprefix("limited by ") for why in whys} <= set(WORDS.values())
