@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launcher import machine
+from kerneldsl.launcher import machine, table
 from kerneldsl.registry import get_target
 from targets.null.executable import NullExecutable
 from tests.support.fake_target import installed
@@ -859,3 +859,11 @@ def test_an_unknown_interpreter_is_warned_of_once():
 def test_the_environment_turns_it_off():
     assert run_child("say_whether_installed", KERNELDSL_LAUNCHER="off") == "not installed\n"
     assert run_child("say_whether_installed") == "installed\n"
+
+
+@pytest.mark.parametrize("words", [table.Word, table.HostWord, table.DriverWord])
+def test_each_field_of_a_table_has_a_place_of_its_own(words):
+    assert len(words.__members__) == len(words)  # no name is another's alias
+    behind = words is not table.Word
+    assert min(words) == (len(table.Word) if behind else 0)
+    assert list(words) == sorted(words)
