@@ -107,11 +107,11 @@ class Loader:
             config = planned_config(choice.candidate, shape, place.device)
         elif shape.extent is not None and shape.tile is not None:
             config = tiled_config(shape)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
         elif shape.extent is not None:
             config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
         else:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
