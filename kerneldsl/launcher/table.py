@@ -113,6 +113,7 @@ class GuardKind(IntEnum):
     DICT = 0
     CELL = 1
     ATTRIBUTE = 2
+    TYPE = 3
 
 
 GUARD_WORDS = 4
@@ -129,7 +130,7 @@ class Guard:
     kind : GuardKind
         How to look.
     owner : dict or cell or object
-        Where to look.
+        Where to look; the object whose type is looked at.
     key : object or None
         Under which key of a dictionary, or name of an attribute.
     value : object

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from functools import partial
 
@@ -508,6 +509,39 @@ def test_attributes_of_classes_are_looked_at(monkeypatch):
             patch.delattr(Settings, "WIDTH")
             with pytest.raises(kd.KernelError, match="WIDTH"):
                 launch(out)
+
+
+settings = types.ModuleType("settings")
+settings.WIDTH = 3
+
+
+@kd.kernel
+def reads_a_module(out):
+    out[kd.grid(1)] = settings.WIDTH
+
+
+class Computed(types.ModuleType):
+    @property
+    def WIDTH(self):
+        return 7
+
+
+def test_a_modules_class_is_looked_at():
+    out = np.zeros(3)
+    with kd.use("cpu"):
+        launch = reads_a_module.forall(3)
+        warm_up(launch, out)
+        with is_native(launch):
+            launch(out)
+        np.testing.assert_array_equal(out, 3)
+        settings.__class__ = Computed
+        try:
+            launch(out)
+        finally:
+            settings.__class__ = types.ModuleType
+        np.testing.assert_array_equal(out, 7)
+        launch(out)
+        np.testing.assert_array_equal(out, 3)
 
 
 def test_a_deleted_constant_is_an_error(monkeypatch):
