@@ -1,8 +1,8 @@
 """What has to be as it was for a prepared launch to be good: constants, the place, the log.
 
-Each condition becomes guards, which look up one name in one dictionary (or one closure cell) and
-compare by identity. A condition that cannot be said so gives no guards, and its launches stay with
-Python.
+Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
+object's type) and compare by identity. A condition that cannot be said so gives no guards, and its
+launches stay with Python.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _reader_guards(reader: object) -> list[Guard] | None:
         owner, name = outer[-1].value, reader.attribute
         names = vars(owner) if type(owner) is types.ModuleType else {}
         if name in names and not hasattr(types.ModuleType, name):
-            return [*outer, _held(names, name, names[name])]
+            # Another class may be given to a module, and have a property of that name.
+            plain = Guard(GuardKind.TYPE, owner, None, types.ModuleType)
+            return [*outer, plain, _held(names, name, names[name])]
         # Attributes of other objects may be computed, inherited or hidden: they are read.
         return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
     return None
