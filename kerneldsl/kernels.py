@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
 from kerneldsl.language.kinds import Kind
 from kerneldsl.launches import LaunchMixin
 from kerneldsl.runtime.dispatch import Dispatcher
-from kerneldsl.runtime.state import SpecializationInfo
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions, Dim3
 
 if TYPE_CHECKING:
+    from kerneldsl.runtime.specialization_info import SpecializationInfo
     from kerneldsl.timing import Timing
 
 __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
@@ -25,12 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOptions:
+class KernelOptions(NamedTuple):
     """What ``@kd.kernel(...)`` was given; see :func:`kerneldsl.kernel`."""
 
     signature: tuple[Kind, ...] | None = None
-    compile: CompileOptions = field(default_factory=CompileOptions)
+    compile: CompileOptions = CompileOptions()
     block: Dim3 | None = None
     together: Together = ALONE
 

@@ -15,7 +15,6 @@ import ast
 import builtins
 import math
 import types
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -59,14 +58,14 @@ def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(summary.read), frozenset(summary.written)
 
 
-@dataclass
 class _Summary:
     """What a function does to its parameters."""
 
-    read: set[int] = field(default_factory=set)
-    written: set[int] = field(default_factory=set)
-    depth: dict[int, int] = field(default_factory=dict)
-    returned: set[_Alias] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.read: set[int] = set()
+        self.written: set[int] = set()
+        self.depth: dict[int, int] = {}
+        self.returned: set[_Alias] = set()
 
 
 _summaries: WeakKeyDictionary[FunctionUnit, _Summary] = WeakKeyDictionary()

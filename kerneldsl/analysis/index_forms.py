@@ -8,8 +8,7 @@ by a row; ``a[idx[x]]`` depends on what was loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = ["LOADED", "UNIFORM", "IndexForm", "Pattern", "is_crossed", "offsets_of", "pattern_of"]
 
@@ -22,8 +21,7 @@ _LOOP, _X = 0, 3
 _COUNT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class IndexForm:
+class IndexForm(NamedTuple):
     """What is known of an integer.
 
     Parameters

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from kerneldsl.analysis.effects import array_effects
 from kerneldsl.analysis.expressions import base_name, is_extent
@@ -23,15 +22,15 @@ __all__ = ["Roots", "array_roots", "conflicting_loads"]
 Roots = frozenset[str]
 
 
-@dataclass(eq=False)
 class _Step:
     """One statement's, or one test's, accesses, or one barrier."""
 
-    is_barrier: bool = False
-    loads: list[ast.Subscript] = field(default_factory=list)
-    stores: set[str] = field(default_factory=set)
-    after: list[_Step] = field(default_factory=list)
-    before: list[_Step] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.is_barrier = False
+        self.loads: list[ast.Subscript] = []
+        self.stores: set[str] = set()
+        self.after: list[_Step] = []
+        self.before: list[_Step] = []
 
 
 def array_roots(unit: FunctionUnit) -> dict[str, Roots]:

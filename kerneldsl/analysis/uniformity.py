@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names, base_name, is_extent, text_of
 from kerneldsl.analysis.intervals import Roots, array_roots, conflicting_loads
@@ -80,11 +80,10 @@ def _level(fact: _Fact) -> Uniformity:
     return Uniformity.UNIFORM if fact is None else fact.level
 
 
-@dataclass
 class UniformityResult:
     """What was found of one kernel.
 
-    Parameters
+    Attributes
     ----------
     expressions : dict
         Level of each expression node, at its worst over every way to it.
@@ -95,9 +94,10 @@ class UniformityResult:
         Barriers in places that are not uniform.
     """
 
-    expressions: dict[ast.AST, Uniformity] = field(default_factory=dict)
-    places: dict[ast.AST, Uniformity] = field(default_factory=dict)
-    problems: list[BarrierProblem] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.expressions: dict[ast.AST, Uniformity] = {}
+        self.places: dict[ast.AST, Uniformity] = {}
+        self.problems: list[BarrierProblem] = []
 
     def is_uniform(self, node: ast.AST) -> bool:
         """Whether an expression has one value in the block, in a place all threads run."""
@@ -128,12 +128,12 @@ def analyze_uniformity(
     return _Analysis(unit, arguments_may_overlap, tuple(varying_names)).run()
 
 
-@dataclass
 class _Loop:
     """What leaves a loop early, or skips the rest of its body."""
 
-    breaks: _Fact = None
-    continues: _Fact = None
+    def __init__(self) -> None:
+        self.breaks: _Fact = None
+        self.continues: _Fact = None
 
 
 class _Analysis:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ _LIKE_ARGUMENT = frozenset(
 _UNIFIED = frozenset({"min", "max", "abs", "minimum", "maximum", "uniform"})
 
 
-@dataclass(frozen=True, slots=True)
-class WideStore:
+class WideStore(NamedTuple):
     """A float32 element that is computed in float64.
 
     Parameters

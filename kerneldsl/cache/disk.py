@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kerneldsl.cache.counters import Counters
 from kerneldsl.cache.entry import Entry
@@ -30,8 +30,7 @@ __all__ = ["DiskCache", "Found", "counters", "disk_cache", "user_folder"]
 counters = Counters()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """An entry that was looked up.
 
     Parameters

@@ -26,7 +26,7 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.cache.reasons import BadEntry, Reason
 
@@ -44,8 +44,7 @@ _UNSIGNED = bytes(_DIGEST_BYTES)
 _MAX_SECTIONS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What an entry holds.
 
     Parameters

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
 
@@ -42,8 +42,7 @@ def is_open_to_others(status: os.stat_result) -> bool:
     return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """A folder of the cache.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
 
@@ -15,7 +15,7 @@ DEFAULT_SIZE_BYTES = 2**30
 _UNLIMITED_BYTES = 2.0**63
 _OFF = frozenset({"0", "false", "no", "off"})
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 _NAMES = (
     "KERNELDSL_CACHE",
     "KERNELDSL_CACHE_DIR",
@@ -26,8 +26,7 @@ _NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The variables as they stand, unread.
 
     Parameters
@@ -86,7 +85,7 @@ def read_size(text: str) -> int:
     """
     if not text:
         return DEFAULT_SIZE_BYTES
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     if match is None:
         raise CacheError(
             f"KERNELDSL_CACHE_SIZE is {text!r}",

@@ -12,8 +12,8 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
 from kerneldsl.cache.files import TEMPORARY, open_plain, read_all, write_whole
@@ -25,15 +25,14 @@ from kerneldsl.environment import logger
 __all__ = ["SUFFIX", "Listed", "Store"]
 
 SUFFIX = ".kdc"
-_NAME = re.compile(r"[0-9a-f]{64}\.kdc")
+_NAME = r"[0-9a-f]{64}\.kdc"
 #: A read renews an entry's time stamp where that is older than this, in seconds.
 _RENEW_AFTER_S = 60.0
 #: Files that are kept in the quarantine, for somebody to look at.
 _MAX_QUARANTINED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """A file of an entry, unread.
 
     Parameters
@@ -171,7 +170,7 @@ class Store:
         return [
             Listed(Path(found.path), status.st_size, status.st_mtime)
             for found, status in self._scan(self.folder.entries)
-            if _NAME.fullmatch(found.name)
+            if re.fullmatch(_NAME, found.name)
         ]
 
     def unfinished(self) -> list[Listed]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
 
 __all__ = ["Reporter"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reporter:
+class Reporter(NamedTuple):
     """Raises errors that point into one function.
 
     Parameters

@@ -7,8 +7,7 @@ import builtins
 import enum
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.frontend.captured import is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
@@ -19,8 +18,7 @@ from kerneldsl.language.intrinsics import Intrinsic
 __all__ = ["Resolved", "Scope", "device_function", "is_kernel"]
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What an attribute chain such as ``config.tile.WIDTH`` means.
 
     Parameters

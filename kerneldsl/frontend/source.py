@@ -11,9 +11,8 @@ import ast
 import linecache
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
 
@@ -29,8 +28,7 @@ _HOW_TO_REGISTER = (
 _COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSource:
+class FunctionSource(NamedTuple):
     """Where a function stands, and its AST.
 
     Parameters

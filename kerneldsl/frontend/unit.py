@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.language.intrinsics import Intrinsic
@@ -34,8 +34,7 @@ __all__ = ["RESERVED_PREFIX", "Captured", "FunctionUnit", "IntrinsicUse"]
 RESERVED_PREFIX = "kd_"
 
 
-@dataclass(frozen=True, slots=True)
-class IntrinsicUse:
+class IntrinsicUse(NamedTuple):
     """One intrinsic at one place of a unit.
 
     Parameters
@@ -48,11 +47,10 @@ class IntrinsicUse:
     """
 
     intrinsic: Intrinsic
-    static: dict[str, Any] = field(default_factory=dict)
+    static: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(NamedTuple):
     """A value from outside the function, and how to read it again at a later launch.
 
     Parameters

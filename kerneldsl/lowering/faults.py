@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.errors import SourceLocation, fault_class
 
@@ -41,8 +42,7 @@ _STRUCT = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
 FAULT_RECORD_BYTES = _STRUCT.size
 
 
-@dataclass(frozen=True, slots=True)
-class FaultSite:
+class FaultSite(NamedTuple):
     """A place in a kernel that can fail.
 
     Parameters
@@ -63,8 +63,7 @@ class FaultSite:
     array: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FaultTable:
+class FaultTable(NamedTuple):
     """The places of a compiled kernel, by their number.
 
     Parameters

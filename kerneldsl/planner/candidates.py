@@ -8,7 +8,8 @@ CUDA C++ Programming Guide, table "Technical Specifications per Compute Capabili
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
@@ -33,8 +34,7 @@ _MAX_OPERATIONS = 2048
 _ROWS = (1, 2, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A block, and how the extent's indices are dealt out to threads."""
 
     block_dim: Dim3

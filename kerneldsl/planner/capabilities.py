@@ -8,8 +8,7 @@ Capability"; NVIDIA's header ``cuda_occupancy.h`` of CUDA 13.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 __all__ = ["COMPUTE_CAPABILITIES", "KB", "RULES", "AllocationRules", "ComputeCapability"]
 
@@ -27,8 +26,7 @@ _UP_TO_228 = (*_UP_TO_164, 196, 228)
 _UP_TO_328 = (*_UP_TO_228, 328)
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationRules:
+class AllocationRules(NamedTuple):
     """What a compute capability fixes.
 
     Parameters

@@ -8,7 +8,8 @@ kd.grid(2)``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from kerneldsl.target import Promises
 __all__ = ["Oriented", "orient"]
 
 
-@dataclass(frozen=True)
-class Oriented:
+class Oriented(NamedTuple):
     """A body's work once the axes are decided.
 
     Parameters

@@ -14,8 +14,7 @@ Microbenchmarking and Instruction-level Analysis" (2022), for latencies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.target import Device
 
@@ -27,8 +26,7 @@ _ASSUMED_BANDWIDTH = 500e9
 _ASSUMED_L2_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRates:
+class DeviceRates(NamedTuple):
     """Speeds and latencies of a device.
 
     Parameters
@@ -104,8 +102,7 @@ class DeviceRates:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Generation:
+class _Generation(NamedTuple):
     """What no attribute tells."""
 
     fp32: float

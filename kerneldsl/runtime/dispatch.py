@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.environment import logger
 from kerneldsl.language.kinds import Kind
@@ -37,8 +36,7 @@ __all__ = ["Dispatcher", "Launchable"]
 _NOTHING_YET = Progress()
 
 
-@dataclass(frozen=True, slots=True)
-class Launchable:
+class Launchable(NamedTuple):
     """All that a launch is made of, found and ready.
 
     Parameters

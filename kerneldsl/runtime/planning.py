@@ -23,7 +23,6 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Problem
-from kerneldsl.planner.described import described_device
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
@@ -313,6 +312,8 @@ def described_place(arch: str) -> Place:
     """
     known = _described.get(arch)
     if known is None:
+        from kerneldsl.planner.described import described_device  # a launch needs none
+
         place = Place(get_target("cuda"), described_device(arch), is_described=True)
         known = _described.setdefault(arch, place)
     return known

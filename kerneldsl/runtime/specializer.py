@@ -31,7 +31,7 @@ from kerneldsl.runtime.planning import (
 )
 from kerneldsl.runtime.promise_table import NOTHING
 from kerneldsl.runtime.signature import conform
-from kerneldsl.runtime.state import ArtifactKey, KernelState, SpecializationInfo
+from kerneldsl.runtime.state import ArtifactKey, KernelState
 from kerneldsl.target import (
     ONE_EACH,
     Artifact,
@@ -45,6 +45,7 @@ from kerneldsl.target import (
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.runtime.specialization_info import SpecializationInfo
 
 __all__ = ["Specializer"]
 

@@ -12,7 +12,6 @@ host memory has been touched, it may be run again elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ _ALIGNMENT = 256
 _SPARSE = 4
 
 
-@dataclass(slots=True)
 class HostArray:
     """One host array among the arguments of a launch.
 
@@ -46,28 +44,28 @@ class HostArray:
         Whether the kernel may write it.
     """
 
-    index: int
-    array: np.ndarray[Any, Any]
-    is_written: bool
-    low: int = field(init=False)
-    high: int = field(init=False)
+    __slots__ = ("array", "high", "index", "is_written", "low")
 
-    def __post_init__(self) -> None:
-        array = self.array
+    def __init__(self, index: int, array: np.ndarray[Any, Any], is_written: bool) -> None:
+        self.index = index
+        self.array = array
+        self.is_written = is_written
         self.low, self.high = byte_bounds(
             array.ctypes.data, array.shape, array.strides, array.itemsize
         )
 
 
-@dataclass(slots=True)
 class _Region:
     """Host memory that is staged as one buffer."""
 
-    low: int
-    high: int
-    arrays: list[HostArray]
-    buffer: Buffer | None = None
-    is_packed: bool = False
+    __slots__ = ("arrays", "buffer", "high", "is_packed", "low")
+
+    def __init__(self, low: int, high: int, arrays: list[HostArray]) -> None:
+        self.low = low
+        self.high = high
+        self.arrays = arrays
+        self.buffer: Buffer | None = None
+        self.is_packed = False
 
     @property
     def is_written(self) -> bool:

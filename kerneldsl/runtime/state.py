@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.abi import LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
@@ -35,7 +35,10 @@ from kerneldsl.target import (
     Target,
 )
 
-__all__ = ["ArtifactKey", "KernelState", "Loaded", "SpecializationInfo"]
+if TYPE_CHECKING:
+    from kerneldsl.runtime.specialization_info import SpecializationInfo
+
+__all__ = ["ArtifactKey", "KernelState", "Loaded"]
 
 
 class ArtifactKey(NamedTuple):
@@ -51,32 +54,6 @@ class ArtifactKey(NamedTuple):
     ptx_version: str | None
     mapping: ElementMapping
     promises: Promises
-
-
-@dataclass(frozen=True, slots=True)
-class SpecializationInfo:
-    """One compiled form of a kernel, as ``kernel.specializations`` lists them.
-
-    Parameters
-    ----------
-    target, arch : str or None
-        What it was compiled for.
-    signature : str
-        Kinds of the arguments.
-    forall_ndim : int or None
-        Rank of the extent under ``forall``; ``None`` for ``kernel[grid, block]``.
-    block_dim : tuple of int or None
-        The block, on a target that compiles for one.
-    compile_s : float
-        Seconds it took to compile.
-    """
-
-    target: str
-    arch: str | None
-    signature: str
-    forall_ndim: int | None
-    block_dim: Dim3 | None
-    compile_s: float
 
 
 class Loaded:
@@ -270,6 +247,8 @@ class KernelState:
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """What has been compiled so far."""
+        from kerneldsl.runtime.specialization_info import SpecializationInfo
+
         return tuple(
             SpecializationInfo(
                 key.target,

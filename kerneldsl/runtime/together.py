@@ -11,7 +11,7 @@ API, ``cuLaunchKernelEx``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
@@ -23,8 +23,7 @@ __all__ = ["ALONE", "Together", "check_together", "in_clusters", "read_together"
 _MAX_CLUSTER_BLOCKS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(NamedTuple):
     """Which blocks of a launch run at the same time.
 
     Parameters

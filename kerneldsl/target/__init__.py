@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kerneldsl.target.checks import Check, CheckStatus
+from typing import TYPE_CHECKING, Any
+
 from kerneldsl.target.code import (
     Artifact,
     CompileOptions,
@@ -18,7 +19,6 @@ from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.target.info import DeviceInfo, DeviceLike
 from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
-from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.target.streams import (
     DeviceEvent,
@@ -28,6 +28,10 @@ from kerneldsl.target.streams import (
     names_default_stream,
 )
 from kerneldsl.target.timer import LaunchTimer
+
+if TYPE_CHECKING:
+    from kerneldsl.target.checks import Check, CheckStatus
+    from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
 
 __all__ = [
     "NO_PROMISES",
@@ -66,3 +70,20 @@ __all__ = [
     "UnusableCodeError",
     "names_default_stream",
 ]
+
+#: What a first launch does without is imported when it is asked for.
+_LATE = {
+    **dict.fromkeys(("Check", "CheckStatus"), "kerneldsl.target.checks"),
+    **dict.fromkeys(
+        ("DriverEntry", "Holds", "HostEntry", "NativeEntry"), "kerneldsl.target.native"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(module), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
@@ -13,8 +13,10 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.target.device import Device, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
-from kerneldsl.target.native import NativeEntry
 from kerneldsl.target.promises import NO_PROMISES, Promises
+
+if TYPE_CHECKING:
+    from kerneldsl.target.native import NativeEntry
 
 __all__ = [
     "Artifact",

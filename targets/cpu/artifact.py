@@ -7,13 +7,13 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.target import (
     Artifact,
     Device,
     Executable,
-    HostEntry,
     LaunchConfig,
     Resources,
     Specialization,
@@ -21,6 +21,9 @@ from kerneldsl.target import (
 from targets.cpu.code import HEADER_BYTES, Compiled
 from targets.cpu.faults import raise_recorded
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
+
+if TYPE_CHECKING:
+    from kerneldsl.target import HostEntry
 
 __all__ = ["CpuArtifact", "CpuExecutable"]
 
@@ -113,6 +116,8 @@ class CpuExecutable(Executable):
 
     def native_entry(self, config: LaunchConfig) -> HostEntry | None:
         """The entry, shared among the threads as :meth:`launch` shares it."""
+        from kerneldsl.target import HostEntry
+
         layer = threading_layer()
         units, step, space, parallel = self._divide(config, layer)
         if units == 0 or self.artifact.fault_table is not None:

@@ -13,7 +13,7 @@ which introduced each target); the minimum of each architecture is LLVM 22's, as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.errors import ArgumentValueError
 
@@ -43,8 +43,7 @@ _LANGUAGE_MINIMUM: PtxVersion = (6, 0)
 _PREFERRED: PtxVersion = (7, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(NamedTuple):
     """One target architecture.
 
     Parameters
@@ -83,8 +82,7 @@ class Architecture:
         return self.name[-1] if self.name[-1] in "af" else ""
 
 
-@dataclass(frozen=True, slots=True)
-class PtxRelease:
+class PtxRelease(NamedTuple):
     """Where a PTX ISA version came from.
 
     Parameters

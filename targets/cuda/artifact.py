@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import Artifact, Resources, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion
+
+if TYPE_CHECKING:
+    from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["CudaArtifact"]
 
@@ -30,8 +33,8 @@ class CudaArtifact(Artifact):
         What it was compiled for.
     ptx_version : tuple of int
         Version of the PTX ISA.
-    fault_table : FaultTable
-        Debug mode: what the sites in a fault record mean; empty otherwise.
+    fault_table : FaultTable, optional
+        Debug mode: what the sites in a fault record mean.
     timings : mapping
         Seconds spent in each step: ``prepare``, ``numba``, ``link``, ``llvm``.
     uses_libdevice : bool
@@ -47,8 +50,8 @@ class CudaArtifact(Artifact):
         llvm: str | None,
         arch: Architecture,
         ptx_version: PtxVersion,
-        fault_table: FaultTable,
         timings: Mapping[str, float],
+        fault_table: FaultTable | None = None,
         uses_libdevice: bool = False,
     ) -> None:
         self.specialization = specialization

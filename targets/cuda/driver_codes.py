@@ -29,13 +29,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["DRIVER_CODES", "DriverCode", "category_of_name", "find_code", "table_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class DriverCode:
+class DriverCode(NamedTuple):
     """What one code means to a user of kerneldsl.
 
     Parameters

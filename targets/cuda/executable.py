@@ -11,15 +11,19 @@ import logging
 import struct
 import time
 import weakref
+from typing import TYPE_CHECKING
 
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
+from kerneldsl.target import Device, Executable, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.carveout import Carveout
 from targets.cuda.driver import Driver
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle, synchronize_stream
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DriverEntry
 
 __all__ = ["CudaExecutable"]
 
@@ -110,6 +114,8 @@ class CudaExecutable(Executable):
 
         A lost device needs no word of ours: the driver refuses each launch, and Python says why.
         """
+        from kerneldsl.target import DriverEntry
+
         driver, index = self._driver, self.device.index
         retained = driver.contexts.get(index)
         if retained is None or self._is_debug:
@@ -186,4 +192,6 @@ class CudaExecutable(Executable):
         memory.copy_to_host(
             driver, index, ctypes.addressof(found), record.pointer, nbytes, stream=stream
         )
-        raise_fault(found.raw, self._cuda_artifact.fault_table)
+        table = self._cuda_artifact.fault_table
+        assert table is not None
+        raise_fault(found.raw, table)

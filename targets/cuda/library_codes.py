@@ -12,7 +12,6 @@ enumeration ``nvJitLinkResult``; all as of the bindings 13.5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, table_of
 
@@ -103,7 +102,7 @@ def _runtime_name(code: DriverCode) -> str:
 
 #: Every code of ``cudaError_t`` but success.
 RUNTIME_CODES: Mapping[int, DriverCode] = {
-    **{n: replace(c, name=f"cudaError{_runtime_name(c)}") for n, c in DRIVER_CODES.items()},
+    **{n: c._replace(name=f"cudaError{_runtime_name(c)}") for n, c in DRIVER_CODES.items()},
     **table_of(_RUNTIME_ROWS, "cudaError"),
 }
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kerneldsl.error_history import error_log
@@ -37,13 +36,13 @@ _DEFAULT_STREAMS = (0, 1)
 _LISTED = 16
 
 
-@dataclass(frozen=True, slots=True)
 class _Loss:
     """What lost a device, or all of them."""
 
-    #: The device that answered with the error, where that is known.
-    index: int | None
-    error: DriverError
+    def __init__(self, index: int | None, error: DriverError) -> None:
+        #: The device that answered with the error, where that is known.
+        self.index = index
+        self.error = error
 
 
 class DeviceWatch:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import Specialization, UnusableCodeError
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
@@ -79,7 +78,6 @@ def restore(
         llvm=None,
         arch=architecture,
         ptx_version=choose_ptx_version(architecture, specialization.ptx_version),
-        fault_table=FaultTable(),
         timings=timings,
         uses_libdevice=libdevice is not None,
     )

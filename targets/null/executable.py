@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
+from kerneldsl.target import Device, Executable, LaunchConfig, Resources
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.carveout import Carveout
 from targets.cuda.resource_limits import check_resources
@@ -16,6 +16,9 @@ from targets.cuda.streams import stream_handle
 from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace
 from targets.null.native import NativeDriver
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DriverEntry
 
 __all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
 

@@ -12,7 +12,7 @@ import ctypes
 import itertools
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import DriverError, OutOfMemoryError
@@ -235,7 +235,7 @@ class AddressSpace:
 def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
     # It is found before anything has run, so even what is fatal on a device leaves this one well.
     return compose_error(
-        replace(DRIVER_CODES[code], is_fatal=False),
+        DRIVER_CODES[code]._replace(is_fatal=False),
         what.removeprefix("Could not "),
         limit=f"A driver would answer {name}",
         remedy=remedy,

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError
-from kerneldsl.target import DriverEntry, Holds, LaunchConfig
+from kerneldsl.target import LaunchConfig
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan
 
 if TYPE_CHECKING:
+    from kerneldsl.target import DriverEntry
     from targets.null.executable import LaunchRecord, NullExecutable
 
 __all__ = ["NativeDriver"]
@@ -81,6 +82,8 @@ class NativeDriver:
 
     def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
         """How native code launches a kernel in a configuration."""
+        from kerneldsl.target import DriverEntry, Holds
+
         index, name = executable.device.index, executable.artifact.specialization.unit.name
         watch, stream = self._faults.watch, stream_handle(config.stream)
         kernel = _Kernel(executable, config)

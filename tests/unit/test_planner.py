@@ -232,7 +232,7 @@ def test_more_bytes_and_operations_take_no_less_time(
 @given(works, st.integers(1, 2**30))
 def test_a_faster_memory_is_never_slower(work: ElementWork, n: int) -> None:
     asked = problem((n,), work)
-    fast = replace(asked.rates, memory_bytes_per_s=2 * asked.rates.memory_bytes_per_s)
+    fast = asked.rates._replace(memory_bytes_per_s=2 * asked.rates.memory_bytes_per_s)
     for candidate in (Candidate((256, 1, 1)), Candidate((64, 1, 1))):
         blocks = -(-n // candidate.block_threads)
         slow_ns = predict(candidate, work, (n,), blocks, 4, asked.rates).time_ns
