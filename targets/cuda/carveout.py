@@ -18,11 +18,16 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.target import Device, LaunchConfig, Resources
 
-__all__ = ["wanted_carveout"]
+__all__ = ["Carveout"]
+
+#: Shapes of blocks that are remembered; then they are looked at anew.
+_MAX_SHAPES = 64
 
 
-def wanted_carveout(device: Device, resources: Resources, config: LaunchConfig) -> int | None:
-    """The preference of a launch.
+class Carveout:
+    """What launches of one function want, the most of them all.
+
+    It is the function's, of which launches of other shapes may still need the larger one.
 
     Parameters
     ----------
@@ -30,25 +35,49 @@ def wanted_carveout(device: Device, resources: Resources, config: LaunchConfig) 
         Where.
     resources : Resources
         What the compiled kernel takes.
-    config : LaunchConfig
-        What is launched.
 
-    Returns
-    -------
-    int or None
-        Percent of the largest carve-out: the smallest that holds as many blocks as a multiprocessor
-        has room for otherwise, as :attr:`~kerneldsl.planner.plan.LaunchPlan.carveout_bytes` says.
-        ``None`` where blocks use no shared memory, where one alone is held, for which the driver
-        makes room anyway, and where too little is known of the device.
+    Attributes
+    ----------
+    percent : int
+        Of the largest carve-out; 0 where launches so far wanted none.
     """
-    if not (resources.static_shared_bytes or config.shared_bytes) or resources.registers is None:
-        return None
-    try:
-        limits = DeviceOccupancyLimits.from_device(device)
-    except ArgumentValueError:  # older than the model of occupancy
-        return None
-    kernel = KernelResources.from_resources(resources, limits)
-    held = occupancy(limits, kernel, math.prod(config.block_dim), config.shared_bytes)
-    if held.active_blocks < 2:
-        return None
-    return limits.carveout_percent(held.sufficient_carveout_bytes)
+
+    def __init__(self, device: Device, resources: Resources) -> None:
+        self._device = device
+        self._resources = resources
+        self._known: set[tuple[int, int]] = set()
+        self.percent = 0
+
+    def is_raised_by(self, config: LaunchConfig) -> bool:
+        """Whether a launch wants more than those before; then `percent` says what."""
+        if not (self._resources.static_shared_bytes or config.shared_bytes):
+            return False
+        shape = (math.prod(config.block_dim), config.shared_bytes)
+        if shape in self._known:
+            return False
+        if len(self._known) >= _MAX_SHAPES:
+            self._known.clear()
+        self._known.add(shape)
+        wanted = self._wanted(*shape)
+        if wanted <= self.percent:
+            return False
+        self.percent = wanted
+        return True
+
+    def _wanted(self, block_threads: int, shared_bytes: int) -> int:
+        """The smallest part that holds the blocks for which there is room otherwise.
+
+        That is what :attr:`~kerneldsl.planner.plan.LaunchPlan.carveout_bytes` says; 0 where one
+        alone is held, for which the driver makes room anyway, and where too little is known.
+        """
+        if self._resources.registers is None:
+            return 0
+        try:
+            limits = DeviceOccupancyLimits.from_device(self._device)
+        except ArgumentValueError:  # older than the model of occupancy
+            return 0
+        kernel = KernelResources.from_resources(self._resources, limits)
+        held = occupancy(limits, kernel, block_threads, shared_bytes)
+        if held.active_blocks < 2:
+            return 0
+        return limits.carveout_percent(held.sufficient_carveout_bytes)

@@ -10,6 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from targets.cuda import functions
 from targets.cuda.driver import get_driver
 
 
@@ -137,6 +138,24 @@ def test_a_space_on_a_device(rng: Any) -> None:
     out = kd.zeros(1, np.float32)
     spaced_sums.forall(x.size)(given, out)
     assert out.copy_to_host()[0] == pytest.approx(x.sum(dtype=np.float64), rel=1e-4)
+
+
+def test_the_driver_is_asked_for_the_plans_carve_out(rng: Any) -> None:
+    given, out = kd.to_device(rng.random(100_003).astype(np.float32)), kd.zeros(1, np.float32)
+    launch, driver = spaced_sums.forall(given.size), get_driver()
+    launch(given, out)
+    plan = launch.plan(given, out)
+    assert plan.carveout_bytes is not None
+    limits = DeviceOccupancyLimits.from_device(kd.devices("cuda")[0].device)
+    member = spaced_sums.member(**dict(plan.parameters))
+    with driver.current(0):
+        preferred = {
+            functions._attribute(
+                driver, loaded.executable._function.handle, "PREFERRED_SHARED_MEMORY_CARVEOUT"
+            )
+            for loaded in member._dispatcher.state().loaded.values()
+        }
+    assert max(preferred) >= limits.carveout_percent(plan.carveout_bytes)
 
 
 @pytest.mark.parametrize("options", [{"cluster": 2}, {"cooperative": True}, {"cluster": (4, 1)}])

@@ -19,10 +19,11 @@ from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.target import CompileOptions, LaunchConfig
 from targets import null
 from targets.cuda.artifact import CudaArtifact
+from targets.cuda.carveout import Carveout
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
-from tests.unit.test_cuda_driver import FakeBindings
+from tests.unit.test_cuda_driver import FakeBindings, _Status
 
 _SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
 
@@ -130,6 +131,7 @@ def test_shared_memory_is_asked_to_hold_the_blocks_of_a_launch() -> None:
     assert "cuFuncSetAttribute" not in api.names()  # nothing is known of so old a card
     executable = _executable(api, debug=False)
     executable.device = null.H100
+    executable._carveout = Carveout(null.H100, executable.resources)
     limits = DeviceOccupancyLimits.from_device(null.H100)
     kernel = KernelResources.from_resources(executable.resources, limits)
     wanted = []
@@ -146,6 +148,17 @@ def test_shared_memory_is_asked_to_hold_the_blocks_of_a_launch() -> None:
     ]
     # Never less than another launch of the function wanted.
     assert asked == list(dict.fromkeys(itertools.accumulate(wanted, max)))
+
+
+def test_a_driver_that_knows_no_carve_out_launches_nevertheless() -> None:
+    api = FakeBindings()
+    executable = _executable(api, debug=False)
+    executable.device = null.H100
+    executable._carveout = Carveout(null.H100, executable.resources)
+    api.failures["cuFuncSetAttribute"] = _Status(801, "CUDA_ERROR_NOT_SUPPORTED")
+    executable.launch(LaunchConfig((1, 1, 1), (256, 1, 1)), _PACKED)
+    assert "cuFuncSetAttribute" in api.names()
+    assert api.launched == _PACKED
 
 
 def test_the_module_is_unloaded_when_nothing_runs_any_more() -> None:
