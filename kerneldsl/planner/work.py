@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ VECTOR_BYTES = 16
 _DIVISION, _FUNCTION = 8.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayReads:
+class ArrayReads(NamedTuple):
     """An array that neighbouring threads read side by side.
 
     Parameters
