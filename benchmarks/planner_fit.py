@@ -20,7 +20,7 @@ from pathlib import Path
 from planner_kernels import CASES
 
 import kerneldsl as kd
-from kerneldsl.analysis.work import body_work
+from kerneldsl.analysis.count_work import body_work
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, Scored, in_order
