@@ -116,9 +116,10 @@ sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and o
 	@.ci/gpu sanitize
 
 .PHONY: docs
-docs: $(VENV)/.stamp ## write the generated tables of docs/ anew
+docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README anew
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/message_index.py
+	@$(BIN)/python docs/performance_table.py
 
 .PHONY: wheel
 wheel: $(VENV)/.stamp ## build the wheel into dist/

@@ -1,9 +1,9 @@
 """Compare the planner's model with recorded times, without the device that they were taken on.
 
 ``python benchmarks/planner_fit.py sweep.json`` reads what ``benchmarks/planner.py --record`` has
-written, lets the model predict every plan in it, and prints how good the plan is that the model
-would take. That is how the constants in `kerneldsl/planner` were found, and how a change of them is
-judged.
+written, lets the planner decide with the registers that are recorded there (those of mappings that
+it does not compile it estimates, as ever), and prints how good the plan is that it takes. That is
+how a change of the model in `kerneldsl/planner` is judged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from planner_kernels import CASES
+from planner_kernels import CASES, Case
 
 import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.choose import Problem, Scored, in_order
-from kerneldsl.planner.cost import CONSTANTS, Constants, predict
-from kerneldsl.planner.occupancy import occupancy
+from kerneldsl.planner.choose import Problem, choose
+from kerneldsl.planner.choose_member import choose_member
 from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.resources import KernelResources
-from kerneldsl.planner.work import ElementWork, element_work
+from kerneldsl.planner.work import element_work
 from kerneldsl.runtime.binding import kinds_of
 from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import Device, ElementMapping, Resources
@@ -50,108 +49,125 @@ H200 = replace(
 
 
 @dataclass(frozen=True)
+class RecordedProblem(Problem):
+    """A problem of which only the recorded mappings are open."""
+
+    recorded: tuple[ElementMapping, ...] = ()
+
+    def mappings(self) -> tuple[ElementMapping, ...]:
+        """The mappings that were measured."""
+        return self.recorded
+
+
+@dataclass(frozen=True)
 class Recorded:
-    """One kernel at one size: the plans, and what each took."""
+    """One kernel at one size: the plans, what each took, and the one that the planner takes."""
 
     name: str
     exponent: int
-    problem: Problem
-    plans: list[Scored]
+    plans: list[str]
     times: list[float]
+    chosen: int
 
-    def chosen(self, rates: DeviceRates, constants: Constants) -> int:
-        """The plan that the model takes."""
-        scored = []
-        for each in self.plans:
-            found = predict(
-                each.candidate,
-                self.problem.work,
-                self.problem.extent,
-                math.prod(
-                    each.candidate.mapping.blocks(self.problem.extent, each.candidate.block_dim)
-                ),
-                each.held.active_blocks,
-                rates,
-                spill_bytes=each.resources.spill_bytes or 0,
-                constants=constants,
-            )
-            scored.append(replace(each, prediction=found))
-        best = in_order(scored)[0].candidate
-        return next(i for i, each in enumerate(self.plans) if each.candidate == best)
+    @property
+    def ratio(self) -> float:
+        """The best time over the chosen plan's."""
+        return min(self.times) / self.times[self.chosen]
+
+    def say(self, index: int) -> str:
+        """A plan and its time."""
+        return f"{self.plans[index]} {self.times[index]:.2f} µs"
 
 
-def works() -> dict[str, tuple[ElementWork, bool]]:
-    """What each case's kernel does for an index."""
-    found = {}
-    with null.described_as(H200), kd.use("null"):
-        for case in CASES:
-            if isinstance(case.kernel, SpacedKernel):
+def read(path: Path, only: list[str] | None = None, device: Device = H200) -> Iterator[Recorded]:
+    """What was recorded, and how the planner decides with the registers that were recorded."""
+    cases = {case.name: case for case in CASES if not only or case.name in only}
+    with null.described_as(device), kd.use("null"):
+        for kernel in json.loads(path.read_text())["kernels"]:
+            case = cases.get(kernel["name"])
+            if case is None:
                 continue
             prepared = case.prepare(10)
-            dispatcher = case.kernel._dispatcher
-            codes, _ = dispatcher.identity(prepared.args)
-            unit = dispatcher.state().unit
-            found[case.name] = element_work(body_work(unit), kinds_of(codes))
-    return found
+            for size in kernel["sizes"]:
+                decide = _member if isinstance(case.kernel, SpacedKernel) else _mapped
+                yield decide(case, prepared.args, size, device)
 
 
-def read(path: Path, device: Device = H200) -> Iterator[Recorded]:
-    """What was recorded, as the planner sees it."""
-    known = works()
-    limits, rates = DeviceOccupancyLimits.from_device(device), DeviceRates.from_device(device)
-    for kernel in json.loads(path.read_text())["kernels"]:
-        if kernel["name"] not in known:
-            continue
-        for size in kernel["sizes"]:
-            extent = tuple(size["extent"])
-            problem = Problem(kernel["name"], extent, known[kernel["name"]], device, limits, rates)
-            plans, times = [], []
-            for row in size["swept"]:
-                if row["vector"] > problem.work.max_vector:
-                    continue  # no longer a plan
-                mapping = ElementMapping(items=tuple(row["items"]), vector=row["vector"])
-                candidate = Candidate(tuple(row["block"]), mapping)
-                takes = Resources(row["registers"], row["spill_bytes"], 0, 0, 1024)
-                held = occupancy(limits, KernelResources.from_resources(takes, limits),
-                                 candidate.block_threads)  # fmt: skip
-                plans.append(Scored(candidate, (1, 1, 1), held, None, takes, True))  # type: ignore[arg-type]
-                times.append(row["us"])
-            yield Recorded(kernel["name"], size["exponent"], problem, plans, times)
+def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Device) -> Recorded:
+    dispatcher = case.kernel._dispatcher
+    codes, _ = dispatcher.identity(args)
+    work = element_work(body_work(dispatcher.state().unit), kinds_of(codes))
+    plans: dict[Candidate, float] = {}
+    takes: dict[ElementMapping, Resources] = {}
+    for row in size["swept"]:
+        if row["vector"] > work.max_vector:
+            continue  # no longer a plan
+        mapping = ElementMapping(items=tuple(row["items"]), vector=row["vector"])
+        plans[Candidate(tuple(row["block"]), mapping)] = row["us"]
+        takes[mapping] = Resources(row["registers"], row["spill_bytes"], 0, 0, 1024)
+    problem = RecordedProblem(
+        case.name,
+        tuple(size["extent"]),
+        work,
+        device,
+        DeviceOccupancyLimits.from_device(device),
+        DeviceRates.from_device(device),
+        recorded=tuple(takes),
+    )
+    chosen = choose(problem, takes.__getitem__).candidate
+    told = [f"{_by(c.block_dim)} items {_by(c.mapping.items)} v{c.mapping.vector}" for c in plans]
+    return Recorded(
+        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen)
+    )
 
 
-def judge(
-    recorded: list[Recorded], rates: DeviceRates, constants: Constants
-) -> list[tuple[float, Recorded, int]]:
-    """Best time over the chosen plan's, for each case."""
-    found = []
-    for each in recorded:
-        chosen = each.chosen(rates, constants)
-        found.append((min(each.times) / each.times[chosen], each, chosen))
-    return found
+def _member(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Device) -> Recorded:
+    space = case.kernel.space
+    plans: dict[Any, float] = {}
+    takes: dict[Any, tuple[int, int]] = {}
+    for row in size["swept"]:
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in row["parameters"].items()}
+        (member,) = space.matching(**values)
+        plans[member.values] = row["us"]
+        takes[case.kernel.code_of(member)] = row["registers"], row["spill_bytes"]
+    launch = case.kernel.forall(*size["extent"])
+    asked, compile_member = launch._questions(args, None, None, tuple(size["extent"]))
+
+    def recorded(member: Any) -> Resources:
+        registers, spill_bytes = takes[case.kernel.code_of(member)]
+        return replace(compile_member(member), registers=registers, spill_bytes=spill_bytes)
+
+    chosen = choose_member([a for a in asked if a.member.values in plans], recorded).member.values
+    told = [", ".join(f"{name}={value}" for name, value in values) for values in plans]
+    return Recorded(
+        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen)
+    )
+
+
+def _by(numbers: tuple[int, ...]) -> str:
+    return "×".join(map(str, numbers))
 
 
 def main() -> int:
-    """Print the worst cases and the geometric mean."""
+    """Print the worst cases, each kernel's mean, and the geometric mean."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sweep", type=Path)
     parser.add_argument("--worst", type=int, default=25)
+    parser.add_argument("--only", action="append", metavar="KERNEL", help="one case; repeatable")
     arguments = parser.parse_args()
-    recorded = list(read(arguments.sweep))
-    found = judge(recorded, recorded[0].problem.rates, CONSTANTS)
-    for ratio, each, chosen in sorted(found, key=lambda f: f[0])[: arguments.worst]:
+    found = list(read(arguments.sweep, arguments.only))
+    for each in sorted(found, key=lambda each: each.ratio)[: arguments.worst]:
         best = min(range(len(each.times)), key=each.times.__getitem__)
-        print(f"{each.name:15} 2^{each.exponent:<3} {ratio:.3f}  took {say(each, chosen)}   "
-              f"best {say(each, best)}")  # fmt: skip
-    print(f"geomean {math.exp(statistics.fmean(math.log(r) for r, _, _ in found)):.4f}")
+        print(f"{each.name:15} 2^{each.exponent:<3} {each.ratio:.3f}  "
+              f"took {each.say(each.chosen)}   best {each.say(best)}")  # fmt: skip
+    for name in dict.fromkeys(each.name for each in found):
+        print(f"{name:15} {_mean([each for each in found if each.name == name]):.4f}")
+    print(f"geomean {_mean(found):.4f}")
     return 0
 
 
-def say(each: Recorded, index: int) -> str:
-    """A plan and its time."""
-    candidate = each.plans[index].candidate
-    block = "×".join(map(str, candidate.block_dim))
-    items = "×".join(map(str, candidate.mapping.items))
-    return f"{block} items {items} v{candidate.mapping.vector} {each.times[index]:.2f} µs"
+def _mean(found: list[Recorded]) -> float:
+    return math.exp(statistics.fmean(math.log(each.ratio) for each in found))
 
 
 if __name__ == "__main__":

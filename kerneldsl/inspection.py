@@ -8,7 +8,8 @@ from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.dispatch import Dispatcher
-from kerneldsl.runtime.launch import read_dim3
+from kerneldsl.runtime.launch import read_dim3, read_extent
+from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import current_place
 from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
 
@@ -123,6 +124,25 @@ class InspectionMixin:
         """Return what :meth:`artifact` would compile, and which target would do it."""
         asked = self._asked_for(args, forall, block, arch, target, ptx_version)
         return asked[0], self._dispatcher.specialization(*asked)
+
+    def launched(
+        self,
+        *args: Any,
+        extent: tuple[int, ...],
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str = "cuda",
+    ) -> tuple[Target, tuple[Specialization, ...]]:
+        """Return what a launch over an extent may compile, planned as the launch would be.
+
+        For a signature that is what it compiles for device arrays that are aligned and apart from
+        each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
+        """
+        block_dim = self._block if block is None else read_dim3(block, "block_dim")
+        shape = LaunchShape(None, block_dim, read_extent(extent), None, 0)
+        # A name alone may be that of a GPU which is not there.
+        device = target if arch is None or target != "cuda" else None
+        return self._dispatcher.launched(shape, args, device, None if device else arch)
 
     def _text(
         self,

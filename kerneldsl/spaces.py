@@ -12,14 +12,22 @@ from typing import Any
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
 from kerneldsl.launches import BoundLaunch, Launch, make_launch
-from kerneldsl.planner.choose_member import MemberProblem, choose_member, member_plans
+from kerneldsl.planner.choose import extent_class
+from kerneldsl.planner.choose_member import (
+    MemberChoice,
+    MemberProblem,
+    choose_member,
+    describe_member,
+    member_plans,
+)
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
 from kerneldsl.runtime.launch import read_extent, read_stream
 from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.planning import LaunchKey
-from kerneldsl.target import DeviceLike, Resources
+from kerneldsl.runtime.planning import LaunchKey, worthwhile
+from kerneldsl.runtime.together import Together, read_together
+from kerneldsl.target import ONE_EACH, DeviceLike, Resources
 from kerneldsl.timing import Timing
 
 __all__ = ["SpacedKernel", "SpacedLaunch"]
@@ -54,12 +62,15 @@ class SpacedKernel(Kernel[Any, Any]):
         first = self._constants(space.members[0])
         super().__init__(function, options, first)
         self._kernels: dict[tuple[Any, ...], Kernel[Any, Any]] = {}
-        #: The best member by kinds of arguments, place and extent, and its launch without a stream.
-        self._best: dict[tuple[Any, ...], Member] = {}
+        #: Decisions, and the members that they are for, by kinds of arguments, place and class of
+        #: extents; and launches of an extent without a stream.
+        self._choices: dict[tuple[Any, ...], MemberChoice] = {}
+        self._members: dict[tuple[Any, ...], Member] = {}
         self._chosen: dict[tuple[Any, ...], Launch] = {}
 
     def _constants(self, member: Member) -> dict[str, Any]:
-        return {name: getattr(member, name) for name in self._names}
+        values = dict(member.values)
+        return {name: values[name] for name in self._names}
 
     def code_of(self, member: Member) -> tuple[Any, ...]:
         """The values that the kernel is compiled for."""
@@ -110,12 +121,14 @@ class SpacedKernel(Kernel[Any, Any]):
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
     ) -> SpacedLaunch:
         """Give the kernel an extent: the planner takes the best member of the space for it.
 
         Parameters
         ----------
-        *extent, stream, plan
+        *extent, stream, plan, cluster, cooperative
             As for a kernel without a space; a plan names the member by its `parameters`.
         block, shared_bytes
             Must be left out: the space says what they are.
@@ -132,10 +145,14 @@ class SpacedKernel(Kernel[Any, Any]):
                 limit="The space says what they are",
                 remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
             )
-        member = None
+        member, together = None, self.options.together
+        if cluster is not None or cooperative is not False:
+            together = read_together(cluster, cooperative)
         if plan is not None:
             (member,) = self.space.matching(**dict(plan.parameters))
-        return SpacedLaunch(self, read_extent(extent), read_stream(stream), member)
+            if together is self.options.together and (plan.cluster_dim or plan.is_cooperative):
+                together = read_together(plan.cluster_dim, plan.is_cooperative)
+        return SpacedLaunch(self, read_extent(extent), read_stream(stream), together, member)
 
     def __getitem__(self, config: Any) -> Launch:
         """Refuse: an explicit launch has to say which member it is of."""
@@ -156,7 +173,9 @@ class SpacedKernel(Kernel[Any, Any]):
             "put the kernel into a module that the other process can import"
         )
 
-    def launch_of(self, member: Member, extent: tuple[int, ...], stream: Any) -> Launch:
+    def launch_of(
+        self, member: Member, extent: tuple[int, ...], stream: Any, together: Together
+    ) -> Launch:
         """A launch of one member over an extent."""
         kernel = self.kernel_of(member)
         tile = self.space.tile(member)
@@ -167,7 +186,7 @@ class SpacedKernel(Kernel[Any, Any]):
             stream,
             self.space.shared_bytes(member),
             tile=tile,
-            together=kernel.options.together,
+            together=together,
         )
         return make_launch(kernel, shape)
 
@@ -183,6 +202,8 @@ class SpacedLaunch:
         One to three extents.
     stream : object
         Where to launch.
+    together : Together
+        Which blocks run at the same time.
     member : Member, optional
         Which member; by default the planner chooses.
     """
@@ -192,11 +213,13 @@ class SpacedLaunch:
         kernel: SpacedKernel,
         extent: tuple[int, ...],
         stream: Any,
+        together: Together,
         member: Member | None = None,
     ) -> None:
         self.kernel = kernel
         self._extent = extent
         self._stream = stream
+        self._together = together
         self._member = member
 
     def __call__(self, *args: Any, **named: Any) -> None:
@@ -215,12 +238,12 @@ class SpacedLaunch:
         first = self.kernel.space.members[0]
         key = self._key(first, args, device, arch)
         if key.place.is_host or 0 in self._extent:
-            threads = key.place.device.limits.multiprocessor_count
-            member = self._host_member(threads) if key.place.is_host else first
+            member = self._host_member(key.place) if key.place.is_host else first
             plan = self._shaped(member).plan(*args, device=device, arch=arch)
             return replace(plan, parameters=member.values)
-        asked, resources_of = self._questions(args, device, arch)
-        return self._finished(choose_member(asked, resources_of), key.place)
+        choice = self._choice(args, device, arch)
+        asked, _ = self._questions(args, device, arch, self._extent)
+        return self._finished(describe_member(asked, choice), key.place)
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """The plan of every member that can run, the best first; each is compiled."""
@@ -228,7 +251,7 @@ class SpacedLaunch:
         key = self._key(self.kernel.space.members[0], args, None, None)
         if key.place.is_host or 0 in self._extent:
             return (self.plan(*args),)
-        asked, resources_of = self._questions(args, None, None)
+        asked, resources_of = self._questions(args, None, None, self._extent)
         return tuple(self._finished(each, key.place) for each in member_plans(asked, resources_of))
 
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
@@ -248,26 +271,51 @@ class SpacedLaunch:
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         return self.kernel._dispatcher.in_order(args, named) if named else args
 
-    def _shaped(self, member: Member) -> Launch:
-        return self.kernel.launch_of(member, self._extent, self._stream)
+    def _shaped(self, member: Member, extent: tuple[int, ...] | None = None) -> Launch:
+        extent = self._extent if extent is None else extent
+        return self.kernel.launch_of(member, extent, self._stream, self._together)
 
     def _launch(self, args: tuple[Any, ...]) -> Launch:
-        """The launch of the best member; found once for kinds of arguments, place and extent."""
+        """The launch of the best member."""
         if self._member is not None:
             return self._shaped(self._member)
-        best, chosen = self.kernel._best, self.kernel._chosen
-        key = (*self.kernel._dispatcher.identity(args), self._extent)
+        members, chosen = self.kernel._members, self.kernel._chosen
+        known_by = (*self.kernel._dispatcher.identity(args), self._together)
+        key = (*known_by, self._extent)
         if self._stream is None and (known := chosen.get(key)) is not None:
             return known
-        member = best.get(key)
+        of_class = (*known_by, extent_class(self._extent))
+        member = members.get(of_class)
         if member is None:
-            plan = self.plan(*args)
-            (member,) = self.kernel.space.matching(**dict(plan.parameters))
-            _remember(best, key, member)
+            member = self._best(args)
+            _remember(members, of_class, member)
         launch = self._shaped(member)
         if self._stream is None:
             _remember(chosen, key, launch)
         return launch
+
+    def _best(self, args: tuple[Any, ...]) -> Member:
+        first = self.kernel.space.members[0]
+        place = self._key(first, args, None, None).place
+        if place.is_host:
+            return self._host_member(place)
+        return first if 0 in self._extent else self._choice(args, None, None).member
+
+    def _choice(
+        self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
+    ) -> MemberChoice:
+        """The decision for kinds of arguments, a place and a class of extents; made once."""
+        extent = extent_class(self._extent)
+        member = self.kernel.space.members[0]
+        first = self._key(member, args, device, arch)
+        state = self.kernel.kernel_of(member)._dispatcher.state()
+        promises = worthwhile(state.promises[first.promises], ONE_EACH)
+        key = (state, first.codes, first.place, promises, extent, self._together)
+        known = self.kernel._choices.get(key)
+        if known is None:
+            known = choose_member(*self._questions(args, device, arch, extent))
+            _remember(self.kernel._choices, key, known)
+        return known
 
     def _key(
         self, member: Member, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
@@ -276,13 +324,17 @@ class SpacedLaunch:
         return launch._dispatcher.key_of(launch._shape, args, device, arch)
 
     def _questions(
-        self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
+        self,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+        extent: tuple[int, ...],
     ) -> tuple[list[MemberProblem], Callable[[Member], Resources]]:
-        """Each member as the planner wants it, and what compiles one."""
+        """Each member as the planner wants it for an extent, and what compiles one."""
         asked: list[MemberProblem] = []
         keys: dict[Member, LaunchKey] = {}
         for member in self.kernel.space:
-            launch = self._shaped(member)
+            launch = self._shaped(member, extent)
             keys[member] = key = launch._dispatcher.key_of(launch._shape, args, device, arch)
             problem = launch._dispatcher.given_problem(launch._shape, key)
             if problem is None:
@@ -302,19 +354,26 @@ class SpacedLaunch:
         return asked, resources_of
 
     def _finished(self, plan: LaunchPlan, place: Place) -> LaunchPlan:
-        return replace(plan, extent=self._extent, device=place.name)
+        return replace(
+            plan,
+            extent=self._extent,
+            device=place.name,
+            cluster_dim=self._together.cluster_dim,
+            is_cooperative=self._together.is_cooperative,
+        )
 
-    def _host_member(self, threads: int) -> Member:
+    def _host_member(self, place: Place) -> Member:
         """The member for a CPU: the largest block whose storage stays in a core's cache.
 
         Threads of a block are loops there, which are better long; but each of the machine's
         threads should have some blocks.
         """
-        space = self.kernel.space
+        space, threads = self.kernel.space, place.device.limits.multiprocessor_count
+        extent = extent_class(self._extent)
 
         def rank(member: Member) -> tuple[bool, bool, int]:
             tile = space.tile(member)
-            blocks = math.prod(-(-n // width) for n, width in zip(self._extent, tile, strict=False))
+            blocks = math.prod(-(-n // width) for n, width in zip(extent, tile, strict=False))
             fits = space.shared_bytes(member) <= _HOST_SHARED_BYTES
             return fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
 

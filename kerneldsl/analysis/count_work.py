@@ -69,6 +69,7 @@ def body_work(
         divisions=counter.divisions,
         functions=counter.functions,
         rounds=counter.rounds,
+        loop_operations=counter.loop_operations,
         barriers=counter.barriers,
         shared_atomics=counter.shared_atomics,
         has_unknown_loop=counter.has_unknown_loop,
@@ -86,10 +87,17 @@ class _Counter:
     divisions: float = 0.0
     functions: float = 0.0
     rounds: float = 0.0
+    loop_operations: float = 0.0
     barriers: float = 0.0
     shared_atomics: float = 0.0
     has_unknown_loop: bool = False
+    is_in_loop: bool = False
     local_values: int = 0
+
+    @property
+    def computed(self) -> float:
+        """Operations of any kind."""
+        return self.operations + self.divisions + self.functions
 
     def add(self, key: tuple[Any, ...], access: Access) -> None:
         """Count an access; a second one of the same text is served by a register."""
@@ -199,14 +207,18 @@ class _Body:
         self._in_loop(body, self._weight * max(trips, 0), None)
 
     def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
-        outer, self._weight = self._weight, weight
-        self._counter.rounds += weight
+        counter, outer, self._weight = self._counter, self._weight, weight
+        before, was_in_loop = counter.computed, counter.is_in_loop
+        counter.is_in_loop = True
+        counter.rounds += weight
         for name in _advanced_names(body):
             self._values[name] = self._values.get(name, UNIFORM).advancing(None)
         if test is not None:
             self._expression(test)
         self._statements(body)
-        self._weight = outer
+        self._weight, counter.is_in_loop = outer, was_in_loop
+        if not was_in_loop:
+            counter.loop_operations += counter.computed - before
 
     def _share_of_threads(self, test: ast.expr) -> float:
         """The share of a block's threads for which ``if t == 0`` holds; 1 for other conditions."""

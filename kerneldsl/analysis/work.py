@@ -78,6 +78,8 @@ class BodyWork:
         Calls of other mathematical functions.
     rounds : float
         Rounds of loops, each of which takes some instructions of its own.
+    loop_operations : float
+        Of the operations, divisions and functions, those in loops.
     barriers, shared_atomics : float
         Barriers of the block, and atomic operations on its shared memory.
     has_unknown_loop : bool
@@ -91,6 +93,7 @@ class BodyWork:
     divisions: float = 0.0
     functions: float = 0.0
     rounds: float = 0.0
+    loop_operations: float = 0.0
     barriers: float = 0.0
     shared_atomics: float = 0.0
     has_unknown_loop: bool = False

@@ -72,8 +72,8 @@ class Folder:
 
     @property
     def file_mode(self) -> int:
-        """Permissions of a new file."""
-        return 0o644 if self.is_shared else 0o600
+        """Permissions of a new file; of a shared one, the umask decides what others may."""
+        return 0o664 if self.is_shared else 0o600
 
     def check(self) -> bool:
         """Check that what is in the folder may be run; say whether there is a folder.
@@ -88,6 +88,9 @@ class Folder:
     def make(self) -> None:
         """Make the folder where there is none, for this user alone, and check it.
 
+        Who shares a folder makes it with the rights that it is to have; what is made within it has
+        the same.
+
         Raises
         ------
         OSError
@@ -100,8 +103,23 @@ class Folder:
         for folder in reversed(missing):
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
         self._check_one(self.path, may_be_link=True)
-        self.entries.mkdir(mode=_PRIVATE, exist_ok=True)
+        self.make_within(self.entries)
         self._check_one(self.entries)
+
+    def make_within(self, path: Path) -> None:
+        """Make a folder in this one: for this user alone, or for all who share this one.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        """
+        try:
+            path.mkdir(mode=_PRIVATE)
+        except FileExistsError:
+            return
+        if self.is_shared:  # whoever may write here may write there, whatever the umask
+            path.chmod(stat.S_IMODE(self.path.stat().st_mode))
 
     def _check_one(self, path: Path, *, may_be_link: bool = False) -> bool:
         try:

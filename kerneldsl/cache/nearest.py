@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -50,18 +50,35 @@ class Nearest:
         return asdict(self)
 
 
-def find_nearest(key: Key, entries: Iterable[EntryInfo]) -> Nearest | None:
-    """Find the entry that differs in the fewest parts; the one used last, of several."""
+def find_nearest(
+    key: Key, entries: Iterable[EntryInfo], without: Collection[str] = ()
+) -> Nearest | None:
+    """Find the entry that differs in the fewest parts; the one used last, of several.
+
+    Parameters
+    ----------
+    key : Key
+        What was asked for.
+    entries : iterable of EntryInfo
+        What there is.
+    without : collection of str
+        Parts that are not compared, with all that they consist of: ``"mapping"`` stands for
+        ``"mapping.items"`` too.
+    """
     best: Nearest | None = None
     for entry in entries:
-        found = _compare(key, entry)
+        found = _compare(key, entry, without)
         if best is None or len(found.differences) < len(best.differences):
             best = found
     return best
 
 
-def _compare(key: Key, entry: EntryInfo) -> Nearest:
+def _compare(key: Key, entry: EntryInfo, without: Collection[str]) -> Nearest:
     names = sorted({*key.components, *entry.components})
     pairs = ((name, key.components.get(name), entry.components.get(name)) for name in names)
-    different = tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+    different = tuple(
+        Difference(*pair)
+        for pair in pairs
+        if pair[1] != pair[2] and pair[0].partition(".")[0] not in without
+    )
     return Nearest(entry.digest, different)

@@ -11,6 +11,8 @@ from kerneldsl.errors import CacheError
 __all__ = ["DEFAULT_SIZE_BYTES", "Settings", "read_settings", "read_size"]
 
 DEFAULT_SIZE_BYTES = 2**30
+#: More than any disk has; a float holds it, of whatever length the number is.
+_UNLIMITED_BYTES = 2.0**63
 _OFF = frozenset({"0", "false", "no", "off"})
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -92,4 +94,4 @@ def read_size(text: str) -> int:
             limit="It is a number of bytes, with or without K, M, G or T",
             remedy="Set it to a size such as 500M, or unset it for 1 GiB",
         )
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    return int(min(float(match[1]) * _UNITS[match[2].lower()], _UNLIMITED_BYTES))

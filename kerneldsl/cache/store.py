@@ -206,7 +206,7 @@ class Store:
         """Take a damaged file out of the way, and keep it for a while for somebody to look at."""
         quarantine = self.folder.quarantine
         try:
-            quarantine.mkdir(mode=0o700, exist_ok=True)
+            self.folder.make_within(quarantine)
             # A second file of the same name is damaged in the same way, most likely.
             os.replace(path, quarantine / f"{path.name}.{reason}")
         except OSError as error:

@@ -21,6 +21,7 @@ from types import ModuleType
 import numpy as np
 
 from kerneldsl._version import __version__
+from kerneldsl.cache.overloads import foreign_overload
 from kerneldsl.cache.reasons import UncacheableError
 
 __all__ = [
@@ -62,8 +63,11 @@ def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
     Raises
     ------
     UncacheableError
-        If it cannot be told what is installed.
+        If it cannot be told what is installed, or the program has taught Numba something else.
     """
+    overload = foreign_overload()
+    if overload is not None:
+        raise UncacheableError(f"numba has an implementation from outside: {overload}")
     version = ".".join(map(str, sys.version_info[:3]))
     return {
         "kerneldsl": own_identity.__wrapped__() if anew else own_identity(),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +19,15 @@ from kerneldsl.tables import format_bytes, format_duration
 if TYPE_CHECKING:
     from kerneldsl.cache.inventory import EntryInfo
     from kerneldsl.cache.key import Key
+    from kerneldsl.kernels import Kernel
+    from kerneldsl.target import Specialization, Target
 
 __all__ = ["make_cache_app"]
 
 _EXIT_DAMAGED = 1
 _SHOWN_DIGITS = 12
+#: Parts of a key that a signature does not tell, on targets whose launches are planned.
+_PLANNED = ("mapping", "promises")
 _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 
 
@@ -220,54 +226,91 @@ def _explain_miss(
     target: Annotated[str, typer.Option("--target", "-t", help="cuda or cpu.")] = "cuda",
     arch: Annotated[str | None, typer.Option("--arch", "-a", help="Such as sm_90.")] = None,
     forall: Annotated[int | None, typer.Option("--forall", help="Rank of the extent.")] = None,
+    extent: Annotated[
+        str | None,
+        typer.Option(
+            "--extent",
+            "-e",
+            help="The extent of forall, such as 1048576 or 1080,1920: the launch is planned, and "
+            "how its indices are dealt out is compared too.",
+        ),
+    ] = None,
     block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what differs from the nearest entry, for a kernel that was not found."""
     from kerneldsl import cache
     from kerneldsl.cache.nearest import find_nearest
+    from kerneldsl.cli.compile import find_kernel, read_dims
 
-    key = _key_of(kernel, signature, target, arch, forall, block)
-    nearest = find_nearest(key, cache.entries())
+    entries = cache.entries()
+    found = find_kernel(kernel)
+    args = () if signature is None else (signature,)
+    block_dim = None if block is None else read_dims(block, "--block")
+    left_out: tuple[str, ...] = ()
+    if extent is None:
+        maker, one = found.specialization(
+            *args, forall=forall, block=block_dim, arch=arch, target=target
+        )
+        specializations: tuple[Specialization, ...] = (one,)
+        left_out = _PLANNED if maker.maps_elements else ()
+    else:
+        with _keeping_nothing():
+            maker, specializations = found.launched(
+                *args,
+                extent=read_dims(extent, "--extent"),
+                block=block_dim,
+                arch=arch,
+                target=target,
+            )
+    keys = [_key_of(found, maker, each) for each in specializations]
+    compared = [(key, find_nearest(key, entries, left_out)) for key in keys]
+    key, nearest = min(compared, key=lambda pair: len(pair[1].differences) if pair[1] else 0)
     if as_json:
-        print_json({"key": key.digest, "nearest": nearest and nearest.to_dict()})
-    elif nearest is None:
+        print_json(
+            {"key": key.digest, "nearest": nearest and nearest.to_dict(), "left_out": left_out}
+        )
+        return
+    if nearest is None:
         print("The cache is empty.")
-    elif not nearest.differences:
-        print(f"There is an entry: {key.digest}")
+        return
+    if not nearest.differences:
+        print(f"There is an entry: {nearest.digest}")
     else:
         print(f"Nearest is {nearest.digest[:_SHOWN_DIGITS]}, which differs in:\n")
         rows = [(d.component, d.wanted, d.found) for d in nearest.differences]
         print_table(("part of the key", "wanted", "in the entry"), rows)
+    if left_out:
+        print(
+            f"\nNot compared: {' and '.join(left_out)}, which depend on the launch. --extent plans "
+            "one, and compares them."
+        )
 
 
-def _key_of(
-    place: str,
-    signature: str | None,
-    target: str,
-    arch: str | None,
-    forall: int | None,
-    block: str | None,
-) -> Key:
+@contextmanager
+def _keeping_nothing() -> Iterator[None]:
+    """Planning compiles; whoever asks why something is missing does not want it made."""
+    before = os.environ.get("KERNELDSL_CACHE")
+    os.environ["KERNELDSL_CACHE"] = "off"
+    try:
+        yield
+    finally:
+        del os.environ["KERNELDSL_CACHE"]
+        if before is not None:
+            os.environ["KERNELDSL_CACHE"] = before
+
+
+def _key_of(kernel: Kernel[..., Any], maker: Target, specialization: Specialization) -> Key:
     from kerneldsl.cache.reasons import UncacheableError
-    from kerneldsl.cli.compile import find_kernel, read_block
     from kerneldsl.errors import CacheError
     from kerneldsl.runtime.kept import find_key
 
-    kernel = find_kernel(place)
-    maker, specialization = kernel.specialization(
-        *(() if signature is None else (signature,)),
-        forall=forall,
-        block=None if block is None else read_block(block),
-        arch=arch,
-        target=target,
-    )
     try:
         return find_key(maker, specialization)
     except UncacheableError as error:
         raise CacheError(
             f"code of {kernel.__qualname__} is never kept: {error}",
-            value=place,
+            value=kernel.__qualname__,
             remedy="docs/cache.md lists what is not kept",
         ) from error
 

@@ -18,7 +18,7 @@ from kerneldsl.kernels import Kernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.target import Artifact
 
-__all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_block"]
+__all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_dims"]
 
 #: What each target's file holds, and how it is called.
 _FORMS = {"cuda": "ptx", "cpu": "asm"}
@@ -59,7 +59,7 @@ def compile_to_file(request: CompileRequest) -> None:
         artifact = kernel.artifact(
             *(() if request.signature is None else (request.signature,)),
             forall=request.forall,
-            block=None if request.block is None else read_block(request.block),
+            block=None if request.block is None else read_dims(request.block, "--block"),
             arch=request.arch,
             target=request.target,
             ptx_version=request.ptx_version,
@@ -142,19 +142,19 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
-def read_block(text: str) -> tuple[int, ...]:
-    """The block that ``--block`` names.
+def read_dims(text: str, option: str) -> tuple[int, ...]:
+    """The ints that an option such as ``--block`` names.
 
     Raises
     ------
     ArgumentValueError
-        If it is none.
+        If it names none.
     """
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise ArgumentValueError(
-            f"--block is {text!r}", value=text, limit="It is 1 to 3 ints with commas, as 32,8"
+            f"{option} is {text!r}", value=text, limit="It is 1 to 3 ints with commas, as 32,8"
         ) from None
 
 

@@ -19,23 +19,7 @@ from kerneldsl.errors import ArgumentValueError, CacheError
 
 __all__ = ["warm"]
 
-#: What the script is started by; the first argument is an architecture or empty.
-_RUNNER = """
-import dataclasses, json, runpy, sys
-import kerneldsl as kd
-arch, report, *sys.argv = sys.argv[1:]
-if arch:
-    target = kd.get_target("null")
-    described = target.devices()[0]
-    number = int("".join(c for c in arch if c.isdigit()))
-    extra = {**described.extra, "compute_capability": divmod(number, 10)}
-    target.set_devices(dataclasses.replace(described, arch=arch, extra=extra))
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-finally:
-    with open(report, "w", encoding="utf-8") as file:
-        json.dump(kd.cache.stats().to_dict(), file)
-"""
+_RUNNER = "kerneldsl.cli.warmed"
 
 
 def warm(
@@ -53,6 +37,7 @@ def warm(
 ) -> None:
     """Run a script, and keep what it compiles: for an image that ships its cache."""
     from kerneldsl import cache
+    from kerneldsl.planner.described import described_device
 
     if not script.is_file():
         raise ArgumentValueError(
@@ -64,6 +49,8 @@ def warm(
             limit="What is compiled ahead is kept in the cache",
             remedy="Unset KERNELDSL_CACHE, and see kerneldsl cache info",
         )
+    for each in arch or ():
+        described_device(each)  # an error here is better than one for each launch
     rows = [_run(script, arguments or [], each) for each in arch or [""]]
     print_table(("for", "found", "compiled and kept", "not kept"), rows)
 
@@ -77,7 +64,7 @@ def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, 
         environment["KERNELDSL_TARGET"] = "null"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = [sys.executable, "-c", _RUNNER, arch, str(report), str(script), *arguments]
+        command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]
         with progress(f"Running {script}" + (f" for {arch}" if arch else "")):
             done = subprocess.run(command, env=environment, check=False)
         if done.returncode or not report.exists():

@@ -111,7 +111,11 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, tuple):
         plain = tuple(plain_value(v) for v in value)
         return value if all(a is b for a, b in zip(plain, value, strict=True)) else plain
-    return int(value) if isinstance(value, enum.IntEnum) else value
+    if type(value) in (bool, int, float) or isinstance(value, np.generic):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, float) else value
 
 
 def same_value(value: Any, now: Any) -> Any:

@@ -6,6 +6,7 @@ look at the same place without calling them.
 
 from __future__ import annotations
 
+import builtins
 import types
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ class Reader:
 
 
 class GlobalReader(Reader):
-    """Reads a name of a module.
+    """Reads a name of a module, or the builtin that it does not hide.
 
     Parameters
     ----------
@@ -41,11 +42,11 @@ class GlobalReader(Reader):
         self.name = name
 
     def __call__(self) -> Any:
-        """Read the global."""
-        try:
-            return self.namespace[self.name]
-        except KeyError:
-            raise NameError(f"the captured name {self.name!r} has been deleted") from None
+        """Read the global, else the builtin."""
+        for names in (self.namespace, vars(builtins)):
+            if self.name in names:
+                return names[self.name]
+        raise NameError(f"the captured name {self.name!r} has been deleted")
 
 
 class CellReader(Reader):

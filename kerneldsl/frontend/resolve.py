@@ -137,10 +137,8 @@ class Scope:
                     f"Assign {name} before the kernel is launched",
                 )
             return CellReader(cell, name)
-        if name in self._globals:
+        if name in self._globals or hasattr(builtins, name):
             return GlobalReader(self._globals, name)
-        if hasattr(builtins, name):
-            return lambda: getattr(builtins, name)
         self._reporter.fail(
             root,
             f"The name {name} is not defined",

@@ -16,10 +16,8 @@ from kerneldsl.frontend.captured import (
     make_captured,
     plain_value,
 )
-from kerneldsl.frontend.foreign import (
-    foreign_intrinsic,
-    is_dispatcher,
-)
+from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
+from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.refusals import (
     is_read,
     message_of,
@@ -183,8 +181,7 @@ class Rewriter(ast.NodeTransformer):
             refuse_group(self._reporter, node, resolved.path, value)
         if is_kernel(value) or device_function(value) is not None:
             if self._is_plain:
-                self._keep(resolved, node)
-                return node
+                return self._keep(resolved, node)
             self._reporter.fail(
                 node,
                 f"The function {resolved.path} is used without being called",
@@ -194,8 +191,7 @@ class Rewriter(ast.NodeTransformer):
             return self._constant(node, resolved)
         if not self._is_plain:
             refuse_unknown(self._reporter, node, resolved)
-        self._keep(resolved, node)
-        return node
+        return self._keep(resolved, node)
 
     def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
         self._check_constant(resolved)
@@ -207,10 +203,7 @@ class Rewriter(ast.NodeTransformer):
             if plain is captured.value
             else Captured(name, resolved.path, plain, lambda: plain_value(captured.read()))
         )
-        result: ast.expr = ast.copy_location(ast.Name(name, ast.Load()), resolved.node)
-        for attribute in resolved.rest:
-            result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)
-        return result
+        return _renamed(name, resolved, node)
 
     def _check_constant(self, resolved: Resolved) -> None:
         problem = constant_problem(resolved.value)
@@ -231,8 +224,9 @@ class Rewriter(ast.NodeTransformer):
         value = resolved.value
         if is_constant(value):
             self._check_constant(resolved)
-        if resolved.is_direct or is_constant(value):
             self._capture(resolved.path, resolved)
+        else:
+            self._watch(node, resolved)
         for attribute in resolved.rest:
             value = getattr(value, attribute)
         return plain_value(value) if is_constant(value) else value
@@ -244,22 +238,38 @@ class Rewriter(ast.NodeTransformer):
             self._captured[resolved.path] = known
         return known
 
-    def _keep(self, resolved: Resolved, node: ast.expr) -> None:
-        """Leave a chain as it is, and its first name in the namespace."""
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        assert isinstance(root, ast.Name)
+    def _keep(self, resolved: Resolved, node: ast.expr) -> ast.expr:
+        """Leave a chain as it is, and its first name in the namespace.
+
+        A chain through an object that is no module becomes one name: compilers know modules alone.
+        """
+        root = root_of(node)
         owner = self._scope.resolve(root).value
-        if _draws(owner, resolved.path):
+        if draws(owner, resolved.path):
             self._reporter.fail(
                 node,
                 f"{resolved.path} draws from a state that threads do not have",
                 "Draw the numbers before the launch, and pass them in an array",
             )
-        self.namespace[root.id] = owner
-        if resolved.is_direct and not isinstance(resolved.value, types.ModuleType):
-            self._capture(resolved.path, resolved)
+        self._watch(node, resolved)
+        if self._is_plain or node is root or isinstance(owner, types.ModuleType):
+            self.namespace[root.id] = owner
+            return node
+        name = self._name_of(resolved)
+        self.namespace[name] = resolved.value
+        return _renamed(name, resolved, node)
+
+    def _watch(self, node: ast.expr, resolved: Resolved) -> None:
+        """Have launches see when a chain that is no constant comes to mean something else.
+
+        Chains that begin with a library under its usual name, ``np.float32``, are not looked at
+        again: that would cost every launch something, and nobody gives ``np`` another meaning.
+        """
+        root = root_of(node)
+        if is_library(root.id, self._scope.resolve(root).value):
+            return
+        path, read = resolved.path, steady_reader(resolved.read)
+        self._captured.setdefault(path, make_captured(path, path, read(), read))
 
     def _name_of(self, resolved: Resolved) -> str:
         """A name of the unit's own for what a chain means."""
@@ -357,12 +367,14 @@ class Rewriter(ast.NodeTransformer):
                 f"{resolved.path} is used without being called",
                 f"Write {spelling(intrinsic)}",
             )
+        self._watch(node, resolved)
         return self._use(node, intrinsic, {}, [])
 
     def _intrinsic_call(self, node: ast.Call, intrinsic: Intrinsic, resolved: Resolved) -> ast.expr:
         name = resolved.path
         if is_read(intrinsic):
             self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
+        self._watch(node.func, resolved)
         parameters: tuple[str, ...] = intrinsic.parameters
         is_swap = resolved.foreign is not None and resolved.foreign.endswith("compare_and_swap")
         if is_swap:
@@ -401,11 +413,9 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Call(function, arguments, []), node)
 
 
-def _draws(owner: object, path: str) -> bool:
-    """Whether a chain leads into Python's or NumPy's random numbers."""
-    module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
-    if module in ("random", "numpy.random") or (
-        module == "numpy" and path.split(".")[1:2] == ["random"]
-    ):
-        return True
-    return type(getattr(owner, "__self__", None)).__module__ in ("random", "numpy.random.mtrand")
+def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:
+    """A chain of which the resolved part has become one name."""
+    result: ast.expr = ast.copy_location(ast.Name(name, ast.Load()), resolved.node)
+    for attribute in resolved.rest:
+        result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)
+    return result

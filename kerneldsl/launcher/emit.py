@@ -84,8 +84,9 @@ def _emit_guards(module: ir.Module) -> Any:
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, in_object, answered, missing, found = (
-            f.block(name) for name in ("dict", "cell", "object", "answered", "missing", "found")
+        in_dict, in_cell, in_object, in_type, answered, missing, found = (
+            f.block(name)
+            for name in ("dict", "cell", "object", "type", "answered", "missing", "found")
         )
         guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
         owner = f.load(guard, 8, POINTER)
@@ -93,6 +94,10 @@ def _emit_guards(module: ir.Module) -> Any:
         switch.add_case(I64(GuardKind.DICT), in_dict)
         switch.add_case(I64(GuardKind.CELL), in_cell)
         switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
+        switch.add_case(I64(GuardKind.TYPE), in_type)
+        f.b.position_at_end(in_type)
+        of_type = f.load(owner, layout.TYPE)
+        f.b.branch(found)
         f.b.position_at_end(in_object)
         read = f.python("PyObject_GetAttr", POINTER, owner, f.load(guard, 16, POINTER))
         f.b.cbranch(f.is_null(read), bad, answered)
@@ -114,6 +119,7 @@ def _emit_guards(module: ir.Module) -> Any:
         value = f.b.phi(I64)
         value.add_incoming(of_object, answered)
         value.add_incoming(of_cell, in_cell)
+        value.add_incoming(of_type, in_type)
         value.add_incoming(of_dict, in_dict)
         value.add_incoming(of_dict, missing)
         f.require(f.equal(value, f.load(guard, 24)), bad)

@@ -94,7 +94,7 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
     number, numbers = _emit_number(module), _emit_numbers(module)
     f = Function(module, "attributes", I32, [POINTER, POINTER, POINTER], is_internal=True)
     value, words, out = f.args
-    bad, dropped = f.block("bad"), f.block("dropped")
+    bad = f.block("bad")
     names = f.load(words, _E, POINTER)
     rank = f.load(words, _C)
     pointer, device = f.b.alloca(I64), f.b.alloca(I64)
@@ -128,9 +128,6 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
         stride = f.load(strides, at)
         f.require(f.equal(f.b.srem(stride, item_bytes), I64(0)), bad)
         f.store(f.b.sdiv(stride, item_bytes), f.at(strides, at))
-    aligned = f.b.and_(f.load(pointer), f.b.lshr(layout_word, I64(16)))
-    f.b.cbranch(f.equal(aligned, I64(0)), dropped, bad)
-    f.b.position_at_end(dropped)
     f.b.ret(f.b.call(pack, [out, f.load(pointer), shape, strides, rank, layout_word]))
     _fail(f, bad)
     return f.function
@@ -189,8 +186,8 @@ def _emit_numbers(module: ir.Module) -> Any:
 def _emit_pack(module: ir.Module) -> Any:
     """``i32 pack(ptr out, i64 pointer, ptr shape, ptr strides, i64 rank, i64 layout_word)``.
 
-    It returns 1 where the strides, which count elements, are those that the step says, and writes
-    what is passed.
+    It returns 1 where the address is aligned and the strides, which count elements, are those that
+    the step says, and writes what is passed.
     """
     contiguous = _emit_is_contiguous(module)
     kinds = [POINTER, I64, POINTER, POINTER, I64, I64]
@@ -198,6 +195,7 @@ def _emit_pack(module: ir.Module) -> Any:
     out, pointer, shape, strides, rank, layout_word = f.args
     bad = f.block("bad")
     any_strides, one_layout, good = f.block("any"), f.block("one_layout"), f.block("good")
+    f.require(f.equal(f.b.and_(pointer, f.b.lshr(layout_word, I64(16))), I64(0)), bad)
     f.store(pointer, out)
     extents = f.at(out, 8)
     f.copy_words(extents, shape, rank)

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from kerneldsl.launcher.builder import I32, I64, POINTER, Function
 from kerneldsl.launcher.exchange import KDL_CUDA
-from kerneldsl.launcher.table import EntryKind, Word
+from kerneldsl.launcher.table import DriverWord, EntryKind, HostWord, Word
 
 __all__ = ["emit_start"]
 
@@ -79,12 +79,12 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     """Run the entry; others may run Python meanwhile."""
     base, count, step = (f.b.alloca(I64) for _ in range(3))
     f.store(I64(0), base)
-    f.store(_word(f, table, Word.RANGE), count)
+    f.store(_word(f, table, HostWord.RANGE), count)
     f.store(I64(1), step)
-    address = _word(f, table, Word.ADDRESS)
-    parallel_for = _word(f, table, Word.PARALLEL_FOR)
-    threads = f.b.trunc(_word(f, table, Word.THREADS), I32)
-    running = f.load(table, 8 * Word.RUNNING, POINTER)
+    address = _word(f, table, HostWord.ADDRESS)
+    parallel_for = _word(f, table, HostWord.PARALLEL_FOR)
+    threads = f.b.trunc(_word(f, table, HostWord.THREADS), I32)
+    running = f.load(table, 8 * HostWord.RUNNING, POINTER)
     alone, shared = f.block("alone"), f.block("shared")
     f.b.cbranch(f.equal(parallel_for, I64(0)), alone, shared)
 
@@ -127,39 +127,39 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     is_empty = f.equal(f.load(size), I64(0))
     extra_or_null = f.b.select(is_empty, I64(0), f.b.ptrtoint(extra, I64))
     state = f.python("PyEval_SaveThread", POINTER)
-    wanted = _word(f, table, Word.CONTEXT)
-    failed = f.call(_word(f, table, Word.GET_CONTEXT), I32, current)
+    wanted = _word(f, table, DriverWord.CONTEXT)
+    failed = f.call(_word(f, table, DriverWord.GET_CONTEXT), I32, current)
     failure, switched, ready = f.block("failure"), f.block("switch_context"), f.block("ready")
     f.require(f.equal(failed, I32(0)), failure)
     before = f.load(current)
     f.b.cbranch(f.equal(before, wanted), ready, switched)
     f.b.position_at_end(switched)
-    failed = f.call(_word(f, table, Word.SET_CONTEXT), I32, wanted)
+    failed = f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, wanted)
     f.require(f.equal(failed, I32(0)), failure)
     f.b.branch(ready)
 
     f.b.position_at_end(ready)
     shape = [
         f.b.trunc(_word(f, table, which + i), I32)
-        for which in (Word.GRID, Word.BLOCK)
+        for which in (DriverWord.GRID, DriverWord.BLOCK)
         for i in range(3)
     ]
-    shape.append(f.b.trunc(_word(f, table, Word.SHARED_BYTES), I32))
+    shape.append(f.b.trunc(_word(f, table, DriverWord.SHARED_BYTES), I32))
     status = f.call(
-        _word(f, table, Word.LAUNCH),
+        _word(f, table, DriverWord.LAUNCH),
         I32,
-        *(_word(f, table, Word.FUNCTION), *shape, _word(f, table, Word.STREAM)),
+        *(_word(f, table, DriverWord.FUNCTION), *shape, _word(f, table, DriverWord.STREAM)),
         *(I64(0), extra_or_null),
     )
     is_other = f.b.icmp_unsigned("!=", before, wanted)
     had_one = f.b.icmp_unsigned("!=", before, I64(0))
-    must_go = f.equal(_word(f, table, Word.MAY_STAY), I64(0))
+    must_go = f.equal(_word(f, table, DriverWord.MAY_STAY), I64(0))
     with f.b.if_then(f.b.and_(is_other, f.b.or_(had_one, must_go))):
-        f.call(_word(f, table, Word.SET_CONTEXT), I32, before)
+        f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, before)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.require(f.equal(status, I32(0)), bad)
-    note = f.load(table, 8 * Word.NOTE, POINTER)
-    noted = f.load(table, 8 * Word.NOTED, POINTER)
+    note = f.load(table, 8 * DriverWord.NOTE, POINTER)
+    noted = f.load(table, 8 * DriverWord.NOTED, POINTER)
     _drop(f, f.python("PyObject_CallOneArg", POINTER, note, noted))
     f.b.ret(I32(1))
 

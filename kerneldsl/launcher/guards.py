@@ -1,12 +1,13 @@
 """What has to be as it was for a prepared launch to be good: constants, the place, the log.
 
-Each condition becomes guards, which look up one name in one dictionary (or one closure cell) and
-compare by identity. A condition that cannot be said so gives no guards, and its launches stay with
-Python.
+Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
+object's type) and compare by identity. A condition that cannot be said so gives no guards, and its
+launches stay with Python.
 """
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
 import types
@@ -58,9 +59,7 @@ def _is_among(guard: Guard, others: list[Guard]) -> bool:
 def _reader_guards(reader: object) -> list[Guard] | None:
     """What a reader looks at, outermost first; the last guard's value is what it reads."""
     if isinstance(reader, GlobalReader):
-        if type(reader.namespace) is not dict or reader.name not in reader.namespace:
-            return None
-        return [_held(reader.namespace, reader.name, reader.namespace[reader.name])]
+        return _global_guards(reader)
     if isinstance(reader, CellReader):
         try:
             return [Guard(GuardKind.CELL, reader.cell, None, reader.cell.cell_contents)]
@@ -73,10 +72,25 @@ def _reader_guards(reader: object) -> list[Guard] | None:
         owner, name = outer[-1].value, reader.attribute
         names = vars(owner) if type(owner) is types.ModuleType else {}
         if name in names and not hasattr(types.ModuleType, name):
-            return [*outer, _held(names, name, names[name])]
+            # Another class may be given to a module, and have a property of that name.
+            plain = Guard(GuardKind.TYPE, owner, None, types.ModuleType)
+            return [*outer, plain, _held(names, name, names[name])]
         # Attributes of other objects may be computed, inherited or hidden: they are read.
         return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
     return None
+
+
+def _global_guards(reader: GlobalReader) -> list[Guard] | None:
+    names, name = reader.namespace, reader.name
+    if type(names) is not dict:
+        return None
+    if name in names:
+        return [_held(names, name, names[name])]
+    known = vars(builtins)
+    if name not in known:
+        return None
+    hidden_by_none = Guard(GuardKind.DICT, names, name, None, is_missing=True)
+    return [hidden_by_none, _held(known, name, known[name])]
 
 
 def log_guards() -> list[Guard] | None:

@@ -77,10 +77,7 @@ def _prepare(
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
     conditions = _conditions(launchable, wanted, shape.extent or ())
-    config = launchable.config
-    if config.cluster_dim is not None or config.is_cooperative:
-        return None  # those take another function of the driver
-    entry = launchable.loaded.executable.native_entry(config)
+    entry = launchable.loaded.executable.native_entry(launchable.config)
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)

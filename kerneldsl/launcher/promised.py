@@ -24,11 +24,9 @@ from kerneldsl.launcher.conditions import (
     Within,
 )
 from kerneldsl.runtime.binding import flat_count
-from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises
+from kerneldsl.target.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 
 __all__ = ["PlacedArray", "conditions_of", "placed_arrays"]
-
-_NARROW = 2**31
 
 
 class PlacedArray:
@@ -114,11 +112,15 @@ def conditions_of(
     for number, array in enumerate(arrays):
         promised = compiled.array(number)
         conditions += _of_array(promised, array, extent)
-        if promised.same_as is not None:
-            other = arrays[promised.same_as]
-            conditions += map(Same, array.words(), other.words())
+        same_as = promised.same_as
+        if same_as is None and not compiled.is_disjoint:
+            # It may be for two arrays being one that the code was not promised that they are apart:
+            # others would get better code.
+            same_as = found.array(number).same_as
+        if same_as is not None:
+            conditions += map(Same, array.words(), arrays[same_as].words())
         if compiled.is_narrow and not promised.is_extent:
-            conditions.append(Few(array.extents.start, array.kind.ndim, _NARROW - 1))
+            conditions.append(Few(array.extents.start, array.kind.ndim, NARROW - 1))
         if found.arrays and promised.alignment <= found.array(number).alignment < MAX_ALIGNMENT:
             conditions += _no_better(array, found.array(number).alignment)
     if compiled.is_disjoint:

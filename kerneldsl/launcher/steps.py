@@ -130,7 +130,8 @@ class StepMaker:
             return None
         self.foreign_count += 1
         kind = type(value)
-        layout = LayoutCode[found.layout] | np.dtype(found.dtype).itemsize << 8
+        dtype = np.dtype(found.dtype)
+        layout = LayoutCode[found.layout] | dtype.itemsize << 8 | (dtype.alignment - 1) << 16
         exchange = exchange_of(kind, found)
         if exchange is not None:
             self.exchanges.append(exchange)
@@ -141,7 +142,6 @@ class StepMaker:
             return None
         self.attribute_names.append(names)
         self.dtypes.append(value.dtype)
-        layout |= (value.dtype.alignment - 1) << 16
         index = self._place.device.index
         numbers = (id(value.dtype), index, found.ndim, layout, names.names)
         return Step(StepKind.ATTRIBUTES, kind, offset, *numbers)

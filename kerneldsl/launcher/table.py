@@ -27,9 +27,11 @@ from kerneldsl.target.native import HostEntry, NativeEntry
 __all__ = [
     "GUARD_WORDS",
     "STEP_WORDS",
+    "DriverWord",
     "EntryKind",
     "Guard",
     "GuardKind",
+    "HostWord",
     "LaunchTable",
     "Step",
     "StepKind",
@@ -39,7 +41,7 @@ __all__ = [
 
 
 class Word(IntEnum):
-    """Where a field lies in a table."""
+    """Where a field lies in a table; behind these lie those of the entry."""
 
     GENERATION = 0
     ARGUMENT_COUNT = 1
@@ -51,42 +53,51 @@ class Word(IntEnum):
     CONDITION_COUNT = 7
     CONDITIONS = 8
     #: Whether conditions are looked at also where all arrays are known.
-    ASKS_NUMBERS = 34
-    PLACE = 9
-    TALLY = 10
-    BUFFER = 11
-    BUFFER_WORDS = 12
-    PARAMETERS = 13
-    PARAMETER_BYTES = 14
+    ASKS_NUMBERS = 9
+    PLACE = 10
+    TALLY = 11
+    BUFFER = 12
+    BUFFER_WORDS = 13
+    PARAMETERS = 14
+    PARAMETER_BYTES = 15
     #: Another library's function for its current stream, or 0, and the device it is asked for.
-    CURRENT_STREAM = 15
-    DEVICE = 16
+    CURRENT_STREAM = 16
+    DEVICE = 17
     #: The same as a Python function that returns an object, or 0, and the name of its handle.
-    STREAM_GETTER = 35
-    STREAM_HANDLE = 36
-    ENTRY = 17
-    # Of a host entry.
-    ADDRESS = 18
-    RANGE = 19
-    PARALLEL_FOR = 20
-    THREADS = 21
-    RUNNING = 22
-    # Of a driver entry.
-    LAUNCH = 18
-    FUNCTION = 19
-    GRID = 20
-    BLOCK = 23
-    SHARED_BYTES = 26
-    STREAM = 27
-    CONTEXT = 28
-    GET_CONTEXT = 29
-    SET_CONTEXT = 30
-    MAY_STAY = 31
-    NOTE = 32
-    NOTED = 33
+    STREAM_GETTER = 18
+    STREAM_HANDLE = 19
+    ENTRY = 20
 
 
-_TABLE_WORDS = 37
+class HostWord(IntEnum):
+    """Where a field of a host entry lies."""
+
+    ADDRESS = 21
+    RANGE = 22
+    PARALLEL_FOR = 23
+    THREADS = 24
+    RUNNING = 25
+
+
+class DriverWord(IntEnum):
+    """Where a field of a driver entry lies."""
+
+    LAUNCH = 21
+    FUNCTION = 22
+    #: Three words each.
+    GRID = 23
+    BLOCK = 26
+    SHARED_BYTES = 29
+    STREAM = 30
+    CONTEXT = 31
+    GET_CONTEXT = 32
+    SET_CONTEXT = 33
+    MAY_STAY = 34
+    NOTE = 35
+    NOTED = 36
+
+
+_TABLE_WORDS = max(*HostWord, *DriverWord) + 1
 
 
 class EntryKind(IntEnum):
@@ -102,6 +113,7 @@ class GuardKind(IntEnum):
     DICT = 0
     CELL = 1
     ATTRIBUTE = 2
+    TYPE = 3
 
 
 GUARD_WORDS = 4
@@ -118,7 +130,7 @@ class Guard:
     kind : GuardKind
         How to look.
     owner : dict or cell or object
-        Where to look.
+        Where to look; the object whose type is looked at.
     key : object or None
         Under which key of a dictionary, or name of an attribute.
     value : object
@@ -344,25 +356,25 @@ def make_table(
 def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
     if isinstance(entry, HostEntry):
         table[Word.ENTRY] = EntryKind.HOST
-        table[Word.ADDRESS] = entry.address
-        table[Word.RANGE] = entry.steps
-        table[Word.PARALLEL_FOR] = entry.parallel_for
-        table[Word.THREADS] = entry.thread_count
-        table[Word.RUNNING] = entry.running
+        table[HostWord.ADDRESS] = entry.address
+        table[HostWord.RANGE] = entry.steps
+        table[HostWord.PARALLEL_FOR] = entry.parallel_for
+        table[HostWord.THREADS] = entry.thread_count
+        table[HostWord.RUNNING] = entry.running
         return
     table[Word.ENTRY] = EntryKind.DRIVER
-    table[Word.LAUNCH] = _signed(entry.launch)
-    table[Word.FUNCTION] = _signed(entry.function)
-    table[Word.GRID : Word.GRID + 3] = entry.grid_dim
-    table[Word.BLOCK : Word.BLOCK + 3] = entry.block_dim
-    table[Word.SHARED_BYTES] = entry.shared_bytes
-    table[Word.STREAM] = _signed(entry.stream)
-    table[Word.CONTEXT] = _signed(entry.context)
-    table[Word.GET_CONTEXT] = _signed(entry.get_context)
-    table[Word.SET_CONTEXT] = _signed(entry.set_context)
-    table[Word.MAY_STAY] = entry.may_stay
-    table[Word.NOTE] = id(entry.note)
-    table[Word.NOTED] = id(entry.noted)
+    table[DriverWord.LAUNCH] = _signed(entry.launch)
+    table[DriverWord.FUNCTION] = _signed(entry.function)
+    table[DriverWord.GRID : DriverWord.GRID + 3] = entry.grid_dim
+    table[DriverWord.BLOCK : DriverWord.BLOCK + 3] = entry.block_dim
+    table[DriverWord.SHARED_BYTES] = entry.shared_bytes
+    table[DriverWord.STREAM] = _signed(entry.stream)
+    table[DriverWord.CONTEXT] = _signed(entry.context)
+    table[DriverWord.GET_CONTEXT] = _signed(entry.get_context)
+    table[DriverWord.SET_CONTEXT] = _signed(entry.set_context)
+    table[DriverWord.MAY_STAY] = entry.may_stay
+    table[DriverWord.NOTE] = id(entry.note)
+    table[DriverWord.NOTED] = id(entry.noted)
 
 
 def _signed(handle: int) -> int:

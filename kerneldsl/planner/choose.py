@@ -43,6 +43,9 @@ __all__ = [
 
 #: Mappings that are compiled for one decision, at most.
 MAX_COMPILED = 3
+#: Of what a thread loads at one place of the source, what it holds at once: a loop is unrolled so
+#: far, while all of its rounds are counted as loads.
+_HELD_BYTES = 32
 #: Times that differ by less are taken for equal; then the plainer plan wins.
 TIE = 0.01
 
@@ -159,16 +162,26 @@ def rank(
 
 
 def in_order(found: list[Scored]) -> list[Scored]:
-    if not found:
-        return found
+    """Plans, the best first."""
+    return sorted(found, key=_order(found)) if found else found
+
+
+def best_of(found: Iterable[Scored]) -> Scored | None:
+    """The plan that is first in order; ``None`` where there is none."""
+    plans = list(found)
+    return min(plans, key=_order(plans)) if plans else None
+
+
+def _order(found: list[Scored]) -> Callable[[Scored], tuple[float, ...]]:
+    """By time; of those within `TIE` of the best, the plainer one."""
     best = min(each.prediction.time_ns for each in found)
 
-    def order(each: Scored) -> tuple[object, ...]:
+    def order(each: Scored) -> tuple[float, ...]:
         time = each.prediction.time_ns
         is_tie = time <= best * (1.0 + TIE)
         return (not is_tie, 0.0 if is_tie else time, *_plainness(each), time)
 
-    return sorted(found, key=order)
+    return order
 
 
 def _plainness(each: Scored) -> tuple[float, ...]:
@@ -232,8 +245,9 @@ def estimate_resources(
 ) -> Resources:
     """What a mapping would take, judged by the source, and by another mapping that is compiled."""
     work, items = problem.work, mapping.item_count
-    each = max(1.0, work.load_bytes / 4) + (2.0 if work.double_operations else 1.0)
-    base = 14.0 + 2.0 * min(work.loads + work.stores, 12.0)
+    held = min(work.load_bytes, _HELD_BYTES * max(work.places, 1))
+    each = max(1.0, held / 4) + (2.0 if work.double_operations else 1.0)
+    base = 14.0 + 2.0 * min(work.places, 12)
     known = min(compiled.items(), key=lambda pair: pair[0].item_count, default=None)
     if known is not None and known[1].registers is not None:
         base = known[1].registers - each * known[0].item_count
@@ -282,20 +296,22 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
     compiled: dict[ElementMapping, Resources] = {}
     scores = {each: score(problem, each, compiled) for each in problem.mappings()}
     while True:
-        ranked = in_order([each for found in scores.values() for each in found])
-        if len(compiled) == MAX_COMPILED or (ranked and ranked[0].is_compiled):
+        first = best_of(each for found in scores.values() for each in found)
+        if len(compiled) == MAX_COMPILED or (first is not None and first.is_compiled):
             break
-        wanted = ranked[0].candidate.mapping if ranked else next(iter(scores))
+        wanted = next(iter(scores)) if first is None else first.candidate.mapping
         if wanted in compiled:  # it does not fit, and neither did what was estimated
             break
         compiled[wanted] = compile_mapping(wanted)
         scores[wanted] = score(problem, wanted, compiled)
-    taken = next((each for each in ranked if each.is_compiled), None)
+    ready = [each for found in scores.values() for each in found if each.is_compiled]
+    taken = best_of(ready)
     if taken is None:
         raise nothing_fits(problem, compiled)
     # The block is the best for its mapping, whatever other mappings there were to compare with: so
     # arguments that get the same code get the same block.
-    best = in_order(scores[taken.candidate.mapping])[0]
+    best = best_of(scores[taken.candidate.mapping])
+    assert best is not None
     return Choice(best.candidate, compiled)
 
 

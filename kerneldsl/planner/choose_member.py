@@ -12,13 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
+from kerneldsl.planner.bounds import bound_in_words
 from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, score
 from kerneldsl.planner.describe import describe_scored
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.space import Member
 from kerneldsl.target import Resources
 
-__all__ = ["MemberProblem", "choose_member", "member_plans"]
+__all__ = [
+    "MemberChoice",
+    "MemberProblem",
+    "choose_member",
+    "describe_member",
+    "member_plans",
+]
 
 #: Alternatives that a plan tells of.
 _TOLD = 6
@@ -43,9 +50,25 @@ class MemberProblem:
     code: object
 
 
+@dataclass(frozen=True)
+class MemberChoice:
+    """A decision: the member, and what was compiled to find it.
+
+    Parameters
+    ----------
+    member : Member
+        What was chosen.
+    compiled : dict
+        What was compiled, and what it takes.
+    """
+
+    member: Member
+    compiled: dict[object, Resources]
+
+
 def choose_member(
     asked: Sequence[MemberProblem], compile_member: Callable[[Member], Resources]
-) -> LaunchPlan:
+) -> MemberChoice:
     """Choose a member.
 
     Parameters
@@ -57,8 +80,7 @@ def choose_member(
 
     Returns
     -------
-    LaunchPlan
-        Its `parameters` are the member's values.
+    MemberChoice
 
     Raises
     ------
@@ -66,18 +88,39 @@ def choose_member(
         No member can run on the device.
     """
     compiled: dict[object, Resources] = {}
+    scores = {each.member: _score(each, compiled) for each in asked}
     while True:
-        ranked = _rank(asked, compiled)
-        if not ranked:
-            raise _nothing_fits(asked, compiled, compile_member)
-        best = ranked[0][0]
-        if best.code in compiled or len(compiled) == MAX_COMPILED:
+        best = _best(asked, scores)
+        if best is None or best.code in compiled or len(compiled) == MAX_COMPILED:
             break
         compiled[best.code] = compile_member(best.member)
-    ready = [pair for pair in ranked if pair[0].code in compiled]
-    if not ready:
+        for each in asked:  # blocks of the same code
+            if each.code == best.code:
+                scores[each.member] = _score(each, compiled)
+    ready = [each for each in asked if each.code in compiled]
+    taken = _best(ready, scores)
+    if taken is None:
         raise _nothing_fits(asked, compiled, compile_member)
-    taken = ready[0]
+    return MemberChoice(taken.member, compiled)
+
+
+def describe_member(asked: Sequence[MemberProblem], choice: MemberChoice) -> LaunchPlan:
+    """Write a decision down as a plan.
+
+    Parameters
+    ----------
+    asked : sequence of MemberProblem
+        The members; their extent may be another one of the class that was decided for.
+    choice : MemberChoice
+        The decision.
+
+    Returns
+    -------
+    LaunchPlan
+        Its `parameters` are the member's values.
+    """
+    ranked = _rank(asked, choice.compiled)
+    taken = next(pair for pair in ranked if pair[0].member == choice.member)
     plan = _plan(taken)
     others = [pair for pair in ranked if pair is not taken]
     told = tuple(_alternative(taken, pair) for pair in others[:_TOLD])
@@ -97,17 +140,34 @@ def member_plans(
     return tuple(map(_plan, _rank(asked, compiled)))
 
 
+def _score(each: MemberProblem, compiled: dict[object, Resources]) -> Scored | None:
+    """What the models say of a member; ``None`` where it cannot run."""
+    (mapping,) = each.problem.mappings()
+    known = compiled.get(each.code)
+    return next(iter(score(each.problem, mapping, {} if known is None else {mapping: known})), None)
+
+
+def _best(
+    asked: Sequence[MemberProblem], scores: dict[Member, Scored | None]
+) -> MemberProblem | None:
+    """The first of them in order."""
+    found = [(each, one) for each in asked if (one := scores[each.member]) is not None]
+    if not found:
+        return None
+    return min(found, key=_order(found))[0]
+
+
 def _rank(
     asked: Sequence[MemberProblem], compiled: dict[object, Resources]
 ) -> list[tuple[MemberProblem, Scored]]:
-    found: list[tuple[MemberProblem, Scored]] = []
-    for each in asked:
-        (mapping,) = each.problem.mappings()
-        known = compiled.get(each.code)
-        scored = score(each.problem, mapping, {} if known is None else {mapping: known})
-        found += [(each, one) for one in scored]
-    if not found:
-        return found
+    found = [(each, one) for each in asked if (one := _score(each, compiled)) is not None]
+    return sorted(found, key=_order(found)) if found else []
+
+
+def _order(
+    found: Sequence[tuple[MemberProblem, Scored]],
+) -> Callable[[tuple[MemberProblem, Scored]], tuple[float, ...]]:
+    """By time; of those within `TIE` of the best, a block near 256 threads that does less."""
     best = min(one.prediction.time_ns for _, one in found)
 
     def order(pair: tuple[MemberProblem, Scored]) -> tuple[float, ...]:
@@ -117,7 +177,7 @@ def _rank(
         distance = abs(math.log2(pair[0].member.block_threads / 256))
         return (not is_tie, 0.0 if is_tie else time, distance, work.loads + work.stores, time)
 
-    return sorted(found, key=order)
+    return order
 
 
 def _plan(pair: tuple[MemberProblem, Scored]) -> LaunchPlan:
@@ -135,7 +195,7 @@ def _alternative(
         by = " and ".join(name.replace("_", " ") for name in other[1].held.limiters)
         why = f"{other[1].held.active_warps} warps at once, limited by {by}"
     else:
-        why = f"limited by {its.bound}"
+        why = f"limited by {bound_in_words(its.bound)}"
     return PlanAlternative(
         other[0].member.block_dim,
         other[1].candidate.mapping,

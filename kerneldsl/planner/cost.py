@@ -26,18 +26,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
+from kerneldsl.planner.bounds import Bound
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
-__all__ = ["Bound", "Prediction", "predict"]
+__all__ = ["Prediction", "predict"]
 
 _LINE_BYTES = 128
-
-#: What sets the pace of a kernel.
-Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atomics", "launch"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kerneldsl.planner.bounds import bound_in_words
 from kerneldsl.planner.choose import TIE, Choice, Problem, Scored, nothing_fits, rank
 from kerneldsl.planner.cost import CONSTANTS
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
@@ -132,16 +133,7 @@ def _why(taken: Scored, other: Scored) -> str:
         if other.candidate.mapping != taken.candidate.mapping:
             return "no faster"
         return "no faster; blocks near 256 threads are preferred"
-    reasons = {
-        "memory": "memory",
-        "latency": f"latency: {other.held.active_warps} warps of a multiprocessor ask for too "
-        "little at once",
-        "compute": "instructions",
-        "block starts": "the rate at which blocks are started",
-        "atomics": "atomic operations",
-        "launch": "the start of the launch and its first block",
-    }
     if its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight:
         return f"fewer bytes in flight: {its.bytes_in_flight / 1e6:.3g} MB"
     spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
-    return f"limited by {reasons[its.bound]}{spills}"
+    return f"limited by {bound_in_words(its.bound)}{spills}"

@@ -10,54 +10,98 @@ from __future__ import annotations
 
 import math
 
-from kerneldsl.planner.work import ElementWork
+from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 from kerneldsl.target import HostShare
 
 __all__ = ["describe_share", "element_ns", "share_on_host"]
 
 #: Operations that a core does in a nanosecond where the loop over indices is vectorized, and in a
 #: loop of the kernel's own, where each mostly waits for the one before.
-_OPERATIONS_PER_NS, _OPERATIONS_PER_NS_IN_LOOPS = 32.0, 1.8
-#: Bytes of all arrays together, and what a core moves in a nanosecond up to there; the last is that
-#: of memory.
-_BYTES_PER_NS = ((1 << 20, 64.0), (1 << 24, 24.0), (math.inf, 10.0))
-#: Of an access to wherever data says, by the same sizes.
-_SCATTERED_NS = ((1 << 20, 0.5), (1 << 24, 1.5), (math.inf, 8.0))
+_OPERATIONS_PER_NS, _OPERATIONS_PER_NS_IN_LOOPS = 40.0, 1.8
+#: Operations up to which LLVM unrolls loops of known lengths, so that the one over indices is
+#: vectorized nevertheless (its ``UnrollThreshold``).
+_UNROLLED_OPERATIONS = 300.0
+#: Bytes of all data, and what a core moves in a nanosecond of so much; between these points, and
+#: those of the next table, lies a straight line over logarithms.
+_BYTES_PER_NS = ((1 << 20, 72.0), (1 << 24, 56.0), (1 << 25, 22.0))
+#: Of an access to a cache line that neighbours do not share, by the same sizes.
+_LINE_NS = ((1 << 18, 0.4), (1 << 20, 0.5), (1 << 22, 1.0), (1 << 24, 1.8), (1 << 26, 8.0))
+#: Lines so many bytes apart fall into few sets of a cache, where they displace each other once they
+#: span more than the first cache: then an access takes longer by this factor, up to what memory
+#: takes.
+_CONFLICTING_BYTES, _FIRST_CACHE_BYTES, _CONFLICT = 512, 32 << 10, 3.5
 _ATOMIC_NS = 5.0
+#: To begin a row of the last axis: its bounds, its addresses, and what is left over by vectors.
+_ROW_NS = 20.0
 #: Of one index, whatever it does.
-_LEAST_NS = 0.03
+_LEAST_NS = 0.005
 #: Steps for each thread, at most.
 _STEPS_PER_THREAD = 8
 #: A step that is shorter costs more to take up than it evens out, nanoseconds.
 _SHORTEST_STEP_NS = 25_000.0
 #: By how much sharing has to win before it is worth waking others.
-_GAIN = 1.5
+_GAIN = 1.25
 
 
-def element_ns(work: ElementWork, indices: int) -> float:
+def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
     """Nanoseconds that a core takes for one index, roughly.
 
     Parameters
     ----------
     work : ElementWork
         What the body does.
-    indices : int
-        How many indices there are; few have their data in a cache.
+    extent : tuple of int
+        The indices; the last axis is the innermost loop.
 
     Returns
     -------
     float
+
+    Notes
+    -----
+    The constants come from one thread's times of the kernels of ``benchmarks/planner.py --cpu``
+    and of transpositions of 60² to 2048² elements, on an AMD EPYC with 32 KiB, 512 KiB and 32 MiB
+    of caches. What they decide, whether and how finely to share, bears errors of a third.
     """
-    held = indices * work.device_bytes
+    indices = math.prod(extent)
+    itemsize = work.narrowest_bytes or 4
+    apart = work.scattered_bytes / SECTOR_BYTES
+    crossed = work.crossed_bytes / itemsize
+    beside = max(0.0, work.device_bytes - work.scattered_bytes)
+    held = indices * (beside + apart * itemsize + work.crossed_bytes)
     operations = work.operations + 2.0 * work.double_operations
-    rate = _OPERATIONS_PER_NS_IN_LOOPS if work.loop_rounds else _OPERATIONS_PER_NS
-    memory = work.device_bytes / _of_size(_BYTES_PER_NS, held)
-    scattered = work.scattered_bytes / 32.0 * _of_size(_SCATTERED_NS, held)
-    return _LEAST_NS + max(operations / rate, memory) + scattered + work.atomics * _ATOMIC_NS
+    # Narrower elements fit into a vector in greater numbers.
+    operations *= min(1.0, (work.widest_bytes or 4) / 4)
+    is_vectorized = not work.has_unknown_loop and work.loop_operations <= _UNROLLED_OPERATIONS
+    rate = _OPERATIONS_PER_NS if is_vectorized else _OPERATIONS_PER_NS_IN_LOOPS
+    line = _of_size(_LINE_NS, held)
+    across = line
+    if len(extent) > 1:
+        apart_bytes = extent[-2] * itemsize
+        spans_more = extent[-1] * apart_bytes > _FIRST_CACHE_BYTES
+        if spans_more and not apart_bytes % _CONFLICTING_BYTES:
+            across = max(line, min(line * _CONFLICT, _LINE_NS[-1][1]))
+    return (
+        _LEAST_NS
+        + max(operations / rate, beside / _of_size(_BYTES_PER_NS, held))
+        + apart * line
+        + crossed * across
+        + work.atomics * _ATOMIC_NS
+        + (_ROW_NS / max(extent[-1], 1) if len(extent) > 1 else 0.0)
+    )
 
 
-def _of_size(table: tuple[tuple[float, float], ...], nbytes: float) -> float:
-    return next(value for limit, value in table if nbytes <= limit)
+def _of_size(table: tuple[tuple[int, float], ...], nbytes: float) -> float:
+    """The value for so many bytes: on a line over logarithms between two points of a table."""
+    before = table[0]
+    for point in table:
+        if nbytes <= point[0]:
+            if point == before:
+                break
+            share = math.log(nbytes / before[0]) / math.log(point[0] / before[0])
+            return float(before[1] * (point[1] / before[1]) ** share)
+        before = point
+    return before[1]
 
 
 def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) -> HostShare:
@@ -88,7 +132,9 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
     total_ns = indices * each_ns
     if threads < 2 or indices < 2 or total_ns < _GAIN * (total_ns / threads + wake_ns):
         return HostShare(1, max(indices, 1))
-    steps = max(threads, min(threads * _STEPS_PER_THREAD, math.floor(total_ns / _SHORTEST_STEP_NS)))
+    # As many for each thread, so that none is left with one more.
+    each = math.floor(total_ns / (threads * _SHORTEST_STEP_NS))
+    steps = threads * max(1, min(_STEPS_PER_THREAD, each))
     return HostShare(threads, max(1, -(-indices // steps)))
 
 

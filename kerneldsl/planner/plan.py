@@ -59,8 +59,9 @@ class LaunchPlan:
     shared_bytes : int
         Dynamic shared memory of a block, in bytes.
     carveout_bytes : int or None
-        Shared memory that a multiprocessor has to be set to for the blocks it holds; ``None`` where
-        there are none of that.
+        Shared memory of a multiprocessor that holds its blocks. A launch asks the driver to prefer
+        it (``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``) where there are several; the
+        rest serves as cache. ``None`` where blocks use no shared memory.
     registers, spill_bytes : int or None
         Of a thread; ``None`` where they are not known.
     active_blocks : int or None

@@ -57,6 +57,10 @@ class Member:
         return ", ".join(f"{name}={value!r}" for name, value in self.values)
 
 
+#: What a parameter cannot be called: `member.name` would be something else.
+_MEMBER_NAMES = frozenset(dir(Member))
+
+
 class Space:
     """The blocks, and the values of compile-time parameters, that a kernel may be launched with.
 
@@ -78,7 +82,7 @@ class Space:
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If it is not that, or has no member.
+        If it is not that, has no member, or a parameter is called like an attribute of members.
 
     Examples
     --------
@@ -98,6 +102,15 @@ class Space:
         covers: Callable[[Member], int | tuple[int, ...]] | None = None,
         **parameters: Sequence[Any],
     ) -> None:
+        taken = [name for name in parameters if name in _MEMBER_NAMES]
+        if taken:
+            raise ArgumentValueError(
+                f"the space has the parameter {taken[0]!r}",
+                value=taken[0],
+                limit="A member has an attribute of that name already: "
+                + ", ".join(name for name in sorted(_MEMBER_NAMES) if not name.startswith("_")),
+                remedy="Give it another name, here and in the kernel",
+            )
         self._shared = shared
         self._covers = covers
         self.parameters: Mapping[str, tuple[Any, ...]] = {
@@ -187,7 +200,7 @@ class Space:
         found = tuple(
             member
             for member in self.members
-            if not unknown and all(getattr(member, name) == v for name, v in wanted.items())
+            if not unknown and all(dict(member.values)[name] == v for name, v in wanted.items())
         )
         if not found:
             listed = "; ".join(f"{name} {list(v)}" for name, v in self.parameters.items())

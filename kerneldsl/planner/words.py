@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
+from kerneldsl.planner.bounds import bound_in_words
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.target import ElementMapping
 
 __all__ = ["explain_plan", "headline", "plan_html"]
 
 _LIMITERS = {"shared_memory": "shared memory", "virtual_resources": "virtual resources"}
-_BOUNDS = {
-    "memory": "the bandwidth of memory",
-    "latency": "the latency of memory: too few bytes are asked for at once",
-    "compute": "arithmetic",
-    "block starts": "the rate at which blocks are started",
-    "atomics": "atomic operations",
-    "launch": "the launch itself and the life of one block; the device is not filled",
-}
 
 
 def headline(plan: LaunchPlan) -> str:
@@ -36,13 +30,14 @@ def headline(plan: LaunchPlan) -> str:
     if plan.host is not None:
         return f"{plan.kernel}{over} on {plan.device}: {_host(plan)}."
     parts = [
-        f"{plan.grid_blocks} block{'' if plan.grid_blocks == 1 else 's'} of "
-        f"{_dims(plan.block_dim)} threads"
+        f"{_many(plan.grid_blocks, 'block')} of {_dims(plan.block_dim)} "
+        f"thread{'' if math.prod(plan.block_dim) == 1 else 's'}"
     ]
     if plan.mapping.item_count > 1:
         parts.append(_mapping(plan.mapping))
     if plan.cluster_dim is not None:
-        parts.append(f"clusters of {_dims(plan.cluster_dim)} blocks")
+        one = math.prod(plan.cluster_dim) == 1
+        parts.append(f"clusters of {_dims(plan.cluster_dim)} block{'' if one else 's'}")
     if plan.is_cooperative:
         parts.append("cooperative")
     parts += [f"{name} {value}" for name, value in plan.parameters if name != "block"]
@@ -67,7 +62,7 @@ def explain_plan(plan: LaunchPlan) -> str:
     lines = [headline(plan)]
     lines += [f"  {each}" for each in (*facts(plan), *plan.reasons)]
     if plan.considered:
-        lines.append(f"  {plan.considered_count} plans were compared. The best of the others:")
+        lines.append(f"  {_compared(plan.considered_count)} the best of the others:")
         lines += [f"    {row}" for row in _table(_rows(plan))]
     lines += [f"  Note: {note}" for note in plan.notes]
     return "\n".join(lines)
@@ -92,15 +87,16 @@ def facts(plan: LaunchPlan) -> list[str]:
     found = []
     if plan.occupancy is not None:
         by = " and ".join(_LIMITERS.get(name, name) for name in plan.limiters)
-        spills = f", {plan.spill_bytes} bytes spilled" if plan.spill_bytes else ""
+        spills = f", {_many(plan.spill_bytes, 'byte')} spilled" if plan.spill_bytes else ""
         found.append(
-            f"Occupancy {_percent(plan.occupancy)}: a multiprocessor holds {plan.active_blocks} "
-            f"blocks at once, limited by {by} ({plan.registers} registers a thread{spills})."
+            f"Occupancy {_percent(plan.occupancy)}: a multiprocessor holds "
+            f"{_many(plan.active_blocks or 0, 'block')} at once, limited by {by} "
+            f"({_many(plan.registers or 0, 'register')} a thread{spills})."
         )
     if plan.carveout_bytes:
         found.append(
-            f"Shared memory: {plan.shared_bytes} dynamic bytes a block; a multiprocessor needs "
-            f"{plan.carveout_bytes} for the blocks it holds."
+            f"Shared memory: {_many(plan.shared_bytes, 'dynamic byte')} a block; the blocks of a "
+            f"multiprocessor need a carve-out of {plan.carveout_bytes}."
         )
     if plan.waves is not None and plan.tail_efficiency is not None:
         found.append(
@@ -119,7 +115,7 @@ def facts(plan: LaunchPlan) -> list[str]:
     if plan.predicted_ns is not None and plan.bound is not None:
         moved = f" for {_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""
         found.append(
-            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {_BOUNDS[plan.bound]}."
+            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {bound_in_words(plan.bound)}."
         )
     return found
 
@@ -157,7 +153,7 @@ def _host(plan: LaunchPlan) -> str:
     assert plan.host is not None
     if not plan.host.is_parallel:
         return "in the calling thread"
-    return f"{plan.host.threads} threads, {plan.host.chunk} at a time"
+    return f"{_many(plan.host.threads, 'thread')}, {plan.host.chunk} at a time"
 
 
 def _mapping(mapping: ElementMapping) -> str:
@@ -181,15 +177,31 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _compared(count: int) -> str:
+    verb = "was" if count == 1 else "were"
+    return f"{_many(count, 'plan')} {verb} compared. This one, and"
+
+
 def _bytes(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
+    if count < 1000:
+        return _many(count, "byte")
+    return _in_units(count, ("KB", "MB", "GB", "TB"), 1e3)
 
 
 def _time(ns: float) -> str:
-    for unit, size in (("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
+    return _in_units(ns, ("ns", "µs", "ms", "s"), 1.0)
+
+
+def _in_units(number: float, units: tuple[str, ...], first: float) -> str:
+    """Three digits, in the unit that leaves one to three of them before the point."""
+    for unit in units:
+        # Rounded first: 999.9 of a unit is 1 of the next.
+        rounded = float(f"{number / first:.3g}")
+        if rounded < 1000:
+            return f"{rounded:g} {unit}"
+        first *= 1e3
+    return f"{number * 1e3 / first:.0f} {units[-1]}"

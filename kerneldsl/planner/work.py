@@ -1,7 +1,7 @@
 """What a kernel does for one index, in bytes and clocks: the body's counts meet the types.
 
-:func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here they
-meet the kinds of the arguments, so that places become bytes.
+:func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here
+they meet the kinds of the arguments, so that places become bytes.
 
 References
 ----------
@@ -77,6 +77,10 @@ class ElementWork:
         there is none.
     loop_rounds : float
         Rounds of loops.
+    loop_operations : float
+        Operations of any type in loops, all rounds together.
+    has_unknown_loop : bool
+        Whether the length of some loop is not known.
     operations : float
         float32 operations, or integers', other than those of addresses.
     double_operations : float
@@ -92,6 +96,8 @@ class ElementWork:
         overlap.
     values : int
         Variables that a thread holds, roughly.
+    places : int
+        Accesses of the source: what a loop does many times is there once.
     """
 
     read_bytes: float = 0.0
@@ -109,6 +115,8 @@ class ElementWork:
     narrowest_bytes: int = 0
     widest_bytes: int = 0
     loop_rounds: float = 0.0
+    loop_operations: float = 0.0
+    has_unknown_loop: bool = False
     operations: float = 0.0
     double_operations: float = 0.0
     barriers: float = 0.0
@@ -117,6 +125,7 @@ class ElementWork:
     contended_atomics: float = 0.0
     is_serial: bool = False
     values: int = 0
+    places: int = 0
 
     @property
     def max_vector(self) -> int:
@@ -166,10 +175,12 @@ def element_work(
     scattered = loads = stores = atomics = contended = crossed = vectors = rows = 0.0
     shifted = 0.0
     rounds = 1
+    places = 0
     for access in body.accesses:
         kind = _array(kinds[access.parameter])
         if kind is None:
             continue
+        places += 1
         itemsize = np.dtype(kind.dtype).itemsize
         pattern = _pattern_in(access, kind)
         sector = _sector_bytes(access, pattern, itemsize)
@@ -227,6 +238,8 @@ def element_work(
         # What is loaded for an atomic operation is waited for before the next load.
         rounds=rounds * max(1, int(body.shared_atomics)),
         loop_rounds=body.rounds,
+        loop_operations=body.loop_operations,
+        has_unknown_loop=body.has_unknown_loop,
         narrowest_bytes=min(widths, default=0),
         widest_bytes=max(widths, default=0),
         operations=0.0 if uses_double else operations,
@@ -236,6 +249,7 @@ def element_work(
         shared_atomics=body.shared_atomics,
         contended_atomics=contended,
         values=body.local_values,
+        places=places,
     )
 
 

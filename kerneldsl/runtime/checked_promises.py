@@ -6,7 +6,6 @@ a launch is planned; a launch of code that is there already checks no more than 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,9 @@ import numpy as np
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.binding import flat_count
 from kerneldsl.runtime.strided import byte_bounds, contiguous_strides
-from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises
+from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises, is_narrow
 
 __all__ = ["promises_of"]
-
-_NARROW = 2**31
 
 
 def promises_of(
@@ -66,8 +63,11 @@ def promises_of(
                 array.alignment(), array.unit_axis(), same, bool(extent) and array.shape == extent
             )
         )
-    is_narrow = all(n < _NARROW for n in extent) and all(array.is_narrow() for array in arrays)
-    return Promises(tuple(promises), _is_disjoint(arrays, promises, written), is_narrow)
+    return Promises(
+        tuple(promises),
+        _is_disjoint(arrays, promises, written),
+        is_narrow(extent, (array.shape for array in arrays)),
+    )
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,6 @@ class _Array:
             if axis != skipped:
                 bits |= stride
         return bits & -bits
-
-    def is_narrow(self) -> bool:
-        """Whether each length, and the number of elements, are below 2³¹."""
-        return max((math.prod(self.shape), *self.shape)) < _NARROW
 
     def byte_range(self) -> tuple[int, int]:
         """First and past-the-last address; two equal ones where there are no elements."""

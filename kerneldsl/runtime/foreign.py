@@ -110,7 +110,8 @@ def _read_torch(value: Any, binding: Binding) -> int:
     torch = sys.modules["torch"]
     binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
     place = _cuda_place(index, binding)
-    return _read(DeviceArray(place, value.data_ptr(), shape, strides, element, value), binding)
+    pointer = _aligned(value.data_ptr(), element)
+    return _read(DeviceArray(place, pointer, shape, strides, element, value), binding)
 
 
 def _refuse_lazy(value: Any, dtype: np.dtype[Any]) -> None:
@@ -132,13 +133,7 @@ def _read_cupy(value: Any, binding: Binding) -> int:
     # What __cuda_array_interface__ leaves out is the device, which the driver would have to be
     # asked for; the array itself knows it.
     memory, dtype = value.data, value.dtype
-    pointer: int = memory.ptr
-    if pointer % max(dtype.alignment, 1):
-        raise Refused(
-            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
-            limit="A device reads an element at a multiple of its size",
-            remedy="Copy the array",
-        )
+    pointer = _aligned(memory.ptr, dtype)
     binding.streams += (sys.modules["cupy"].cuda.get_current_stream().ptr,)
     place = _cuda_place(memory.device_id, binding)
     return _read(DeviceArray(place, pointer, value.shape, value.strides, dtype, value), binding)
@@ -160,6 +155,17 @@ def _read(array: DeviceArray, binding: Binding) -> int:
     binding.keep += (array,)
     code = _codes[key] = read_device_array(array, binding)
     return code
+
+
+def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
+    """The address of an array's first element."""
+    if pointer % dtype.alignment:
+        raise Refused(
+            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
+            limit="A device reads an element at a multiple of its size",
+            remedy="Copy the array",
+        )
+    return pointer
 
 
 def _cuda_place(index: int, binding: Binding) -> Place:

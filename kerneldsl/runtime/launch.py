@@ -137,6 +137,7 @@ def check_limits(
     block_dim: Dim3 | None,
     static_shared_bytes: int,
     shared_bytes: int,
+    extent: tuple[int, ...] | None = None,
 ) -> None:
     """Check a launch against what the device can do.
 
@@ -148,6 +149,8 @@ def check_limits(
         Blocks of the grid, threads of a block; ``None`` where the target will choose.
     static_shared_bytes, shared_bytes : int
         Shared memory that the kernel declares and that the launch adds, in bytes a block.
+    extent : tuple of int, optional
+        Of ``forall``, where the grid follows from that.
 
     Raises
     ------
@@ -178,6 +181,16 @@ def check_limits(
                 )
     if grid_dim is not None:
         for axis, found, most in zip(_AXES, grid_dim, limits.max_grid_dim, strict=True):
+            if found > most and extent is not None:
+                _refuse(
+                    f"forall over {extent} takes {found} blocks of {block_dim} threads along "
+                    f"{axis.lower()}",
+                    found,
+                    device,
+                    most,
+                    f"MAX_GRID_DIM_{axis}",
+                    "Launch parts of the extent, each with its offset as an argument",
+                )
             if found > most:
                 _refuse(
                     f"grid_dim {grid_dim} has {found} blocks along {axis.lower()}",

@@ -77,14 +77,26 @@ class Loader:
 
     def load(self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey) -> Loaded:
         """Code for a launch, on its device."""
-        mapping = ONE_EACH
-        if is_planned(state, place, shape, is_debug=self.options.debug):
-            choice = self._choice(state, shape, key)
-            if choice is not None and state.traits.uses_grid_only:
-                mapping = choice.candidate.mapping
+        mapping = self._mapping(state, place, shape, key)
         promises = worthwhile(state.promises[key.promises], mapping)
         loaded = state.loaded[key] = self._load_form(state, key, mapping, promises)
         return loaded
+
+    def asked_for(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> ArtifactKey:
+        """What a launch would be compiled for, were nothing compiled for its kernel yet."""
+        mapping = self._mapping(state, key.place, shape, key)
+        promises = worthwhile(state.promises[key.promises], mapping)
+        return self._artifact_key(state, key, mapping, promises)
+
+    def _mapping(
+        self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey
+    ) -> ElementMapping:
+        """How a launch deals out its indices."""
+        if is_planned(state, place, shape, is_debug=self.options.debug):
+            choice = self._choice(state, shape, key)
+            if choice is not None and state.traits.uses_grid_only:
+                return choice.candidate.mapping
+        return ONE_EACH
 
     def configure(
         self, state: KernelState, place: Place, loaded: Loaded, shape: LaunchShape, key: LaunchKey
@@ -95,11 +107,11 @@ class Loader:
             config = planned_config(choice.candidate, shape, place.device)
         elif shape.extent is not None and shape.tile is not None:
             config = tiled_config(shape)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
         elif shape.extent is not None:
             config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0)
+            check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
         else:
             assert shape.grid_dim is not None
             assert shape.block_dim is not None
@@ -122,15 +134,15 @@ class Loader:
         pool = place.target.thread_pool()
         if pool is None:
             return None
-        indices = math.prod(config.extent or ())
+        extent = config.extent or ()
         trips: float = UNKNOWN_TRIPS
         if config.extent is None or state.traits.uses_block:
             threads = math.prod(config.grid_dim) * math.prod(config.block_dim)
-            trips = max(trips, indices / max(threads, 1)) if config.extent else trips
-            indices = threads
+            trips = max(trips, math.prod(extent) / max(threads, 1)) if config.extent else trips
+            extent = (threads,)
         is_mapped = state.traits.uses_grid_only and config.extent is not None
         work = host_work(state.unit, kinds_of(key.codes), x_is_last=is_mapped, trips=trips)
-        return share_on_host(indices, element_ns(work, indices), *pool)
+        return share_on_host(math.prod(extent), element_ns(work, extent), *pool)
 
     def _together(
         self, state: KernelState, loaded: Loaded, shape: LaunchShape, config: LaunchConfig

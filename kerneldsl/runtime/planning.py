@@ -8,7 +8,6 @@ looks it up by a key that holds those. Targets that deal out elements as mapping
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +43,7 @@ from kerneldsl.target import (
     LaunchConfig,
     Promises,
 )
-from kerneldsl.target.promises import MAX_ALIGNMENT
+from kerneldsl.target.promises import MAX_ALIGNMENT, is_narrow
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.launch_shape import LaunchShape
@@ -300,8 +299,9 @@ def assumed_promises(kinds: Sequence[Kind], extent: tuple[int, ...] | None) -> P
         )
         for kind in array_kinds(kinds)
     )
-    total = math.prod(extent) if extent is not None else 0
-    return Promises(arrays, is_disjoint=True, is_narrow=total < 2**31)
+    extent = extent or ()
+    shapes = (extent for each in arrays if each.is_extent)
+    return Promises(arrays, is_disjoint=True, is_narrow=is_narrow(extent, shapes))
 
 
 def described_place(arch: str) -> Place:

@@ -29,6 +29,7 @@ from kerneldsl.runtime.planning import (
     described_place,
     launch_key,
 )
+from kerneldsl.runtime.promise_table import NOTHING
 from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.state import ArtifactKey, KernelState, SpecializationInfo
 from kerneldsl.target import (
@@ -284,6 +285,21 @@ class Specializer:
     def resources(self, key: LaunchKey, problem: Problem) -> Resources:
         """What the kernel takes with one index for each thread; compiled for that."""
         return self._loader.resources(self.state(), key, problem, ONE_EACH)
+
+    def launched(
+        self,
+        shape: LaunchShape,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+    ) -> tuple[Target, tuple[Specialization, ...]]:
+        """What a launch may compile: for arrays on the device, and for copies of NumPy's."""
+        key = self.key_of(shape, args, device, arch)
+        state = self.state()
+        self._check(state, key.place, shape)
+        keys = [key] if key.promises == NOTHING else [key, key._replace(promises=NOTHING)]
+        asked = dict.fromkeys(self._loader.asked_for(state, shape, each) for each in keys)
+        return key.place.target, tuple(map(state.specialization, asked))
 
     # ------------------------------------------------------------------ without a device
 

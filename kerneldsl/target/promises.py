@@ -11,14 +11,18 @@ the first array is number 0.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kerneldsl.target.element_mapping import ElementMapping
 
-__all__ = ["MAX_ALIGNMENT", "NO_PROMISES", "ArrayPromises", "Promises"]
+__all__ = ["MAX_ALIGNMENT", "NARROW", "NO_PROMISES", "ArrayPromises", "Promises", "is_narrow"]
 
 #: Bytes; the largest alignment that is told apart: that of the widest access of memory.
 MAX_ALIGNMENT = 16
+#: What narrow lengths are below, so that 31 bits hold them.
+NARROW = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Promises:
         `same_as` each other counting as one. LLVM is then told ``noalias``, and arrays that are
         only read go through the non-coherent cache.
     is_narrow : bool
-        Extents, lengths and numbers of elements are all below 2³¹.
+        Extents and lengths are narrow; see :func:`is_narrow`.
     """
 
     arrays: tuple[ArrayPromises, ...] = ()
@@ -118,6 +122,22 @@ class Promises:
             self.is_disjoint and all(each.same_as is None for each in self.arrays),
             self.is_narrow,
         )
+
+
+def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:
+    """Whether extents of ``forall``, and each array's lengths and number of elements, are narrow.
+
+    Parameters
+    ----------
+    extent : tuple of int
+        Of ``forall``; empty for an explicit launch. How many indices there are in all does not
+        matter.
+    shapes : iterable of tuple of int
+        Of the arrays.
+    """
+    return all(n < NARROW for n in extent) and all(
+        max(math.prod(shape), *shape) < NARROW for shape in shapes if shape
+    )
 
 
 _NOTHING = ArrayPromises()

@@ -125,7 +125,7 @@ class _Generator:
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
-        structure = Structure(unit, tree, uniformity, pure, math.prod(self.block_dim))
+        structure = Structure(unit, tree, uniformity, pure)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         interchange = Interchange(

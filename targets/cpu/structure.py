@@ -44,8 +44,6 @@ class Structure:
         Of that tree.
     pure : PureValues
         Of that tree.
-    block_threads : int
-        Threads of a block.
     """
 
     def __init__(
@@ -54,12 +52,10 @@ class Structure:
         tree: ast.FunctionDef,
         uniformity: UniformityResult,
         pure: PureValues,
-        block_threads: int,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
         self.pure = pure
-        self.block_threads = block_threads
         self.numbered = 0
         self.has_marks = False
         self.loop_depth = 0

@@ -16,6 +16,7 @@ from kerneldsl.errors import DriverError
 from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
 from targets.cuda import functions, memory
 from targets.cuda.artifact import CudaArtifact
+from targets.cuda.carveout import wanted_carveout
 from targets.cuda.driver import Driver
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle, synchronize_stream
@@ -81,6 +82,8 @@ class CudaExecutable(Executable):
         self._allowed_shared_bytes = (
             _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
         )
+        #: Of the largest carve-out of shared memory, what launches so far wanted.
+        self._carveout_percent = 0
         _log.debug(
             "loaded %s on %s in %.1f ms: %s",
             artifact.entry_name,
@@ -143,6 +146,11 @@ class CudaExecutable(Executable):
         check_resources(self._function.name, self.resources, self.device, config)
         if config.shared_bytes > self._allowed_shared_bytes:
             self._opt_in()
+        percent = wanted_carveout(self.device, self.resources, config)
+        # It is the function's, of which launches of other shapes may still need the larger one.
+        if percent is not None and percent > self._carveout_percent:
+            functions.prefer_carveout(self._driver, self._function, percent)
+            self._carveout_percent = percent
 
     def _opt_in(self) -> None:
         """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""

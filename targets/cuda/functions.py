@@ -207,15 +207,32 @@ def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:
     """Let launches of a function have up to this much dynamic shared memory a block."""
-    attribute = driver.api.CUfunction_attribute
+    _set_attribute(
+        driver,
+        function,
+        "MAX_DYNAMIC_SHARED_SIZE_BYTES",
+        dynamic_bytes,
+        doing=f"allow {function.name} {dynamic_bytes} bytes of dynamic shared memory",
+    )
+
+
+def prefer_carveout(driver: Driver, function: LoadedFunction, percent: int) -> None:
+    """Ask for a part of the largest carve-out of shared memory when a function runs."""
+    _set_attribute(
+        driver,
+        function,
+        "PREFERRED_SHARED_MEMORY_CARVEOUT",
+        percent,
+        doing=f"prefer {percent} % of shared memory for {function.name}",
+    )
+
+
+def _set_attribute(
+    driver: Driver, function: LoadedFunction, name: str, value: int, *, doing: str
+) -> None:
+    attribute = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
     with driver.current(function.device_index):
-        driver.call(
-            driver.api.cuFuncSetAttribute,
-            function.handle,
-            attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-            dynamic_bytes,
-            doing=f"allow {function.name} {dynamic_bytes} bytes of dynamic shared memory",
-        )
+        driver.call(driver.api.cuFuncSetAttribute, function.handle, attribute, value, doing=doing)
 
 
 class _ParameterRoom(threading.local):

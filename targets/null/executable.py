@@ -10,6 +10,7 @@ from typing import Any
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.target import Device, DriverEntry, Executable, LaunchConfig, Resources
 from targets.cuda.artifact import CudaArtifact
+from targets.cuda.carveout import wanted_carveout
 from targets.cuda.resource_limits import check_resources
 from targets.cuda.streams import stream_handle
 from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
@@ -86,6 +87,9 @@ class NullExecutable(Executable):
     ----------
     resources : Resources
         From ptxas where it is installed and knows the architecture, else estimated.
+    carveout_percent : int
+        Of the largest carve-out of shared memory, what a driver would have been asked to prefer; 0
+        where nothing was asked.
 
     Raises
     ------
@@ -107,6 +111,7 @@ class NullExecutable(Executable):
         self._driver = driver
         check_ptx(artifact.ptx, artifact.entry_name, self.device)
         self._resources = self._find_resources(artifact)
+        self.carveout_percent = 0
 
     def _find_resources(self, artifact: CudaArtifact) -> Resources:
         estimated = estimate_resources(artifact, self.device)
@@ -133,6 +138,8 @@ class NullExecutable(Executable):
         name, layout = self.artifact.entry_name, self.artifact.specialization.layout
         check_config(name, config, self.device)
         check_resources(name, self.resources, self.device, config)
+        wanted = wanted_carveout(self.device, self.resources, config)
+        self.carveout_percent = max(self.carveout_percent, wanted or 0)
         stream_handle(config.stream)
         values = unpack_parameters(name, layout, parameters)
         check_arrays(layout, values, self._space)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import kerneldsl as kd
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.nearest import find_nearest
 from kerneldsl.cli import app
+from kerneldsl.cli.warmed import described_gpu
+from kerneldsl.planner.described import _CARDS
+from targets.null.target import NullTarget
 from tests.cache.programs import run_script
 from tests.cache.trials import key_of, sections_of
 
@@ -145,6 +152,50 @@ def test_explain_miss(call, tmp_path: Path) -> None:
     assert "names no kernel" in call("cache", "explain-miss", "axpy", status=2)
 
 
+@pytest.mark.parametrize("arrays", ["device", "NumPy"])
+def test_explain_miss_of_a_planned_launch(call, tmp_path: Path, arrays: str) -> None:
+    """What forall compiled is named, for arrays of either kind; without an extent, but for that."""
+    place = "kd.to_device" if arrays == "device" else "np.asarray"
+    launch = f"""
+import numpy as np
+import kerneldsl as kd
+from planned import axpy
+n = 1 << 22
+with kd.use("null"):
+    x, y = ({place}(np.ones(n, np.float32)) for _ in range(2))
+    axpy.forall(n)(np.float32(2), x, y)
+result = kd.cache.entries()[0].components["mapping.vector"]
+"""
+    script = tmp_path / "planned.py"
+    script.write_text(SCRIPT)
+    made = run_script(tmp_path / "launch.py", launch)
+    assert made["writes"] >= 1
+    asked = ("cache", "explain-miss", f"{script}:axpy", "--arch", "sm_90")
+    asked += ("-s", "float32, float32[::1], float32[::1]")
+    found = call(*asked, "--extent", 1 << 22)
+    assert "There is an entry" in found
+    assert "Not compared" not in found
+    found = json.loads(call(*asked, "--extent", 1 << 22, "--json"))
+    assert found["key"] == found["nearest"]["digest"]
+    assert found["left_out"] == []
+    rank_alone = call(*asked, "--forall", 1)
+    assert "There is an entry" in rank_alone
+    assert "Not compared: mapping and promises" in rank_alone
+    other = json.loads(call(*asked, "--extent", "2048,2048", "--json"))
+    assert "mode.forall_ndim" in {d["component"] for d in other["nearest"]["differences"]}
+    assert "ints with commas" in call(*asked, "--extent", "many", status=2)
+
+
+def test_explaining_makes_no_entry(call, tmp_path: Path) -> None:
+    script = tmp_path / "asked.py"
+    script.write_text(SCRIPT)
+    signature = ("-s", "float32, float32[::1], float32[::1]")
+    for _ in range(2):
+        assert "empty" in call(
+            *("cache", "explain-miss", f"{script}:axpy", "-a", "sm_80", "-e", 1 << 22), *signature
+        )
+
+
 def test_explain_miss_of_what_is_never_kept(call, tmp_path: Path) -> None:
     script = tmp_path / "never.py"
     script.write_text(
@@ -173,11 +224,99 @@ def test_warm(call, tmp_path: Path, monkeypatch) -> None:
     assert entry["made"]["kernel"] == "__main__.axpy"
 
 
+@pytest.fixture
+def null() -> Iterator[NullTarget]:
+    target: Any = kd.get_target("null")
+    before = target.devices()
+    yield target
+    target.set_devices(*before)
+    target.reset()
+
+
+@kd.kernel
+def triad(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@kd.kernel
+def scale(x, out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] = 2 * x[i, j]
+
+
+@pytest.mark.parametrize("arch", [f"sm_{major}{minor}" for major, minor in _CARDS])
+def test_warm_plans_as_for_a_card_of_the_architecture(arch: str, null: NullTarget) -> None:
+    """Of its size and speed, not of an H100's."""
+    null.set_devices(described_gpu(arch, null.devices()[0]))
+    flat, square = 1 << 24, (2048, 4096)
+    with kd.use("null"):
+        x, y, out = (kd.to_device(np.zeros(flat, np.float32)) for _ in range(3))
+        a, b = (kd.to_device(np.zeros(square, np.float32)) for _ in range(2))
+        warmed = [
+            triad.forall(flat).plan(np.float32(1), x, y, out),
+            scale.forall(*square).plan(a, b),
+        ]
+    described = [
+        triad.forall(flat).plan("float32, float32[::1], float32[::1], float32[::1]", arch=arch),
+        scale.forall(*square).plan("float32[:, ::1], float32[:, ::1]", arch=arch),
+    ]
+    for ours, theirs in zip(warmed, described, strict=True):
+        assert ours.arch == theirs.arch == arch
+        assert (ours.grid_dim, ours.block_dim) == (theirs.grid_dim, theirs.block_dim)
+        assert ours.mapping == theirs.mapping
+
+
+def test_a_launch_on_such_a_card_finds_what_was_warmed(call, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("np.ones(n, np.float32)", "kd.to_device(np.ones(n, 'f4'))"))
+    n = 1 << 24
+    call("warm", script, n, "-a", "sm_80", "-a", "sm_100")
+    launch = """
+import numpy as np
+import kerneldsl as kd
+from kerneldsl.planner.described import described_device
+from script import axpy
+null, result = kd.get_target("null"), []
+for arch in ("sm_80", "sm_100"):
+    null.set_devices(described_device(arch))
+    with kd.use("null"):
+        x, y = (kd.to_device(np.ones(1 << 24, np.float32)) for _ in range(2))
+        axpy.forall(1 << 24)(np.float32(2), x, y)
+"""
+    found = run_script(tmp_path / "launch.py", launch)
+    assert (found["hits"], found["misses"]) == (2, {})
+    for arch in ("sm_80", "sm_100"):  # as a real card's key is made
+        asked = ("cache", "explain-miss", f"{script}:axpy", "-a", arch, "-e", n)
+        assert "There is an entry" in call(*asked, "-s", "float32, float32[::1], float32[::1]")
+
+
+def test_a_script_finds_what_lies_beside_it(call, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    folder = tmp_path / "program"
+    folder.mkdir()
+    (folder / "kernels.py").write_text(SCRIPT)
+    script = folder / "main.py"
+    script.write_text(
+        "import sys, numpy as np\nfrom kernels import axpy\n"
+        "assert sys.argv[1:] == ['-x', '2'], sys.argv\n"
+        "axpy.forall(9)(np.float32(2), np.ones(9, np.float32), np.ones(9, np.float32))\n"
+    )
+    rows = call("warm", "-a", "sm_90", script, "--", "-x", "2").splitlines()[2:]
+    assert [row.split()[:3] for row in rows] == [["sm_90", "0", "1"]]
+
+
 def test_warm_of_what_fails(call, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
     assert "no file" in call("warm", tmp_path / "none.py", status=2)
     script = tmp_path / "script.py"
     script.write_text("raise SystemExit(3)")
     assert "status 3" in call("warm", script, status=2)
+    assert "arch is 'sm_60'" in call("warm", script, "-a", "sm_60", status=2)
     monkeypatch.setenv("KERNELDSL_CACHE", "off")
     assert "the cache is off" in call("warm", script, status=2)

@@ -142,7 +142,7 @@ def test_off(monkeypatch, folder: Path) -> None:
     assert counters.read().misses == {}
 
 
-@pytest.mark.parametrize("text", ["much", "-1", "1 PB", "1e9"])
+@pytest.mark.parametrize("text", ["much", "-1", "1 PB", "1e9", "1.5.2"])
 def test_a_size_that_is_none(monkeypatch, text: str) -> None:
     monkeypatch.setenv("KERNELDSL_CACHE_SIZE", text)
     cache, (message,) = new_cache()
@@ -150,6 +150,15 @@ def test_a_size_that_is_none(monkeypatch, text: str) -> None:
     assert repr(text) in message
     with pytest.raises(CacheError, match="KERNELDSL_CACHE_SIZE"):
         face.prune()
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000 + "T", f"{'9' * 400}.5k", "1." + "5" * 999])
+def test_a_size_of_many_digits(monkeypatch, text: str) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_SIZE", text)
+    cache, said = new_cache()
+    assert said == []
+    assert cache.keep(KEY, sections_of(KEY)) == (not text.startswith("1."))
+    assert face.prune("9" * 400) == 0
 
 
 def test_without_a_home(monkeypatch) -> None:
@@ -163,6 +172,103 @@ def test_without_a_home(monkeypatch) -> None:
     cache, (message,) = new_cache()
     assert "no home directory" in message
     assert not cache.keep(KEY, sections_of(KEY))
+
+
+# ------------------------------------------------------------------------ a shared folder
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o2775, 0o777, 0o1777])
+def test_what_is_made_in_a_shared_folder_is_for_those_who_share_it(
+    folder: Path, monkeypatch, mode: int
+) -> None:
+    folder.mkdir()
+    folder.chmod(mode)
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    old = os.umask(0o027)
+    try:
+        cache, said = new_cache()
+        assert said == []
+        assert cache.keep(KEY, sections_of(KEY))
+        assert cache.user is not None
+        path = cache.user.path_of(KEY)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.write_bytes(b"damaged")
+        assert cache.look_up(KEY) is None
+    finally:
+        os.umask(old)
+    for made in (folder / "entries", folder / "quarantine"):
+        assert stat.S_IMODE(made.stat().st_mode) == mode
+    assert len(list((folder / "quarantine").iterdir())) == 1
+
+
+@posix
+def test_a_shared_folder_that_is_not_there_is_made_private(folder: Path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    assert new_cache()[0].keep(KEY, sections_of(KEY))
+    for made in (folder, folder / "entries"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+@posix
+def test_a_folder_is_not_opened_by_those_who_do_not_share_it(folder: Path) -> None:
+    """Without the variable, what is made is private in a folder that all may read, too."""
+    folder.mkdir(mode=0o755)
+    cache, _ = new_cache()
+    assert cache.keep(KEY, sections_of(KEY))
+    assert cache.user is not None
+    cache.user.path_of(KEY).write_bytes(b"damaged")
+    assert cache.look_up(KEY) is None
+    for made in (folder / "entries", folder / "quarantine"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+@needs_fork
+@needs_root
+@pytest.mark.parametrize("mode", [0o2775, 0o777])
+def test_two_users_share_a_folder(open_tmp, folder: Path, monkeypatch, mode: int) -> None:
+    """Each reads, replaces, puts aside and evicts what the other wrote, if both share it."""
+    folder.mkdir()
+    os.chown(folder, 0, NOBODY)
+    folder.chmod(mode)
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    assert new_cache()[0].keep(KEY, sections_of(KEY))
+    kept = folder / "entries" / f"{KEY.digest}.kdc"
+    assert kept.stat().st_uid == 0
+
+    def shares() -> None:
+        cache, said = new_cache()
+        assert said == []
+        trials = Trials()
+        assert trials.look_up(cache, KEY) == "right"
+        assert cache.keep(key_of(1), sections_of(key_of(1)))
+        assert cache.keep(KEY, sections_of(KEY))
+        assert kept.stat().st_uid == NOBODY
+        trials.check()
+
+    def does_not_share() -> None:
+        monkeypatch.delenv("KERNELDSL_CACHE_SHARED")
+        refused_with("belongs to user 0")
+
+    as_nobody(shares)
+    as_nobody(does_not_share)
+    cache, said = new_cache()
+    assert said == []
+    assert cache.look_up(key_of(1)) is not None
+    assert cache.look_up(KEY) is not None
+    kept.write_bytes(b"damaged")
+    os.chown(kept, 0, 0)
+    kept.chmod(0o644)
+
+    def puts_aside() -> None:
+        assert new_cache()[0].look_up(KEY) is None
+        assert not kept.exists()
+        assert len(list((folder / "quarantine").iterdir())) == 1
+        assert face.clear() == 1
+
+    as_nobody(puts_aside)
+    monkeypatch.delenv("KERNELDSL_CACHE_SHARED")
+    refused_with("can be written to by others")
 
 
 # -------------------------------------------------------------------- the site's folder

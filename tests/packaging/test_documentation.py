@@ -60,20 +60,20 @@ def test_the_page_names_no_error_that_is_gone():
         assert name in errors.__all__
 
 
-def test_table_of_attributes_is_current():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    page = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
-    assert page == generate.with_attributes(page), "run: make docs"
-
-
-def test_table_of_intrinsics_is_current():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    page = (ROOT / "docs" / "language.md").read_text()
-    assert page == generate.with_table(page), "run: make docs"
+@pytest.mark.parametrize(
+    ("script", "maker", "page"),
+    [
+        ("generate", "with_attributes", "docs/devices.md"),
+        ("generate", "with_table", "docs/language.md"),
+        ("performance_table", "with_performance", "README.md"),
+    ],
+)
+def test_generated_tables_are_current(script, maker, page):
+    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert text == getattr(module, maker)(text), "run: make docs"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,7 +15,9 @@ from kerneldsl.abi import EXPLICIT, ParameterLayout
 from kerneldsl.errors import KernelFault, ResourceLimitError, SourceLocation
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultSite, FaultTable
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.target import CompileOptions, LaunchConfig
+from targets import null
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
@@ -118,6 +121,31 @@ def test_shared_memory_beyond_48_kb_is_asked_for_once(dynamic: int, opts_in: boo
     asked = [call for call in api.calls if call[0] == "cuFuncSetAttribute"]
     wanted = ("cuFuncSetAttribute", 0x99, "MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000 - 1024)
     assert asked == ([wanted] if opts_in else [])
+
+
+def test_shared_memory_is_asked_to_hold_the_blocks_of_a_launch() -> None:
+    api = FakeBindings()  # whose functions have 40 registers, and 1 KB of static shared memory
+    executable = _executable(api, debug=False)
+    executable.launch(_CONFIG, _PACKED)
+    assert "cuFuncSetAttribute" not in api.names()  # nothing is known of so old a card
+    executable = _executable(api, debug=False)
+    executable.device = null.H100
+    limits = DeviceOccupancyLimits.from_device(null.H100)
+    kernel = KernelResources.from_resources(executable.resources, limits)
+    wanted = []
+    shapes = ((256, 8_000), (256, 0), (256, 8_000), (512, 60_000), (32, 100_000))
+    for threads, dynamic in shapes:
+        executable.launch(LaunchConfig((1, 1, 1), (threads, 1, 1), shared_bytes=dynamic), _PACKED)
+        held = occupancy(limits, kernel, threads, dynamic)
+        wanted.append(limits.carveout_percent(held.sufficient_carveout_bytes))
+    assert wanted[1] < wanted[0] < wanted[3]
+    asked = [
+        call[-1]
+        for call in api.calls
+        if call[:3] == ("cuFuncSetAttribute", 0x99, "PREFERRED_SHARED_MEMORY_CARVEOUT")
+    ]
+    # Never less than another launch of the function wanted.
+    assert asked == list(dict.fromkeys(itertools.accumulate(wanted, max)))
 
 
 def test_the_module_is_unloaded_when_nothing_runs_any_more() -> None:

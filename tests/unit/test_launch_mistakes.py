@@ -171,3 +171,18 @@ def test_a_tuple_of_two_types_is_indexed_by_a_captured_constant():
     np.testing.assert_array_equal(out, 2.5)
     text = takes_the_second.ptx("(int64, float64), float64[::1]", arch="sm_90")
     assert "st.global.b64" in text
+
+
+@kd.kernel
+def add_one_to_all(out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] += 1
+
+
+def test_an_extent_of_too_many_blocks_is_said_as_it_was_given():
+    with kd.use("cpu"), pytest.raises(kd.LaunchConfigError) as caught:
+        add_one_to_all.forall(2**40, 2**40)(np.zeros((2, 2)))
+    assert "forall over (1099511627776, 1099511627776) takes" in str(caught.value)
+    assert "parts of the extent" in str(caught.value)
+    assert "grid_dim" not in str(caught.value)

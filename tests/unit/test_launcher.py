@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from functools import partial
 
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launcher import machine
+from kerneldsl.launcher import machine, table
 from kerneldsl.registry import get_target
+from targets.null.executable import NullExecutable
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
 
@@ -135,6 +137,30 @@ def test_the_same_code_is_chosen_by_what_holds_of_the_arguments(null):
     warm_up(launch, 2.0, *cases[0])
     with is_native(launch):
         launch(2.0, *cases[0])
+
+
+def test_a_launch_in_place_leaves_the_better_code_to_others(null, monkeypatch):
+    seen = []
+    examine = NullExecutable.examine
+
+    def noted(executable, config, parameters):
+        seen.append(executable.artifact.specialization.promises)
+        return examine(executable, config, parameters)
+
+    monkeypatch.setattr(NullExecutable, "examine", noted)
+    x, y, out = (kd.zeros(100, np.float32) for _ in range(3))
+    launch = axpy.forall(100)
+    warm_up(launch, 2.0, x, out, out)
+    for given in ((x, y, out), (x, out, out), (x, x, out), (x, y, out)):
+        seen.clear()
+        with machine.suspended():
+            launch(2.0, *given)
+        for _ in range(3):
+            launch(2.0, *given)
+        by_python, *by_native = seen
+        assert len(by_native) == 3
+        assert all(each.is_disjoint >= by_python.is_disjoint for each in by_native)
+    assert by_python.is_disjoint
 
 
 @kd.kernel(cooperative=True)
@@ -483,6 +509,39 @@ def test_attributes_of_classes_are_looked_at(monkeypatch):
             patch.delattr(Settings, "WIDTH")
             with pytest.raises(kd.KernelError, match="WIDTH"):
                 launch(out)
+
+
+settings = types.ModuleType("settings")
+settings.WIDTH = 3
+
+
+@kd.kernel
+def reads_a_module(out):
+    out[kd.grid(1)] = settings.WIDTH
+
+
+class Computed(types.ModuleType):
+    @property
+    def WIDTH(self):
+        return 7
+
+
+def test_a_modules_class_is_looked_at():
+    out = np.zeros(3)
+    with kd.use("cpu"):
+        launch = reads_a_module.forall(3)
+        warm_up(launch, out)
+        with is_native(launch):
+            launch(out)
+        np.testing.assert_array_equal(out, 3)
+        settings.__class__ = Computed
+        try:
+            launch(out)
+        finally:
+            settings.__class__ = types.ModuleType
+        np.testing.assert_array_equal(out, 7)
+        launch(out)
+        np.testing.assert_array_equal(out, 3)
 
 
 def test_a_deleted_constant_is_an_error(monkeypatch):
@@ -834,3 +893,11 @@ def test_an_unknown_interpreter_is_warned_of_once():
 def test_the_environment_turns_it_off():
     assert run_child("say_whether_installed", KERNELDSL_LAUNCHER="off") == "not installed\n"
     assert run_child("say_whether_installed") == "installed\n"
+
+
+@pytest.mark.parametrize("words", [table.Word, table.HostWord, table.DriverWord])
+def test_each_field_of_a_table_has_a_place_of_its_own(words):
+    assert len(words.__members__) == len(words)  # no name is another's alias
+    behind = words is not table.Word
+    assert min(words) == (len(table.Word) if behind else 0)
+    assert list(words) == sorted(words)

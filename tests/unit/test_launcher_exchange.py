@@ -164,6 +164,21 @@ def test_an_offset_in_bytes_is_added(cuda, launch):
     assert cuda.launches[-1][2]["x.data"] == x.ctypes.data
 
 
+def misaligned():
+    return np.zeros(41, np.uint8)[1:].view(np.float64)
+
+
+def test_a_misaligned_tensor_is_refused(cuda, launch):
+    x = np.arange(5.0)
+    with pytest.raises(kd.ArgumentTypeError, match="is not aligned to 8 bytes"):
+        launch(on_gpu(misaligned()), 1)
+    warm_up(launch, on_gpu(x), 1)
+    with is_native(launch):
+        launch(on_gpu(x), 1)
+    with pytest.raises(kd.ArgumentTypeError, match="is not aligned to 8 bytes"):
+        launch(on_gpu(misaligned()), 1)
+
+
 @pytest.mark.parametrize(
     "array",
     [

@@ -17,12 +17,14 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from kerneldsl.planner.bounds import WORDS
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, fit_grid
 from kerneldsl.planner.choose import (
     MAX_COMPILED,
     Choice,
     Problem,
     choose,
+    estimate_resources,
     extent_class,
     rank,
 )
@@ -31,6 +33,7 @@ from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.described import described_device
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from kerneldsl.target import ElementMapping, HostShare, Resources
 
@@ -364,3 +367,51 @@ def test_a_plan_can_be_described_for_what_was_not_ranked() -> None:
 def test_shares_on_the_host() -> None:
     assert HostShare(4, 1000).is_parallel
     assert not HostShare(1, 1000).is_parallel
+
+
+def test_registers_of_a_loop_are_not_estimated_by_its_rounds() -> None:
+    def estimated(rounds: int) -> int:
+        @kd.kernel
+        def sums(x, out):
+            t, part = kd.threadIdx.x, np.float32(0)
+            for k in range(rounds):
+                part += x[t + k * kd.blockDim.x]
+            out[t] = part
+
+        kinds = parse_signature("float32[::1], float32[::1]")
+        body = body_work(sums._dispatcher.state().unit, block_dim=(1024, 1, 1))
+        found = problem((1 << 24,), element_work(body, kinds), block_dim=(1024, 1, 1))
+        return estimate_resources(found, ElementMapping(), {}).registers or 0
+
+    # Of such a kernel with 8 rounds the assembler makes 28 registers, with 32 rounds 35.
+    assert estimated(1) < estimated(8) < estimated(32) == estimated(256) <= 40
+
+
+@pytest.mark.parametrize(
+    ("ns", "bytes_moved", "expected"),
+    [
+        (999.9, 999_999, "1 µs for 1 MB"),
+        (1.2e9, 4.4e12, "1.2 s for 4.4 TB"),
+        (999_999.0, 1, "1 ms for 1 byte"),
+        (1.234e12, 1000, "1234 s for 1 KB"),
+        (12.34, 999, "12.3 ns for 999 bytes"),
+    ],
+)
+def test_units_of_a_plan(ns: float, bytes_moved: int, expected: str) -> None:
+    plan = describe(problem((1 << 20,)), Choice(Candidate((1, 1, 1), ElementMapping()), {}))
+    one = replace(plan, predicted_ns=ns, bytes_moved=bytes_moved, active_blocks=1, registers=1)
+    text = explain_plan(one)
+    assert f"Predicted {expected}, limited by" in text
+    assert "holds 1 block at once" in text
+    assert "(1 register a thread)" in text
+    assert "blocks of 1 thread." in text
+
+
+def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
+    whys = []
+    for work in (AXPY, replace(AXPY, operations=5000.0), replace(AXPY, rounds=9)):
+        found = problem((1 << 24,), work)
+        plan = describe(found, choose(found, light))
+        whys += [each.why for each in plan.considered if each.why.startswith("limited by")]
+    assert whys
+    assert {why.removeprefix("limited by ") for why in whys} <= set(WORDS.values())

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork
+from kerneldsl.runtime.planning import host_work
 from targets import null
 from targets.null.target import NullTarget
 
@@ -325,6 +327,18 @@ def test_shares_are_sound(indices: int, each_ns: float, threads: int, wake_ns: f
     assert dearer.is_parallel or not share.is_parallel
 
 
+@pytest.mark.parametrize(("threads", "wake_ns"), [(2, 5e3), (8, 8e3), (64, 4e4)])
+@pytest.mark.parametrize("total_us", [1, 10, 30, 100, 1e3, 1e5])
+def test_no_thread_has_a_step_more(threads: int, wake_ns: float, total_us: float) -> None:
+    indices = 1 << 22
+    share = share_on_host(indices, total_us * 1e3 / indices, threads, wake_ns)
+    shared_us = total_us / threads + wake_ns / 1e3
+    assert share.is_parallel == (total_us >= 1.25 * shared_us)
+    if share.is_parallel:
+        assert -(-indices // share.chunk) % threads == 0
+        assert total_us / (indices / share.chunk) >= min(25, total_us / threads) * 0.99
+
+
 def test_dearer_bodies_take_longer() -> None:
     cheap = ElementWork(read_bytes=4, written_bytes=4)
     for dear in (
@@ -333,5 +347,37 @@ def test_dearer_bodies_take_longer() -> None:
         replace(cheap, scattered_bytes=64.0),
         replace(cheap, atomics=1.0),
     ):
-        assert element_ns(dear, 1000) > element_ns(cheap, 1000)
-    assert element_ns(cheap, 10**9) > element_ns(cheap, 10)
+        assert element_ns(dear, (1000,)) > element_ns(cheap, (1000,))
+    assert element_ns(cheap, (10**9,)) > element_ns(cheap, (10,))
+
+
+def test_short_rows_cost_more() -> None:
+    work = ElementWork(read_bytes=4, written_bytes=4, operations=16.0)
+    times = [element_ns(work, extent) for extent in ((4096,), (64, 64), (512, 8), (32, 16, 8))]
+    assert times == sorted(times)
+    assert times[-1] > 4 * times[0]
+
+
+def test_the_crossed_side_of_a_transposition_costs_lines() -> None:
+    work = ElementWork(read_bytes=4.0, crossed_bytes=4.0, narrowest_bytes=4, widest_bytes=4)
+    flat = replace(work, written_bytes=4.0, crossed_bytes=0.0)
+    assert element_ns(work, (500, 500)) > 3 * element_ns(flat, (500, 500))
+    # Rows a power of two apart displace each other from the caches.
+    assert element_ns(work, (512, 512)) > 2 * element_ns(work, (500, 500))
+    assert element_ns(work, (64, 64)) < 1.1 * element_ns(work, (60, 60))
+
+
+def test_short_loops_are_vectorized_over_indices() -> None:
+    def taking(rounds: int) -> float:
+        @kd.kernel
+        def rise(x, out):
+            i = kd.grid(1)
+            v = x[i]
+            for _ in range(rounds):
+                v = v * v + 1.0
+            out[i] = v
+
+        unit, kinds = rise._dispatcher.state().unit, parse_signature("float32[::1], float32[::1]")
+        return element_ns(host_work(unit, kinds, x_is_last=True, trips=16), (4096,))
+
+    assert taking(512) > 50 * taking(64)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.planner import DeviceOccupancyLimits
 from targets import null
 from targets.null.target import NullTarget
 
@@ -89,6 +90,12 @@ def test_what_is_no_space(options: Any, error: type[Exception], message: str) ->
         kd.Space(**options)
 
 
+@pytest.mark.parametrize("name", ["values", "block_threads", "block_dim"])
+def test_a_parameter_is_not_called_like_an_attribute(name: str) -> None:
+    with pytest.raises(kd.ArgumentValueError, match=f"parameter '{name}'"):
+        kd.Space(block=[64], **{name: [7, 8]})
+
+
 def test_what_its_functions_may_not_give() -> None:
     space = kd.Space(block=[64], shared=lambda c: -1, covers=lambda c: (0,))
     with pytest.raises(kd.ArgumentValueError, match="shared= gives -1"):
@@ -126,11 +133,49 @@ def test_the_member_is_chosen_once_with_and_without_a_stream(
         def never(*_: Any, **__: Any) -> Any:
             raise AssertionError("planned again")
 
-        monkeypatch.setattr(type(sums.forall(5000)), "plan", never)
-        for _ in range(3):
-            sums.forall(5000)(x, out)
-            sums.forall(5000, stream=stream)(x, out)
+        monkeypatch.setattr("kerneldsl.spaces.choose_member", never)
+        for extent in (5000, 4999, 4900):  # of one class
+            sums.forall(extent)(x, out)
+            sums.forall(extent, stream=stream)(x, out)
+            assert sums.forall(extent).plan(x, out).block_dim == member
+            assert sums.forall(extent).plan(x, out).extent == (extent,)
         assert target.launches[-1].config.block_dim == member
+
+
+def test_the_carve_out_of_the_plan_is_asked_for(target: NullTarget) -> None:
+    x, out = kd.zeros(100_000, np.float32), kd.zeros(100_000, np.float32)
+    plan = sums.forall(x.size).plan(x, out)
+    assert plan.active_blocks is not None
+    assert plan.carveout_bytes is not None
+    assert plan.active_blocks > 1
+    member = sums.member(**dict(plan.parameters))
+    member._dispatcher.state().loaded.clear()
+    sums.forall(x.size)(x, out)
+    (loaded,) = member._dispatcher.state().loaded.values()
+    limits = DeviceOccupancyLimits.from_device(target.devices()[0])
+    assert loaded.executable.carveout_percent == limits.carveout_percent(plan.carveout_bytes)
+
+
+def test_so_many_extents_are_remembered(target: NullTarget) -> None:
+    x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
+    for extent in range(4000, 4600):
+        sums.forall(extent)(x, out)
+    assert len(sums._chosen) <= 256
+    assert len(sums._members) <= 256
+
+
+def test_blocks_of_a_member_run_together(target: NullTarget) -> None:
+    x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
+    sums.forall(5000, cooperative=True)(x, out)
+    assert target.launches[-1].config.is_cooperative
+    plan = sums.forall(5000, cluster=2).plan(x, out)
+    assert plan.cluster_dim == (2, 1, 1)
+    sums.forall(5000, plan=plan)(x, out)
+    config = target.launches[-1].config
+    assert config.cluster_dim == (2, 1, 1)
+    assert config.grid_dim[0] % 2 == 0
+    sums.forall(5000)(x, out)
+    assert target.launches[-1].config.cluster_dim is None
 
 
 def test_every_member_can_be_launched(target: NullTarget) -> None:

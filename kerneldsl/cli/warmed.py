@@ -1,0 +1,70 @@
+"""What ``kerneldsl warm`` starts for each architecture: ``python -m kerneldsl.cli.warmed``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import runpy
+import sys
+from typing import Any
+
+from kerneldsl.target import Device
+
+__all__ = ["described_gpu", "main"]
+
+
+def described_gpu(arch: str, usual: Device) -> Device:
+    """The GPU that launches for an architecture go to.
+
+    It is the one that plans are made for, so that a launch is dealt out to threads as on a card of
+    that size. What no plan depends on, such as the size of its memory, is the usual device's.
+
+    Parameters
+    ----------
+    arch : str
+        Such as ``"sm_90"``.
+    usual : Device
+        The null target's own.
+
+    Raises
+    ------
+    ArgumentValueError
+        Not enough is known of the architecture.
+    """
+    from kerneldsl.planner.described import described_device
+
+    device = described_device(arch)
+    return dataclasses.replace(device, extra={**usual.extra, **device.extra})
+
+
+def main(arch: str, report: str, script: str, *arguments: str) -> None:
+    """Run a script as Python would, and write down what the cache did.
+
+    Parameters
+    ----------
+    arch : str
+        What its kernels are compiled for; empty for the devices that are there.
+    report : str
+        The file to write, as JSON.
+    script : str
+        The script.
+    *arguments : str
+        Its own.
+    """
+    import kerneldsl as kd
+
+    sys.argv = [script, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    if arch:
+        null: Any = kd.get_target("null")
+        null.set_devices(described_gpu(arch, null.devices()[0]))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump(kd.cache.stats().to_dict(), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,54 @@
+"""What the first name of a chain of attributes, ``np.random.rand`` say, tells about all of it."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from typing import Any
+
+from kerneldsl.frontend.reading import AttributeReader
+
+__all__ = ["draws", "is_library", "root_of", "steady_reader"]
+
+#: Libraries whose modules keep their names for as long as a program runs.
+_LIBRARIES = ("cmath", "kerneldsl", "math", "numba", "numba_cuda", "numpy", "operator")
+_ABBREVIATIONS = {"kerneldsl": "kd", "numba": "nb", "numpy": "np"}
+
+
+def root_of(chain: ast.expr) -> ast.Name:
+    """The first name of a chain of attributes."""
+    while isinstance(chain, ast.Attribute):
+        chain = chain.value
+    assert isinstance(chain, ast.Name)
+    return chain
+
+
+def is_library(name: str, value: object) -> bool:
+    """Whether a name is the usual one of a library's module."""
+    if not isinstance(value, types.ModuleType):
+        return False
+    package, _, _ = value.__name__.partition(".")
+    usual = (value.__name__.rpartition(".")[2], _ABBREVIATIONS.get(value.__name__))
+    return package in _LIBRARIES and name in usual
+
+
+def draws(owner: object, path: str) -> bool:
+    """Whether a chain leads into Python's or NumPy's random numbers."""
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
+    if module in ("random", "numpy.random") or (
+        module == "numpy" and path.split(".")[1:2] == ["random"]
+    ):
+        return True
+    return type(getattr(owner, "__self__", None)).__module__ in ("random", "numpy.random.mtrand")
+
+
+def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:
+    """The innermost reader of a chain that reads the same object twice.
+
+    An attribute that is made anew at each look, such as a bound method, cannot be compared by
+    identity; its owner can.
+    """
+    while isinstance(read, AttributeReader) and read() is not read():
+        read = read.owner
+    return read

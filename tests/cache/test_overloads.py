@@ -1,0 +1,205 @@
+"""What a program registers with numba.extending is never mixed up with what was kept without it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cache.programs import run_script
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="object code is kept on Linux alone, so nothing can be stale"
+)
+
+KERNEL = """
+import math
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def kernel(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = 8 * math.sqrt(x[i])
+
+def launch():
+    x, out = np.full(3, 0.25), np.zeros(3)
+    with kd.use("cpu"):
+        kernel.forall(3)(x, out)
+    return out.tolist()
+"""
+USUAL = [4.0] * 3
+#: Numba itself knows no such function.
+OVERLOAD = """
+from numba.extending import overload
+VALUE = {value}
+
+@overload(math.comb)
+def comb(n, k):
+    def comb(n, k):
+        return VALUE
+    return comb
+"""
+SOME_OVERLOAD = OVERLOAD.format(value=1.0)
+LAUNCH = "\nresult = launch()\n"
+
+
+def test_a_kernel_that_calls_it(tmp_path: Path) -> None:
+    """With another value each time."""
+    script = tmp_path / "script.py"
+    kernel = KERNEL.replace("8 * math.sqrt(x[i])", "math.comb(3, i)")
+    for value in (1.0, 2.0):
+        found = run_script(script, kernel + OVERLOAD.format(value=value) + LAUNCH)
+        assert found["result"] == [value] * 3
+        assert (found["misses"], found["writes"]) == ({"uncacheable": 1}, 0)
+
+
+def test_a_kernel_that_was_kept_without_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    assert run_script(script, KERNEL + LAUNCH)["writes"] == 1
+    found = run_script(script, KERNEL + SOME_OVERLOAD + LAUNCH)
+    assert (found["hits"], found["misses"]) == (0, {"uncacheable": 1})
+    found = run_script(script, KERNEL + LAUNCH)
+    assert (found["result"], found["hits"]) == (USUAL, 1)
+    assert "numba" not in found["modules"]
+
+
+def test_one_that_is_registered_after_the_launch(tmp_path: Path) -> None:
+    """What is compiled before is kept, and found where nothing was registered yet."""
+    late = KERNEL + LAUNCH + SOME_OVERLOAD
+    script = tmp_path / "script.py"
+    assert run_script(script, late)["writes"] == 1
+    found = run_script(script, late)
+    assert (found["result"], found["hits"]) == (USUAL, 1)
+
+
+def test_one_that_is_registered_while_the_kernel_is_compiled(tmp_path: Path) -> None:
+    """As by a package that Numba imports when it begins: the key was made without it."""
+    during = f"""{KERNEL}
+from targets.cpu.target import CpuTarget
+compile_now = CpuTarget.compile
+def compile_later(self, specialization):
+    exec({SOME_OVERLOAD!r}, globals())
+    return compile_now(self, specialization)
+CpuTarget.compile = compile_later
+{LAUNCH}"""
+    found = run_script(tmp_path / "script.py", during)
+    assert (found["misses"], found["writes"]) == ({"absent": 1}, 0)
+
+
+def test_on_a_gpu(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    kernel = KERNEL.replace('"cpu"', '"null"')
+    assert run_script(script, kernel + LAUNCH)["writes"] == 1
+    found = run_script(script, kernel + SOME_OVERLOAD + LAUNCH)
+    assert (found["hits"], found["misses"]) == (0, {"uncacheable": 1})
+
+
+OTHERS = {
+    "a ufunc": SOME_OVERLOAD.replace("math.comb", "np.spacing"),
+    "an implementation": """
+from numba import types
+from numba.extending import lower_builtin
+@lower_builtin(math.sqrt, types.float64)
+def other(context, builder, sig, args):
+    return context.get_constant(types.float64, 7.0)
+""",
+    "a type": """
+from numba import types
+from numba.extending import type_callable
+@type_callable(math.perm)
+def other(context):
+    return lambda x: types.float64
+""",
+    "a template": """
+from numba.core.typing.templates import AbstractTemplate
+from numba.core.typing.mathdecl import infer_global
+@infer_global(len)
+class Other(AbstractTemplate):
+    def generic(self, args, kws):
+        return None
+""",
+    "a method": """
+from numba import types
+from numba.extending import overload_method
+@overload_method(types.Array, "twice")
+def twice(x):
+    return lambda x: 2 * x
+""",
+    "a conversion": """
+from numba import types
+from numba.extending import lower_cast
+@lower_cast(types.int8, types.int16)
+def other(context, builder, from_type, to_type, value):
+    return value
+""",
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_every_kind_of_registration(tmp_path: Path, how: str) -> None:
+    script = tmp_path / "script.py"
+    assert run_script(script, KERNEL + LAUNCH)["writes"] == 1
+    found = run_script(script, KERNEL + OTHERS[how] + LAUNCH)
+    assert (found["hits"], found["misses"]) == (0, {"uncacheable": 1})
+
+
+OF_NO_CONSEQUENCE = """
+from numba import njit, types
+from numba.extending import (
+    intrinsic, lower_builtin, lower_cast, overload, overload_attribute, overload_method,
+    register_jitable,
+)
+
+class Own(types.Type):
+    pass
+
+def mine(x):
+    return x
+
+@overload(mine)
+def of_mine(x):
+    return lambda x: x
+
+@register_jitable
+def helper(x):
+    return mine(x)
+
+@overload_method(Own, "twice")
+def twice(x):
+    return lambda x: 2
+
+@overload_attribute(Own, "size")
+def size(x):
+    return lambda x: 2
+
+@lower_builtin(len, Own)
+def of_own(context, builder, sig, args):
+    return context.get_constant(types.intp, 0)
+
+@lower_cast(Own, types.int64)
+def cast(context, builder, from_type, to_type, value):
+    return context.get_constant(types.int64, 0)
+
+@intrinsic
+def nothing(context, x):
+    return None
+
+@njit
+def compiled(x):
+    return helper(x)
+
+compiled(1.0)
+"""
+
+
+def test_what_no_kernel_that_is_kept_can_reach(tmp_path: Path) -> None:
+    """Overloads of a program's own functions, and for its own types."""
+    script = tmp_path / "script.py"
+    text = KERNEL + OF_NO_CONSEQUENCE + LAUNCH
+    assert run_script(script, text)["writes"] == 1
+    assert run_script(script, text)["hits"] == 1
+    found = run_script(script, KERNEL + LAUNCH)
+    assert (found["result"], found["hits"]) == (USUAL, 1)
