@@ -1,7 +1,7 @@
 """What a kernel does for one index, in bytes and clocks: the body's counts meet the types.
 
-:func:`~kerneldsl.analysis.work.body_work` counts places and operations of the source; here they
-meet the kinds of the arguments, so that places become bytes.
+:func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here
+they meet the kinds of the arguments, so that places become bytes.
 
 References
 ----------
