@@ -21,7 +21,7 @@ from typing import Any
 from planner_kernels import CASES, Case
 
 import kerneldsl as kd
-from kerneldsl.analysis.work import body_work
+from kerneldsl.analysis.count_work import body_work
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, choose

@@ -233,12 +233,32 @@ def _joined(texts: list[str]) -> str | None:
     return " / ".join(text for text in texts if not re.fullmatch("«[^»]*»", text)) or None
 
 
+def _closed(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Message]:
+    """What a call of `ClosedResourceError.after_close` says, which words it itself."""
+    fields = {
+        name: " / ".join(_texts(_keyword(call, name), scope)) for name in ("given_back", "instead")
+    }
+    for resource in _texts(call.args[0], scope):
+        error = errors.ClosedResourceError.after_close(resource, None, **fields)
+        yield Message(
+            type(error).__name__,
+            error.what,
+            error.limit,
+            error.remedy,
+            has_advice=True,
+            place=place,
+        )
+
+
 @cache
 def messages() -> tuple[Message, ...]:
     """Every place that makes an error, in the order of the source."""
     found = []
     for place, call, scope in _calls():
         name = _name_of_call(call)
+        if name == "after_close":
+            found += _closed(call, scope, place)
+            continue
         if name == "_Finding" and len(call.args) >= 2:  # what a text of Numba's means
             kind, what, remedy = "KernelTypingError", call.args[0], call.args[1]
         elif name == "_warn" and call.args:

@@ -18,6 +18,23 @@ from tests.support.seeds import fresh_rng
 os.environ.setdefault("KERNELDSL_CACHE", "off")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
+    """One process runs all tests of a file, in which a kernel is then compiled once.
+
+    The parts of the fuzz share no kernel and take longest, so each may run in a process of its own.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if "test_generated_kernels" in nodeid else super()._split_scope(nodeid)
+
+    # In the order of the folders the long files come early, in that of their sizes not.
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """A generator with a fresh seed, which pytest shows when the test fails."""

@@ -7,10 +7,20 @@ by a row; ``a[idx[x]]`` depends on what was loaded.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["LOADED", "UNIFORM", "IndexForm", "Pattern", "is_crossed", "offsets_of", "pattern_of"]
+__all__ = [
+    "LOADED",
+    "UNIFORM",
+    "IndexForm",
+    "Pattern",
+    "is_crossed",
+    "offsets_of",
+    "operate",
+    "pattern_of",
+]
 
 #: How an access moves from an index to the next along x: to the next element, by a row or some
 #: other step, not at all, or to wherever data says.
@@ -84,6 +94,42 @@ class IndexForm(NamedTuple):
 UNIFORM = IndexForm()
 #: What memory holds.
 LOADED = IndexForm(is_loaded=True)
+
+
+def operate(
+    op: ast.operator,
+    first: IndexForm,
+    second: IndexForm,
+    left: int | None = None,
+    right: int | None = None,
+) -> IndexForm:
+    """What is known of the result of an operation.
+
+    Parameters
+    ----------
+    op : ast.operator
+        The operation.
+    first, second : IndexForm
+        What is known of its operands.
+    left, right : int or None
+        Their values, where the source says them.
+    """
+    match op:
+        case ast.FloorDiv() if first.is_uniform and first.constant is not None:
+            return IndexForm(constant=first.constant // right if right else None)
+        case ast.Add():
+            return first.plus(second)
+        case ast.Sub():
+            return first.plus(second.times(-1))
+        case ast.Mult() if second.is_uniform:
+            return first.times(right)
+        case ast.Mult() if first.is_uniform:
+            return second.times(left)
+        case ast.FloorDiv() | ast.RShift() if second.is_uniform:
+            return LOADED if first.is_loaded else UNIFORM  # neighbours mostly agree
+        case ast.Mod() | ast.BitAnd() if second.is_uniform:
+            return first  # contiguous, piece by piece
+    return UNIFORM if first.is_uniform and second.is_uniform else LOADED
 
 
 def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from kerneldsl.errors.base import KernelError, KernelWarning
 
 __all__ = [
@@ -78,6 +80,28 @@ class AttributeUnavailableError(KernelError, AttributeError):
 
 class ClosedResourceError(KernelError, ValueError):
     """An array, stream, event, graph or pool was used after it had been closed."""
+
+    @classmethod
+    def after_close(cls, resource: str, value: Any, *, given_back: str, instead: str) -> Self:
+        """The error for what was given back to the device by its ``close()``.
+
+        Parameters
+        ----------
+        resource : str
+            What it was, and on which device.
+        value : object
+            The resource itself.
+        given_back : str
+            What ``close()`` gives back.
+        instead : str
+            What to do beside closing it later; begins with a verb.
+        """
+        return cls(
+            f"{resource} was used after it had been closed",
+            value=value,
+            limit=f"close() gives {given_back} back to the device",
+            remedy=f"{instead}, or close it later",
+        )
 
 
 class GraphError(KernelError, RuntimeError):

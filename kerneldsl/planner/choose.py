@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.candidates import (
@@ -105,8 +106,7 @@ class Problem:
         )
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """A legal plan with what the models say of it."""
 
     candidate: Candidate
@@ -258,8 +258,7 @@ def estimate_resources(
     return Resources(registers, 0, 0, shared, top)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A decision: the block and mapping, and what was compiled to find it.
 
     Parameters

@@ -25,7 +25,7 @@ sections "Occupancy" and "Arithmetic Instructions".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.planner.bounds import Bound
 from kerneldsl.planner.candidates import Candidate
@@ -37,8 +37,7 @@ __all__ = ["Prediction", "predict"]
 _LINE_BYTES = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """What the model says of a plan.
 
     Parameters
@@ -56,8 +55,7 @@ class Prediction:
     bytes_in_flight: int
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
+class Constants(NamedTuple):
     """What the model was fitted with; see `docs/planning.md`."""
 
     thread_instructions: float = 11.0

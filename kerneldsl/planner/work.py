@@ -1,7 +1,7 @@
 """What a kernel does for one index, in bytes and clocks: the body's counts meet the types.
 
-:func:`~kerneldsl.analysis.work.body_work` counts places and operations of the source; here they
-meet the kinds of the arguments, so that places become bytes.
+:func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here
+they meet the kinds of the arguments, so that places become bytes.
 
 References
 ----------
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ VECTOR_BYTES = 16
 _DIVISION, _FUNCTION = 8.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayReads:
+class ArrayReads(NamedTuple):
     """An array that neighbouring threads read side by side.
 
     Parameters

@@ -436,12 +436,11 @@ class DeviceArray:
     def check_open(self) -> None:
         """Raise `ClosedResourceError` if the memory has been given back."""
         if self.is_closed:
-            raise ClosedResourceError(
-                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place.name} was "
-                "used after it had been closed",
-                value=self,
-                limit="close() gives the memory of an array and of its views back",
-                remedy="Close it later, or leave it to Python",
+            raise ClosedResourceError.after_close(
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place.name}",
+                self,
+                given_back="the memory of an array and of its views",
+                instead="Leave it to Python",
             )
 
     def check_writable(self) -> None:

@@ -70,19 +70,7 @@ class Launchable(NamedTuple):
 
 
 class Dispatcher(Specializer):
-    """Launches one kernel.
-
-    Parameters
-    ----------
-    function : callable
-        The Python function.
-    options : CompileOptions
-        From the decorator and the environment.
-    signature : tuple of Kind or None
-        The declared kinds of the parameters.
-    constants : mapping, optional
-        Values of the function's keyword-only parameters.
-    """
+    """Launches one kernel; its parameters are those of `Specializer`."""
 
     def __init__(
         self,

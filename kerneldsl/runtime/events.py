@@ -234,11 +234,11 @@ class Event:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedResourceError(
-                "an event was used after it had been closed",
-                value=self,
-                limit="close() gives the event back to the device",
-                remedy="Make another one with kd.Event(), or close it later",
+            raise ClosedResourceError.after_close(
+                "an event",
+                self,
+                given_back="the event",
+                instead="Make another one with kd.Event()",
             )
 
     def _recorded(self, doing: str) -> DeviceEvent:

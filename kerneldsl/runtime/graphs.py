@@ -261,11 +261,8 @@ class Graph:
     def _ready(self, doing: str) -> DeviceGraph:
         if self._graph is None:
             if self.is_closed:
-                raise ClosedResourceError(
-                    "a graph was used after it had been closed",
-                    value=self,
-                    limit="close() gives the graph back to the device",
-                    remedy="Record it again, or close it later",
+                raise ClosedResourceError.after_close(
+                    "a graph", self, given_back="the graph", instead="Record it again"
                 )
             raise GraphError(
                 f"kerneldsl cannot {doing} a graph when {self._problem}",

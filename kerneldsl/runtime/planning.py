@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kerneldsl.abi import LaunchMode
+from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.widening import WideStore, wide_stores
-from kerneldsl.analysis.work import UNKNOWN_TRIPS, body_work
+from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds

@@ -72,11 +72,11 @@ class StreamPool:
     def stream(self) -> Stream:
         """The stream whose turn it is; may be called from any thread."""
         if self._is_closed:
-            raise ClosedResourceError(
-                f"a pool of streams on {self.device} was used after it had been closed",
-                value=self,
-                limit="close() gives its streams back to the device",
-                remedy="Make another one with kd.StreamPool(), or close it later",
+            raise ClosedResourceError.after_close(
+                f"a pool of streams on {self.device}",
+                self,
+                given_back="its streams",
+                instead="Make another one with kd.StreamPool()",
             )
         return next(self._turns)
 

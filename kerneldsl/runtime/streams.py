@@ -346,11 +346,11 @@ class Stream:
     def _open(self) -> DeviceStream:
         """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
         if self._is_closed:
-            raise ClosedResourceError(
-                f"a stream on {self._place.name} was used after it had been closed",
-                value=self,
-                limit="close() gives the stream back to the device",
-                remedy="Make another one with kd.Stream(), or close it later",
+            raise ClosedResourceError.after_close(
+                f"a stream on {self._place.name}",
+                self,
+                given_back="the stream",
+                instead="Make another one with kd.Stream()",
             )
         return self._stream
 

@@ -149,9 +149,7 @@ class _Generator:
             self.units_loop([*once_definitions(pure, once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
-        place = self.unit.tree
-        for node in ast.walk(function_tree):
-            place_at(node, place)
+        place_at(function_tree, self.unit.tree)
         name = function_tree.name
         function = build_function(function_tree, name, self.namespace, self.unit.filename)
         return Generated(
@@ -266,8 +264,7 @@ class _Generator:
         ]
         body = [*self.storage_statements(arrays), *starts, trip]
         tree = self.definition(body, words, parameters)
-        for node in ast.walk(tree):
-            place_at(node, self.unit.tree)
+        place_at(tree, self.unit.tree)
         function = build_function(tree, tree.name, self.namespace, self.unit.filename)
         found = self.infer(function, len(words) + len(_MEMORY))
         return self.slots_of(probes, found)

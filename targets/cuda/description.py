@@ -175,8 +175,8 @@ def _free_memory(driver: Driver, device: Device, find: Callable[[], NvmlDevice])
             return find().free_memory_bytes()
         except AttributeUnavailableError:
             pass  # the driver will make a context, and say
-    with driver.current(device.index):
-        free, _ = driver.call(driver.api.cuMemGetInfo, doing=f"measure the memory of {device}")
+    doing = f"measure the memory of {device}"
+    free, _ = driver.call_on(device.index, driver.api.cuMemGetInfo, doing=doing)
     return int(free)
 
 

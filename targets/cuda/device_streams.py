@@ -96,15 +96,14 @@ class CudaStream(DeviceStream):
         if not isinstance(event, CudaEvent):  # another target's: the driver cannot wait for it
             event.synchronize()
             return
-        driver = self._driver
-        with driver.current(self.device.index):
-            driver.call(
-                driver.api.cuStreamWaitEvent,
-                handle,
-                event.handle,
-                0,
-                doing=f"let stream {handle:#x} on {self.device} wait for an event",
-            )
+        self._driver.call_on(
+            self.device.index,
+            self._driver.api.cuStreamWaitEvent,
+            handle,
+            event.handle,
+            0,
+            doing=f"let stream {handle:#x} on {self.device} wait for an event",
+        )
 
     # --------------------------------------------------------------- recording
 

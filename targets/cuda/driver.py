@@ -311,11 +311,15 @@ class Driver:
                 return _NOTHING_TO_DO
         return _CurrentContext(self, index)
 
+    def call_on(self, index: int, function: Any, *args: Any, doing: str) -> Any:
+        """As :meth:`call`, with a device's context current meanwhile."""
+        with self.current(index):
+            return self.call(function, *args, doing=doing)
+
     def synchronize(self, index: int) -> None:
         """Wait until everything on a device has finished; raises what failed there."""
         launched = self.watch.in_flight(index)
-        with self.current(index):
-            self.call(self.api.cuCtxSynchronize, doing=f"wait for cuda:{index}")
+        self.call_on(index, self.api.cuCtxSynchronize, doing=f"wait for cuda:{index}")
         self.watch.settle(index, launched)
 
 

@@ -57,23 +57,21 @@ class CudaEvent(DeviceEvent):
         self._owner = owner
 
     def record(self, stream: DeviceStream) -> None:
-        driver = self._driver
-        with driver.current(self.device.index):
-            driver.call(
-                driver.api.cuEventRecord,
-                self.handle,
-                stream.handle,
-                doing=f"record an event in stream {stream.handle:#x} on {self.device}",
-            )
+        self._driver.call_on(
+            self.device.index,
+            self._driver.api.cuEventRecord,
+            self.handle,
+            stream.handle,
+            doing=f"record an event in stream {stream.handle:#x} on {self.device}",
+        )
 
     def synchronize(self) -> None:
-        driver = self._driver
-        with driver.current(self.device.index):
-            driver.call(
-                driver.api.cuEventSynchronize,
-                self.handle,
-                doing=f"wait for an event on {self.device}",
-            )
+        self._driver.call_on(
+            self.device.index,
+            self._driver.api.cuEventSynchronize,
+            self.handle,
+            doing=f"wait for an event on {self.device}",
+        )
 
     def is_done(self) -> bool:
         return is_done(
@@ -85,14 +83,13 @@ class CudaEvent(DeviceEvent):
         )
 
     def elapsed_ms_since(self, earlier: DeviceEvent) -> float:
-        driver = self._driver
-        with driver.current(self.device.index):
-            elapsed = driver.call(
-                driver.api.cuEventElapsedTime,
-                earlier.handle,
-                self.handle,
-                doing=f"read the time between two events on {self.device}",
-            )
+        elapsed = self._driver.call_on(
+            self.device.index,
+            self._driver.api.cuEventElapsedTime,
+            earlier.handle,
+            self.handle,
+            doing=f"read the time between two events on {self.device}",
+        )
         return float(elapsed)
 
     def close(self) -> None:

@@ -61,8 +61,8 @@ class CudaGraph(DeviceGraph):
             stream.embed(self._builder, doing)
             stream.recording.kernels += self._kernels
             return
-        with driver.current(self.device.index):
-            driver.call(driver.api.cuGraphLaunch, self._handle, stream.handle, doing=doing)
+        launched = (self._handle, stream.handle)
+        driver.call_on(self.device.index, driver.api.cuGraphLaunch, *launched, doing=doing)
         note = (self._kernels, None, None, stream.handle)
         driver.watch.launches(self.device.index).append(note)
 

@@ -158,8 +158,7 @@ class PinnedBuffer(_Buffer):
 
     def _free(self) -> None:
         driver, doing = self._driver, f"free {self.nbytes} bytes of page-locked memory"
-        with driver.current(self.device.index):
-            driver.call(driver.api.cuMemFreeHost, self.host_pointer, doing=doing)
+        driver.call_on(self.device.index, driver.api.cuMemFreeHost, self.host_pointer, doing=doing)
 
 
 class ManagedBuffer(_Buffer):
@@ -208,5 +207,4 @@ class ManagedBuffer(_Buffer):
 
     def _free(self) -> None:
         driver, doing = self._driver, f"free {self.nbytes} bytes of managed memory"
-        with driver.current(self.device.index):
-            driver.call(driver.api.cuMemFree, self.pointer, doing=doing)
+        driver.call_on(self.device.index, driver.api.cuMemFree, self.pointer, doing=doing)

@@ -52,19 +52,17 @@ class Mark:
         self._driver = driver
         self._index = index
         flags = int(driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
-        with driver.current(index):
-            self.event = driver.call(driver.api.cuEventCreate, flags, doing="make an event")
+        self.event = driver.call_on(index, driver.api.cuEventCreate, flags, doing="make an event")
 
     def record(self, handle: int) -> None:
         """Mark what is in a stream now; the mark before is forgotten."""
-        driver = self._driver
-        with driver.current(self._index):
-            driver.call(
-                driver.api.cuEventRecord,
-                self.event,
-                handle,
-                doing=f"mark a use of memory in stream {handle:#x} on cuda:{self._index}",
-            )
+        self._driver.call_on(
+            self._index,
+            self._driver.api.cuEventRecord,
+            self.event,
+            handle,
+            doing=f"mark a use of memory in stream {handle:#x} on cuda:{self._index}",
+        )
 
     def record_everything(self) -> bool:
         """Mark all work of this process on the device; say whether the driver has done so.

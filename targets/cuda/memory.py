@@ -112,17 +112,16 @@ def _free_of_total(api: Any) -> str:
 
 def memory_info(driver: Driver, index: int) -> tuple[int, int]:
     """Bytes of a device's memory that are free now, and in all."""
-    with driver.current(index):
-        free_bytes, total_bytes = driver.call(
-            driver.api.cuMemGetInfo, doing=f"read how much memory of cuda:{index} is free"
-        )
+    free_bytes, total_bytes = driver.call_on(
+        index, driver.api.cuMemGetInfo, doing=f"read how much memory of cuda:{index} is free"
+    )
     return int(free_bytes), int(total_bytes)
 
 
 def free(driver: Driver, index: int, pointer: int) -> None:
     """Free device memory; waits for the work that may still use it."""
-    with driver.current(index):
-        driver.call(driver.api.cuMemFree, pointer, doing=f"free {pointer:#x} on cuda:{index}")
+    doing = f"free {pointer:#x} on cuda:{index}"
+    driver.call_on(index, driver.api.cuMemFree, pointer, doing=doing)
 
 
 def copy_from_host(
@@ -209,5 +208,5 @@ def fill(
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:
     """Set device memory to zero, in the stream's order."""
     doing = f"clear {nbytes} bytes on cuda:{index}"
-    with driver.current(index):
-        driver.call(driver.api.cuMemsetD8Async, destination, 0, nbytes, stream, doing=doing)
+    cleared = (destination, 0, nbytes, stream)
+    driver.call_on(index, driver.api.cuMemsetD8Async, *cleared, doing=doing)

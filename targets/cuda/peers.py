@@ -96,10 +96,8 @@ def copy(
     where = index if is_default else getattr(getattr(stream, "device", None), "index", index)
     if is_default:
         _wait(driver, index, peer, doing)
-    with driver.current(where):
-        driver.call(
-            api.cuMemcpyPeerAsync, destination, theirs, source, ours, nbytes, handle, doing=doing
-        )
+    copied = (destination, theirs, source, ours, nbytes, handle)
+    driver.call_on(where, api.cuMemcpyPeerAsync, *copied, doing=doing)
     if is_default:
         _wait(driver, peer, index, doing)
 
@@ -108,5 +106,5 @@ def _wait(driver: Driver, index: int, other: int, doing: str) -> None:
     """Let the default stream of a device wait for that of another."""
     mark = Mark(driver, other)
     mark.record(LEGACY_DEFAULT_STREAM)
-    with driver.current(index):
-        driver.call(driver.api.cuStreamWaitEvent, LEGACY_DEFAULT_STREAM, mark.event, 0, doing=doing)
+    waited = (LEGACY_DEFAULT_STREAM, mark.event, 0)
+    driver.call_on(index, driver.api.cuStreamWaitEvent, *waited, doing=doing)

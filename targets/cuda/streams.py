@@ -119,8 +119,7 @@ def _checked(handle: int) -> int:
 def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -> None:
     """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
     launched = driver.watch.in_flight(index)
-    with driver.current(index):
-        driver.call(driver.api.cuStreamSynchronize, stream, doing=doing)
+    driver.call_on(index, driver.api.cuStreamSynchronize, stream, doing=doing)
     driver.watch.settle(index, launched, stream)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
@@ -15,27 +14,22 @@ from kerneldsl.target import (
     DeviceEvent,
     DeviceInfo,
     DeviceStream,
-    Dim3,
     Executable,
-    LaunchConfig,
     LaunchTimer,
     PoolBackend,
     SharedBuffer,
-    Specialization,
-    Target,
 )
 from targets.cuda import captures, memory, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
-    DEFAULT_ARCH,
     PTX_RELEASES,
     choose_ptx_version,
     parse_arch,
 )
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
-from targets.cuda.mapping import map_extent
 from targets.cuda.pointers import device_of_pointer
+from targets.cuda.ptx_target import PtxTarget
 from targets.cuda.streams import (
     LEGACY_DEFAULT_STREAM,
     stream_handle,
@@ -46,17 +40,14 @@ from targets.cuda.timer import start_timer
 
 __all__ = ["CudaTarget"]
 
-_log = logging.getLogger("kerneldsl.cuda")
 
-
-class CudaTarget(Target):
+class CudaTarget(PtxTarget):
     """NVIDIA GPUs.
 
     Making one costs nothing; the driver is loaded when devices are first asked for.
     """
 
     name = "cuda"
-    maps_elements = True
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -122,62 +113,12 @@ class CudaTarget(Target):
             )
         return devices[index]
 
-    # ------------------------------------------------------------- compiling
-
-    def compile(self, specialization: Specialization) -> Artifact:
-        from targets.cuda.compiler import compile_kernel
-
-        return compile_kernel(specialization, arch=self._arch(specialization))
-
-    def _arch(self, specialization: Specialization) -> str:
-        if specialization.arch is not None:
-            return specialization.arch
-        devices = self.devices()
-        return devices[0].arch if devices else DEFAULT_ARCH
-
-    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
-        from targets.cuda.stored import code_identity
-
-        return code_identity(specialization, self._arch(specialization))
-
-    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
-        from targets.cuda.artifact import CudaArtifact
-        from targets.cuda.stored import dump
-
-        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
-
-    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
-        from targets.cuda.stored import restore
-
-        return restore(specialization, sections, self._arch(specialization))
+    # ------------------------------------------------------------------- code
 
     def load(self, artifact: Artifact, device: Device) -> Executable:
-        from targets.cuda.artifact import CudaArtifact
         from targets.cuda.executable import CudaExecutable
 
-        if not isinstance(artifact, CudaArtifact):
-            raise TypeError(
-                f"the CUDA target loads a CudaArtifact, found {type(artifact).__name__}"
-            )
-        return CudaExecutable(get_driver(), artifact, device)
-
-    def forall_config(
-        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
-    ) -> LaunchConfig:
-        from targets.cuda.executable import CudaExecutable
-
-        limit = executable.device.limits.max_threads_per_block
-        if isinstance(executable, CudaExecutable):
-            limit = executable.resources.max_block_threads
-        specialization = executable.artifact.specialization
-        return map_extent(
-            specialization.traits,
-            executable.device,
-            extent,
-            block_dim,
-            max_block_threads=limit,
-            mapping=specialization.mapping,
-        )
+        return CudaExecutable(get_driver(), self._loadable(artifact), device)
 
     # ---------------------------------------------------------------- memory
 

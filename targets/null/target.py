@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,15 +15,12 @@ from kerneldsl.target import (
     DeviceEvent,
     DeviceInfo,
     DeviceStream,
-    Dim3,
     Executable,
-    LaunchConfig,
     PoolBackend,
     SharedBuffer,
     Specialization,
-    Target,
 )
-from targets.cuda.mapping import map_extent
+from targets.cuda.ptx_target import PtxTarget
 from targets.cuda.streams import stream_handle
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NullTarget"]
 
 
-class NullTarget(Target):
+class NullTarget(PtxTarget):
     """Described devices, on which kernels are loaded and launched and do not run.
 
     Parameters
@@ -57,7 +53,6 @@ class NullTarget(Target):
     """
 
     name = "null"
-    maps_elements = True
 
     def __init__(self, *devices: Device) -> None:
         self._lock = threading.Lock()
@@ -166,64 +161,15 @@ class NullTarget(Target):
         )
 
     def compile(self, specialization: Specialization) -> Artifact:
-        from targets.cuda.compiler import compile_kernel
-
         self._begin("compile")
-        return compile_kernel(specialization, arch=self._arch(specialization))
-
-    def _arch(self, specialization: Specialization) -> str:
-        return specialization.arch or self._devices[0].arch
-
-    @property
-    def code_family(self) -> str:
-        """CUDA's: it is the same compiler, and what it made serves a real device."""
-        return "cuda"
-
-    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
-        from targets.cuda.stored import code_identity
-
-        return code_identity(specialization, self._arch(specialization))
-
-    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
-        from targets.cuda.artifact import CudaArtifact
-        from targets.cuda.stored import dump
-
-        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
-
-    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
-        from targets.cuda.stored import restore
-
-        return restore(specialization, sections, self._arch(specialization))
+        return super().compile(specialization)
 
     def load(self, artifact: Artifact, device: Device) -> Executable:
-        from targets.cuda.artifact import CudaArtifact
         from targets.null.executable import NullExecutable
 
         self._begin("load", device)
-        if not isinstance(artifact, CudaArtifact):
-            raise TypeError(
-                f"the null target loads a CudaArtifact, found {type(artifact).__name__}"
-            )
         space = self.memory_of(device)
-        return NullExecutable(artifact, space, self.record_launch, self.driver)
-
-    def forall_config(
-        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
-    ) -> LaunchConfig:
-        from targets.null.executable import NullExecutable
-
-        limit = executable.device.limits.max_threads_per_block
-        if isinstance(executable, NullExecutable):
-            limit = executable.resources.max_block_threads
-        specialization = executable.artifact.specialization
-        return map_extent(
-            specialization.traits,
-            executable.device,
-            extent,
-            block_dim,
-            max_block_threads=limit,
-            mapping=specialization.mapping,
-        )
+        return NullExecutable(self._loadable(artifact), space, self.record_launch, self.driver)
 
     def record_launch(self, record: LaunchRecord) -> None:
         """Write down a launch, unless it is to fail."""

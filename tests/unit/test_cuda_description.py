@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -114,10 +113,9 @@ class FakeDriver:
         assert status == 0, doing
         return answer[0] if len(answer) == 1 else tuple(answer)
 
-    @contextlib.contextmanager
-    def current(self, index: int) -> Iterator[None]:
+    def call_on(self, index: int, function: Any, *args: Any, doing: str) -> Any:
         self.opened.append(index)
-        yield
+        return self.call(function, *args, doing=doing)
 
     def describe(self) -> kd.DeviceInfo:
         return description.describe(self, describe_device(self.api, self.call, 0))  # type: ignore[arg-type]

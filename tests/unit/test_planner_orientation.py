@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.work import body_work
+from kerneldsl.analysis.count_work import body_work
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner.orientation import Oriented, orient

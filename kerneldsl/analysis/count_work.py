@@ -1,0 +1,446 @@
+"""Count what the body of a kernel does for one index: its memory accesses, and what it computes.
+
+A loop of unknown length counts as so many rounds as the caller says, and of a branch the dearer
+side counts. The normal form is walked once, callees included.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.expressions import assigned_names, is_extent
+from kerneldsl.analysis.guards import find_guard
+from kerneldsl.analysis.index_forms import (
+    LOADED,
+    UNIFORM,
+    IndexForm,
+    is_crossed,
+    offsets_of,
+    operate,
+    pattern_of,
+)
+from kerneldsl.analysis.trips import halving_trips, integer_value, range_step, range_trips
+from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Effect
+
+__all__ = ["body_work"]
+
+_MAX_DEPTH = 8
+
+
+def body_work(
+    unit: FunctionUnit,
+    *,
+    x_is_last: bool = True,
+    unknown_trips: float = UNKNOWN_TRIPS,
+    block_dim: tuple[int, int, int] | None = None,
+) -> BodyWork:
+    """Count what a kernel does for one index.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel in normal form.
+    x_is_last : bool
+        Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
+        for its place by ``grid`` alone; else the first does.
+    unknown_trips : float
+        Rounds that a loop of unknown length is taken to make.
+    block_dim : tuple of int, optional
+        Threads of a block, where they are known: then so are loops over them, and what one thread
+        of a block does counts as its share.
+
+    Returns
+    -------
+    BodyWork
+    """
+    counter = _Counter(x_is_last, unknown_trips, block_dim)
+    _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
+    return BodyWork(
+        accesses=tuple(counter.accesses.values()),
+        operations=counter.operations,
+        divisions=counter.divisions,
+        functions=counter.functions,
+        rounds=counter.rounds,
+        loop_operations=counter.loop_operations,
+        barriers=counter.barriers,
+        shared_atomics=counter.shared_atomics,
+        has_unknown_loop=counter.has_unknown_loop,
+        local_values=counter.local_values,
+    )
+
+
+class _Counter:
+    def __init__(
+        self, x_is_last: bool, unknown_trips: float, block_dim: tuple[int, int, int] | None
+    ) -> None:
+        self.x_is_last = x_is_last
+        self.unknown_trips = unknown_trips
+        self.block_dim = block_dim
+        self.accesses: dict[tuple[Any, ...], Access] = {}
+        self.operations = 0.0
+        self.divisions = 0.0
+        self.functions = 0.0
+        self.rounds = 0.0
+        self.loop_operations = 0.0
+        self.barriers = 0.0
+        self.shared_atomics = 0.0
+        self.has_unknown_loop = False
+        self.is_in_loop = False
+        self.local_values = 0
+
+    @property
+    def computed(self) -> float:
+        """Operations of any kind."""
+        return self.operations + self.divisions + self.functions
+
+    def add(self, key: tuple[Any, ...], access: Access) -> None:
+        """Count an access; a second one of the same text is served by a register."""
+        known = self.accesses.get(key)
+        if known is None or known.count < access.count:
+            self.accesses[key] = access
+
+
+class _Body:
+    """Walks over one function, and over those it calls."""
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        counter: _Counter,
+        arrays: Mapping[str, int],
+        values: Mapping[str, IndexForm],
+        weight: float = 1.0,
+        depth: int = 0,
+        *,
+        is_guarded: bool = False,
+    ) -> None:
+        self._unit = unit
+        self._counter = counter
+        self._arrays = dict(arrays)
+        self._values = dict(values)
+        self._weight = weight
+        self._depth = depth
+        self._is_guarded = is_guarded
+        #: Statements that threads with several items test once.
+        self._guard = () if depth else find_guard(unit, unit.tree)
+
+    def run(self) -> None:
+        self._counter.local_values += len(assigned_names(self._unit.tree.body))
+        self._statements(self._unit.tree.body)
+
+    # -------------------------------------------------------------- statements
+
+    def _statements(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            self._statement(statement)
+
+    def _statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                found = self._expression(value)
+                for target in targets:
+                    self._assign(target, value, found)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, value, self._expression(value))
+            case ast.AugAssign(target=target, value=value):
+                found = self._expression(value)
+                self._count_operation(node.op)
+                if isinstance(target, ast.Subscript):
+                    self._access(target, is_store=False)
+                    self._access(target, is_store=True)
+                elif isinstance(target, ast.Name):
+                    known = self._values.get(target.id, UNIFORM)
+                    self._values[target.id] = operate(node.op, known, found)
+            case ast.For(target=target, iter=iterable, body=body):
+                self._for(target, iterable, body)
+            case ast.While(test=test, body=body):
+                trips = halving_trips(test, body, self._integer)
+                if trips is None:
+                    self._counter.has_unknown_loop = True
+                    trips = self._counter.unknown_trips
+                self._in_loop(body, self._weight * trips, test)
+            case ast.If(test=test, body=body, orelse=other):
+                self._expression(test)
+                before = self._is_guarded, self._weight
+                is_harmless = node in self._guard or _is_bound(test)
+                self._is_guarded = self._is_guarded or not is_harmless
+                self._weight *= self._share_of_threads(test)
+                self._branches(body, other)
+                self._is_guarded, self._weight = before
+            case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
+                self._expression(value)
+
+    def _branches(self, body: list[ast.stmt], other: list[ast.stmt]) -> None:
+        """Count the dearer of two sides."""
+        before = dict(self._values)
+        start = self._counter.operations
+        self._statements(body)
+        first = self._counter.operations - start
+        after, self._values = self._values, before
+        self._statements(other)
+        second = self._counter.operations - start - first
+        self._counter.operations = start + max(first, second)
+        for name, value in after.items():
+            known = self._values.get(name)
+            self._values[name] = value if known is None or known == value else LOADED
+
+    def _for(self, target: ast.expr, iterable: ast.expr, body: list[ast.stmt]) -> None:
+        trips = range_trips(iterable, self._integer, self._value)
+        if trips is None:
+            self._counter.has_unknown_loop = True
+            trips = self._counter.unknown_trips
+        self._expression(iterable)
+        start = UNIFORM
+        if isinstance(iterable, ast.Call) and iterable.args:
+            first = iterable.args[0] if len(iterable.args) > 1 else None
+            if first is not None:
+                start = self._value(first)
+        if isinstance(target, ast.Name):
+            step = range_step(iterable, self._integer)
+            self._values[target.id] = start.advancing(step)
+        self._in_loop(body, self._weight * max(trips, 0), None)
+
+    def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
+        counter, outer, self._weight = self._counter, self._weight, weight
+        before, was_in_loop = counter.computed, counter.is_in_loop
+        counter.is_in_loop = True
+        counter.rounds += weight
+        for name in _advanced_names(body):
+            self._values[name] = self._values.get(name, UNIFORM).advancing(None)
+        if test is not None:
+            self._expression(test)
+        self._statements(body)
+        self._weight, counter.is_in_loop = outer, was_in_loop
+        if not was_in_loop:
+            counter.loop_operations += counter.computed - before
+
+    def _share_of_threads(self, test: ast.expr) -> float:
+        """The share of a block's threads for which ``if t == 0`` holds; 1 for other conditions."""
+        block_dim = self._counter.block_dim
+        if block_dim is None or not (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.ops[0], ast.Eq)
+            and self._value(test.left).factors[-1] == 1
+            and self._value(test.comparators[0]).is_uniform
+        ):
+            return 1.0
+        return 1.0 / math.prod(block_dim)
+
+    def _integer(self, node: ast.expr) -> int | None:
+        return integer_value(node, self._unit.constants, self._values)
+
+    def _assign(self, target: ast.expr, value: ast.expr, found: IndexForm) -> None:
+        match target:
+            case ast.Subscript():
+                self._access(target, is_store=True)
+            case ast.Name(id=name):
+                self._values[name] = found
+                if isinstance(value, ast.Name) and value.id in self._arrays:
+                    self._arrays[name] = self._arrays[value.id]
+                elif name in self._arrays and not isinstance(value, ast.Subscript):
+                    del self._arrays[name]
+            case ast.Tuple(elts=targets):
+                use = self._unit.use_of(value)
+                for axis, each in enumerate(targets):
+                    if isinstance(each, ast.Name):
+                        is_grid = use is not None and use.intrinsic.name == "grid"
+                        known = self._axis(axis, len(targets)) if is_grid else None
+                        if isinstance(value, ast.Tuple) and len(value.elts) == len(targets):
+                            known = self._value(value.elts[axis])
+                        self._values[each.id] = known or found
+
+    # ------------------------------------------------------------- expressions
+
+    def _axis(self, axis: int, count: int) -> IndexForm:
+        """The index along one of `count` axes of ``grid``."""
+        return IndexForm.axis(count - 1 - axis if self._counter.x_is_last else axis)
+
+    def _expression(self, node: ast.expr) -> IndexForm:
+        """Count what an expression does, and say what is known of its value."""
+        match node:
+            case ast.Subscript() if not is_extent(node):
+                return self._access(node, is_store=False)
+            case ast.BinOp(left=left, op=op, right=right):
+                first, second = self._expression(left), self._expression(right)
+                self._count_operation(op)
+                return operate(op, first, second, self._integer(left), self._integer(right))
+            case ast.UnaryOp(operand=operand):
+                found = self._expression(operand)
+                if isinstance(node.op, ast.USub):
+                    return found.times(-1)
+                return found
+            case ast.Compare(left=left, comparators=others):
+                for each in (left, *others):
+                    self._expression(each)
+                self._counter.operations += self._weight * len(others)
+                return UNIFORM
+            case ast.Call():
+                return self._call(node)
+            case ast.Name(id=name):
+                return self._values.get(name) or IndexForm(constant=self._integer(node))
+            case ast.Constant():
+                return IndexForm(constant=self._integer(node))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                self._expression(test)
+                first, second = self._expression(body), self._expression(other)
+                self._counter.operations += self._weight
+                return first if first == second else LOADED
+            case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
+                for each in values:
+                    self._expression(each)
+                return UNIFORM
+        return UNIFORM
+
+    def _value(self, node: ast.expr) -> IndexForm:
+        """What is known of a value, without counting it again."""
+        saved = self._counter
+        self._counter = _Counter(saved.x_is_last, saved.unknown_trips, saved.block_dim)
+        try:
+            return self._expression(node)
+        finally:
+            self._counter = saved
+
+    def _count_operation(self, op: ast.operator) -> None:
+        if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow):
+            self._counter.divisions += self._weight
+        else:
+            self._counter.operations += self._weight
+
+    def _call(self, node: ast.Call) -> IndexForm:
+        use = self._unit.use_of(node)
+        if use is not None:
+            if use.intrinsic.name == "grid":
+                return self._axis(0, 1)
+            if use.intrinsic.name.startswith("threadIdx."):
+                return IndexForm.axis("xyz".index(use.intrinsic.name[-1]))
+            if Effect.ATOMIC in use.intrinsic.effect:
+                for extra in node.args[2:]:
+                    self._expression(extra)
+                base = node.args[0]
+                if not (isinstance(base, ast.Name) and base.id in self._arrays):
+                    self._counter.shared_atomics += self._weight
+                target = ast.Subscript(base, node.args[1], ast.Store())
+                self._access(target, is_store=True, is_atomic=True)
+                return LOADED
+            if Effect.BLOCK_BARRIER in use.intrinsic.effect:
+                self._counter.barriers += self._weight
+            if use.intrinsic.name.startswith("blockDim.") and self._counter.block_dim:
+                place = "xyz".index(use.intrinsic.name[-1])
+                return IndexForm(constant=self._counter.block_dim[place])
+            for argument in node.args:
+                self._expression(argument)
+            return LOADED if use.intrinsic.name == "laneid" else UNIFORM
+        callee = self._unit.callee_of(node)
+        if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
+            return self._enter(callee, node)
+        found = [self._expression(argument) for argument in node.args]
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in _CONVERSIONS and found:
+            return found[0]
+        if name in ("min", "max", "abs", "fabs", "range", "len", "fma"):
+            self._counter.operations += self._weight * max(len(node.args) - 1, 0)
+            return found[0] if name in ("min", "max") and found else UNIFORM
+        if name in ("sqrt", "rsqrt"):
+            self._counter.divisions += self._weight
+        else:
+            self._counter.functions += self._weight
+        return LOADED if any(not each.is_uniform for each in found) else UNIFORM
+
+    def _enter(self, callee: FunctionUnit, node: ast.Call) -> IndexForm:
+        arrays: dict[str, int] = {}
+        values: dict[str, IndexForm] = {}
+        for name, argument in zip(callee.parameters, node.args, strict=False):
+            if isinstance(argument, ast.Name) and argument.id in self._arrays:
+                arrays[name] = self._arrays[argument.id]
+            values[name] = self._expression(argument)
+        _Body(
+            callee,
+            self._counter,
+            arrays,
+            values,
+            self._weight,
+            self._depth + 1,
+            is_guarded=self._is_guarded,
+        ).run()
+        return LOADED if any(not each.is_uniform for each in values.values()) else UNIFORM
+
+    # ---------------------------------------------------------------- accesses
+
+    def _access(self, node: ast.Subscript, *, is_store: bool, is_atomic: bool = False) -> IndexForm:
+        chain: list[ast.expr] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Subscript):
+            parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+            chain = [*parts, *chain]
+            base = base.value
+        found = [self._index(part) for part in chain]
+        if not isinstance(base, ast.Name) or base.id not in self._arrays or not found:
+            return LOADED
+        pattern, step = pattern_of(found)
+        parameter = self._arrays[base.id]
+        text = ", ".join(ast.unparse(part) for part in chain)
+        loops = [form.loop_factor for form in found]
+        changes = pattern == "scattered" or any(factor != 0 for factor in loops)
+        self._counter.add(
+            (parameter, is_store, text, self._depth),
+            Access(
+                parameter,
+                is_store,
+                pattern,
+                count=self._weight if changes or self._weight < 1.0 or is_atomic else 1.0,
+                step=step,
+                offsets=offsets_of(found),
+                is_atomic=is_atomic,
+                depends_on_load=pattern == "scattered",
+                is_crossed=is_crossed(found),
+                is_stepped=any(factor not in (0, 1, -1) for factor in loops),
+                is_guarded=self._is_guarded,
+            ),
+        )
+        return LOADED
+
+    def _index(self, node: ast.expr) -> IndexForm:
+        """What is known of an index; its arithmetic is address computation, and not counted."""
+        counter = self._counter
+        operations, divisions = counter.operations, counter.divisions
+        found = self._expression(node)
+        counter.operations, counter.divisions = operations, divisions
+        return found
+
+
+_CONVERSIONS = frozenset(
+    {"int", "float", "bool", "uniform", *(np.dtype(c).name for c in "bhilqBHILQefd")}
+)
+
+
+def _is_bound(test: ast.expr) -> bool:
+    """Whether a condition only says that an index is below a length, which launches check."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(map(_is_bound, test.values))
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return False
+    right = test.comparators[0]
+    is_length = (
+        isinstance(right, ast.Name)
+        or (isinstance(right, ast.Attribute) and right.attr == "size")
+        or (isinstance(right, ast.Subscript) and is_extent(right))
+    )
+    return isinstance(test.ops[0], ast.Lt) and isinstance(test.left, ast.Name) and is_length
+
+
+def _advanced_names(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that a loop's body moves on by an augmented assignment."""
+    return {
+        node.target.id
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }

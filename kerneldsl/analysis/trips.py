@@ -1,0 +1,108 @@
+"""How many rounds loops make, and which integers are known, where the source says so."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.index_forms import IndexForm
+
+__all__ = ["halving_trips", "integer_value", "range_step", "range_trips"]
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+#: Gives the integer that an expression is, or ``None``.
+IntegerOf = Callable[[ast.expr], int | None]
+
+
+def integer_value(
+    node: ast.expr, constants: Mapping[str, Any], values: Mapping[str, IndexForm]
+) -> int | None:
+    """The value of an expression that is a constant of the source.
+
+    Parameters
+    ----------
+    node : ast.expr
+        The expression.
+    constants : mapping
+        Captured constants, by their names in the normal form.
+    values : mapping
+        What is known of the function's variables.
+    """
+    match node:
+        case ast.Constant(value=int() as value):
+            return value
+        case ast.Name(id=name) if name in constants:
+            value = constants[name].value
+            return int(value) if isinstance(value, (int, np.integer)) else None
+        case ast.Name(id=name) if name in values:
+            form = values[name]
+            return form.constant if form.is_uniform else None
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = integer_value(operand, constants, values)
+            return None if found is None else -found
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            first = integer_value(left, constants, values)
+            second = integer_value(right, constants, values)
+            if first is None or second is None:
+                return None
+            try:
+                return _ARITHMETIC[type(op)](first, second)
+            except ZeroDivisionError:
+                return None
+    return None
+
+
+def range_trips(
+    iterable: ast.expr, integer: IntegerOf, form_of: Callable[[ast.expr], IndexForm]
+) -> float | None:
+    """Rounds of a loop over ``range(…)``; where threads begin apart, what they share on average."""
+    if not (
+        isinstance(iterable, ast.Call)
+        and isinstance(iterable.func, ast.Name)
+        and iterable.func.id in ("range", "prange")
+    ):
+        return None
+    bounds = [integer(argument) for argument in iterable.args]
+    if len(bounds) == 3 and bounds[0] is None:
+        # From each thread's own place on: what the threads of a block share, on average.
+        start = form_of(iterable.args[0]).constant
+        _, stop, step = bounds
+        return max(0.0, (stop - start) / step) if start is not None and stop and step else None
+    if any(bound is None for bound in bounds):
+        return None
+    return float(len(range(*[bound for bound in bounds if bound is not None])))
+
+
+def range_step(iterable: ast.expr, integer: IntegerOf) -> int | None:
+    """By how much the variable of a loop over ``range(…)`` grows with each round."""
+    if not isinstance(iterable, ast.Call) or len(iterable.args) < 3:
+        return 1
+    return integer(iterable.args[2])
+
+
+def halving_trips(test: ast.expr, body: Sequence[ast.stmt], integer: IntegerOf) -> float | None:
+    """Rounds of ``while step > 0: … step //= 2``."""
+    if not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)):
+        return None
+    start = integer(test.left)
+    for statement in body:
+        if (
+            isinstance(statement, ast.AugAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.target.id == test.left.id
+            and isinstance(statement.op, ast.FloorDiv | ast.RShift)
+            and start is not None
+        ):
+            return float(max(start, 0).bit_length())
+    return None
