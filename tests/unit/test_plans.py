@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.runtime.planning import host_work
 from targets import null
+from targets.cpu import waking
 from targets.null.target import NullTarget
 
 
@@ -381,3 +383,27 @@ def test_short_loops_are_vectorized_over_indices() -> None:
         return element_ns(host_work(unit, kinds, x_is_last=True, trips=16), (4096,))
 
     assert taking(512) > 50 * taking(64)
+
+
+@pytest.mark.parametrize("slowness", [1, 2, 5])
+def test_what_sharing_costs_is_the_same_on_a_machine_that_is_slow(
+    slowness: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, calls = 0, 0
+
+    class Pool:
+        name, thread_count, parallel_for = "simulated", 8, print
+
+        def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:
+            nonlocal now, calls
+            calls += 1
+            disturbed = 90_000 if calls % 3 == 0 else 0
+            now += slowness * (6000 if parallel else 2000) + disturbed
+
+    monkeypatch.setattr(waking, "_measured", {})
+    monkeypatch.setattr(waking, "time", SimpleNamespace(perf_counter_ns=lambda: now))
+    found = waking.wake_ns(cast(Any, Pool()))
+    assert found == pytest.approx(3 * 2300)
+    before = calls
+    assert waking.wake_ns(cast(Any, Pool())) == found
+    assert calls == before
