@@ -12,7 +12,6 @@ sectors of 32 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +45,7 @@ class ArrayReads(NamedTuple):
     spread: tuple[int, int, int] = (0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ElementWork:
+class ElementWork(NamedTuple):
     """What the body does for one index.
 
     Parameters

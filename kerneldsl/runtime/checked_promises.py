@@ -7,8 +7,7 @@ a launch is planned; a launch of code that is there already checks no more than 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,8 +69,7 @@ def promises_of(
     )
 
 
-@dataclass(frozen=True)
-class _Array:
+class _Array(NamedTuple):
     """One array of a launch."""
 
     kind: ArrayKind

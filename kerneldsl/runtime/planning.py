@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -235,7 +234,7 @@ def make_problem(
     return Problem(
         kernel=unit.qualname,
         extent=extent,
-        work=replace(work, is_serial=not promises.is_disjoint and work.loads > 0),
+        work=work._replace(is_serial=not promises.is_disjoint and work.loads > 0),
         device=device,
         limits=limits,
         rates=DeviceRates.from_device(device),

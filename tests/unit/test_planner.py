@@ -220,8 +220,7 @@ def test_more_indices_take_no_less_time(work: ElementWork, n: int, more: int, bl
 def test_more_bytes_and_operations_take_no_less_time(
     work: ElementWork, n: int, factor: float, block: int
 ) -> None:
-    dearer = replace(
-        work,
+    dearer = work._replace(
         read_bytes=work.read_bytes * factor,
         written_bytes=work.written_bytes * factor,
         scattered_bytes=work.scattered_bytes * factor,
@@ -409,7 +408,7 @@ def test_units_of_a_plan(ns: float, bytes_moved: int, expected: str) -> None:
 
 def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
     whys = []
-    for work in (AXPY, replace(AXPY, operations=5000.0), replace(AXPY, rounds=9)):
+    for work in (AXPY, AXPY._replace(operations=5000.0), AXPY._replace(rounds=9)):
         found = problem((1 << 24,), work)
         plan = describe(found, choose(found, light))
         whys += [each.why for each in plan.considered if each.why.startswith("limited by")]

@@ -344,10 +344,10 @@ def test_no_thread_has_a_step_more(threads: int, wake_ns: float, total_us: float
 def test_dearer_bodies_take_longer() -> None:
     cheap = ElementWork(read_bytes=4, written_bytes=4)
     for dear in (
-        replace(cheap, operations=1000.0),
-        replace(cheap, read_bytes=400.0),
-        replace(cheap, scattered_bytes=64.0),
-        replace(cheap, atomics=1.0),
+        cheap._replace(operations=1000.0),
+        cheap._replace(read_bytes=400.0),
+        cheap._replace(scattered_bytes=64.0),
+        cheap._replace(atomics=1.0),
     ):
         assert element_ns(dear, (1000,)) > element_ns(cheap, (1000,))
     assert element_ns(cheap, (10**9,)) > element_ns(cheap, (10,))
@@ -362,7 +362,7 @@ def test_short_rows_cost_more() -> None:
 
 def test_the_crossed_side_of_a_transposition_costs_lines() -> None:
     work = ElementWork(read_bytes=4.0, crossed_bytes=4.0, narrowest_bytes=4, widest_bytes=4)
-    flat = replace(work, written_bytes=4.0, crossed_bytes=0.0)
+    flat = work._replace(written_bytes=4.0, crossed_bytes=0.0)
     assert element_ns(work, (500, 500)) > 3 * element_ns(flat, (500, 500))
     # Rows a power of two apart displace each other from the caches.
     assert element_ns(work, (512, 512)) > 2 * element_ns(work, (500, 500))
