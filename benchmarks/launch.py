@@ -18,19 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from launch_floor import body_call, body_loop, driver_loop
-from machine import commit_name, describe_gpu_machine, package_versions
+from machine import describe_cpu_machine, describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.launcher import machine
@@ -259,18 +257,6 @@ def measure_cpu(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
             us = 1e6 * statistics.median(samples["forall, 16 elements"])
             said = f"forall, 16 elements: {us:.3f} µs, at most {MAX_SMALL_US}"
             report.verdicts[said] = us <= MAX_SMALL_US
-
-
-def describe_cpu_machine(commit: str | None) -> dict[str, Any]:
-    """What results of a CPU depend on."""
-    info = kd.device_info("cpu")
-    return {
-        "device": info.device.name,
-        "python": platform.python_version(),
-        "versions": package_versions(("kerneldsl", "numba", "llvmlite", "numpy")),
-        "commit": commit_name(commit),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def main() -> int:

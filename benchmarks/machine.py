@@ -19,7 +19,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["command_output", "commit_name", "describe_gpu_machine", "package_versions"]
+__all__ = [
+    "command_output",
+    "commit_name",
+    "describe_cpu_machine",
+    "describe_gpu_machine",
+    "package_versions",
+]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _GPU_PACKAGES = (
@@ -76,6 +82,21 @@ def describe_gpu_machine(commit: str | None = None) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "versions": package_versions(_GPU_PACKAGES),
+        "commit": commit_name(commit),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def describe_cpu_machine(commit: str | None = None) -> dict[str, Any]:
+    """Return what results of a CPU depend on; `commit` where there is no git repository."""
+    import kerneldsl as kd
+
+    return {
+        "device": kd.device_info("cpu").device.name,
+        "host": platform.platform(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": package_versions(("kerneldsl", "numba", "llvmlite", "numpy")),
         "commit": commit_name(commit),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

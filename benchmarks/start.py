@@ -20,7 +20,6 @@ import argparse
 import importlib.util
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -28,11 +27,10 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from machine import commit_name, describe_gpu_machine, package_versions
+from machine import describe_cpu_machine, describe_gpu_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a warm start on a GPU may take beyond its floor, in seconds.
@@ -225,7 +223,7 @@ class Programs:
 
 def measure(device: str, runs: int, commit: str | None) -> Report:
     """Run every program in turn."""
-    machine = describe_gpu_machine(commit) if device == "gpu" else _describe_host(commit)
+    machine = (describe_gpu_machine if device == "gpu" else describe_cpu_machine)(commit)
     report = Report(machine, device, runs)
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(device, Path(folder))
@@ -252,17 +250,6 @@ def measure(device: str, runs: int, commit: str | None) -> Report:
     report.medians = {name: statistics.median(s) for name, s in report.samples.items()}
     _judge(report)
     return report
-
-
-def _describe_host(commit: str | None) -> dict[str, Any]:
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit_name(commit),
-        "host": platform.platform(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "versions": package_versions(("kerneldsl", "numba", "llvmlite", "numpy")),
-    }
 
 
 def _judge(report: Report) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,22 +76,24 @@ def body_work(
     )
 
 
-@dataclass
 class _Counter:
-    x_is_last: bool = True
-    unknown_trips: float = UNKNOWN_TRIPS
-    block_dim: tuple[int, int, int] | None = None
-    accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
-    operations: float = 0.0
-    divisions: float = 0.0
-    functions: float = 0.0
-    rounds: float = 0.0
-    loop_operations: float = 0.0
-    barriers: float = 0.0
-    shared_atomics: float = 0.0
-    has_unknown_loop: bool = False
-    is_in_loop: bool = False
-    local_values: int = 0
+    def __init__(
+        self, x_is_last: bool, unknown_trips: float, block_dim: tuple[int, int, int] | None
+    ) -> None:
+        self.x_is_last = x_is_last
+        self.unknown_trips = unknown_trips
+        self.block_dim = block_dim
+        self.accesses: dict[tuple[Any, ...], Access] = {}
+        self.operations = 0.0
+        self.divisions = 0.0
+        self.functions = 0.0
+        self.rounds = 0.0
+        self.loop_operations = 0.0
+        self.barriers = 0.0
+        self.shared_atomics = 0.0
+        self.has_unknown_loop = False
+        self.is_in_loop = False
+        self.local_values = 0
 
     @property
     def computed(self) -> float:

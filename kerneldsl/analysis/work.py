@@ -7,6 +7,7 @@ more; :mod:`~kerneldsl.analysis.count_work` makes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kerneldsl.analysis.index_forms import Pattern
 
@@ -62,8 +63,7 @@ class Access:
     is_guarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BodyWork:
+class BodyWork(NamedTuple):
     """What a kernel does for one index.
 
     Parameters

@@ -105,9 +105,11 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
     versions: list[str] = []
     digest = hashlib.sha256()
     # There should be one; of an older installation that has left its list behind, both count.
-    for place in sorted(folder.glob(f"{distribution}-*.dist-info")):
+    for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+        if not (name.startswith(f"{distribution}-") and name.endswith(".dist-info")):
+            continue
         try:
-            record = (place / "RECORD").read_bytes()
+            record = (folder / name / "RECORD").read_bytes()
         except OSError:
             continue
         # Scripts and compiled files differ from machine to machine, and have no part in it.
@@ -115,7 +117,7 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
             row for row in record.splitlines() if row.startswith(heads) and b",sha256=" in row
         )
         if rows:
-            version = place.name.removeprefix(f"{distribution}-").removesuffix(".dist-info")
+            version = name.removeprefix(f"{distribution}-").removesuffix(".dist-info")
             versions.append(version)
             digest.update(b"\n".join([version.encode(), *rows]))
     return f"{' and '.join(versions)} {digest.hexdigest()}" if versions else None

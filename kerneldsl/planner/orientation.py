@@ -69,7 +69,7 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
         replace(kind, layout="C") if position in turned and isinstance(kind, ArrayKind) else kind
         for position, kind in enumerate(kinds)
     )
-    return Oriented(replace(last, accesses=tuple(accesses)), seen, is_first)
+    return Oriented(last._replace(accesses=tuple(accesses)), seen, is_first)
 
 
 def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:

@@ -119,6 +119,8 @@ PUT_OFF = (
     *("kerneldsl.planner.choose_member", "kerneldsl.planner.describe", "kerneldsl.planner.plan"),
     *("kerneldsl.runtime.copies", "kerneldsl.runtime.recovery", "kerneldsl.runtime.scores"),
     *("kerneldsl.spaces", "kerneldsl.timing", "numpy.typing", "targets.cuda.compiler"),
+    *("kerneldsl.planner.described", "kerneldsl.runtime.specialization_info", "statistics"),
+    *("kerneldsl.target.checks", "kerneldsl.target.native"),
 )
 LAUNCH = f"""
 import sys
