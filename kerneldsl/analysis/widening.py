@@ -117,7 +117,6 @@ class _Types:
             for n, k in parameters.items()
             if isinstance(k, ScalarKind | str)
         }
-        self._parameters = set(parameters)
         self._bindings: dict[str, list[ast.expr]] = {}
         for node in ast.walk(unit.tree):
             if isinstance(node, ast.Assign):

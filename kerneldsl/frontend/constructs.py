@@ -51,9 +51,6 @@ for _name, _entry in {
     if _node_type is not None:
         _REFUSED[_node_type] = _entry
 
-#: What assignments may be made to.
-_TARGETS = (ast.Name, ast.Subscript, ast.Tuple, ast.List)
-
 
 def refuse_unsupported(function: ast.FunctionDef, reporter: Reporter) -> None:
     """Raise for the first construct of a function's body that cannot be compiled.

@@ -36,14 +36,12 @@ from targets.cpu.storage import Storage
 from targets.cpu.structure import Structure
 from targets.cpu.votes import isolate_barriers
 
-__all__ = ["HEADER_WORDS", "Generated", "generate"]
+__all__ = ["Generated", "generate"]
 
 #: Leading int64 parameters of a body: the range of its units of work, then the space.
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-#: Words of the space.
-HEADER_WORDS = 6
 _MEMORY = ("kd_scratch", "kd_dynamic")
 
 

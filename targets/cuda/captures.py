@@ -17,7 +17,6 @@ from kerneldsl.target import DeviceStream
 __all__ = [
     "begin",
     "end",
-    "forget_stream",
     "is_under_way",
     "live_streams",
     "note_stream",
@@ -80,12 +79,6 @@ def note_stream(stream: DeviceStream) -> None:
     """Note a stream of ours that does not wait for the default stream."""
     with _lock:
         _nonblocking.add(stream)
-
-
-def forget_stream(stream: DeviceStream) -> None:
-    """Forget a stream that is closed."""
-    with _lock:
-        _nonblocking.discard(stream)
 
 
 def live_streams(index: int) -> tuple[DeviceStream, ...]:

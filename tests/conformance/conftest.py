@@ -1,9 +1,12 @@
-"""The target that a conformance test runs on."""
+"""The target that a conformance test runs on, by name or as the place where kernels run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+import kerneldsl as kd
 from tests.support.targets import require, target_names
 
 
@@ -21,3 +24,17 @@ def computing_target(target: str) -> str:
     if target == "null":
         pytest.skip("the null target computes nothing to compare")
     return target
+
+
+@pytest.fixture
+def on(target: str) -> Iterator[str]:
+    """Name of a target, which is where kernels run."""
+    with kd.use(target):
+        yield target
+
+
+@pytest.fixture
+def computing(computing_target: str) -> Iterator[str]:
+    """The same for targets that compute."""
+    with kd.use(computing_target):
+        yield computing_target

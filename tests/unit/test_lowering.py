@@ -6,11 +6,11 @@ import ast
 import struct
 
 import numba
+import numpy as np
 import pytest
-from numba import types
 
-from kerneldsl.errors import ArgumentTypeError, KernelFault, SourceLocation
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.errors import KernelFault, SourceLocation
+from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import (
     FAULT_FIELDS,
@@ -20,45 +20,29 @@ from kerneldsl.lowering.faults import (
     raise_fault,
 )
 from kerneldsl.lowering.trees import copy_tree
-from kerneldsl.lowering.types import kind_of_numba, kinds_of_signature, numba_type
+from kerneldsl.lowering.types import numba_type
+from tests.support.cases import kind_of
 
-KINDS: list[Kind] = [
-    *(ScalarKind(name) for name in DTYPE_NAMES),
-    *(ArrayKind(name, 2, "F") for name in DTYPE_NAMES),
-    ArrayKind("float32", 0),
-    ArrayKind("bool", 3, "A"),
-    TupleKind((ScalarKind("int32"), ArrayKind("float64", 1))),
-    TupleKind((ScalarKind("int64"), ScalarKind("int64"))),
+VALUES = [
+    *(np.dtype(name).type(0) for name in DTYPE_NAMES),
+    *(np.empty((2, 3), name, order="F") for name in DTYPE_NAMES),
+    np.empty((), np.float32),
+    np.empty((2, 2, 4), np.bool_)[:, :, ::2],
+    (np.int32(1), np.empty(3)),
+    (np.int64(1), np.int64(2)),
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_kinds_and_numba_types_go_both_ways(kind: Kind) -> None:
-    assert kind_of_numba(numba_type(kind)) == kind
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: str(kind_of(value)))
+def test_numba_sees_the_same_types_in_values(value: object) -> None:
+    found = numba_type(kind_of(value))
+    assert found == numba.typeof(value)
 
 
 def test_arrays_are_mutable_and_aligned() -> None:
     array = numba_type(ArrayKind("float32", 1))
     assert array.mutable
     assert array.aligned
-
-
-def test_signatures() -> None:
-    expected = (ArrayKind("float32", 1, "A"), ScalarKind("int32"))
-    for signature in (
-        "float32[:], int32",
-        "void(float32[:], int32)",
-        numba.void(numba.float32[:], numba.int32),
-        (numba.float32[:], numba.int32),
-    ):
-        assert kinds_of_signature(signature) == expected
-    assert kinds_of_signature(numba.int8) == (ScalarKind("int8"),)
-
-
-@pytest.mark.parametrize("signature", ["float99", 3, [1, 2], (types.unicode_type,)])
-def test_signatures_that_are_none(signature: object) -> None:
-    with pytest.raises(ArgumentTypeError):
-        kinds_of_signature(signature)
 
 
 def test_build_function_keeps_the_users_lines() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import re
-import stat
 import sys
 import tomllib
-from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,44 +17,22 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import environment, versions
-from kerneldsl.doctor import cache, host, packages, preflight, trial
+from kerneldsl.doctor import host, packages, preflight, trial
 from kerneldsl.doctor.checkup import _complete
-from kerneldsl.errors import DeviceMemoryError, TargetUnavailableError
+from kerneldsl.errors import DeviceMemoryError
 from kerneldsl.runtime import fallback
 from targets import null as null_target
 from targets.cpu import checks as cpu_checks
 from targets.cpu import threads
-from targets.cuda import checks as cuda_checks
+from tests.support.checkups import by_name, forget_variables, unload
 from tests.support.fake_target import FakeTarget
 
 ROOT = Path(__file__).parents[2]
-posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX modes of files")
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch):
-    for name in [n for n in os.environ if n.startswith("KERNELDSL_")]:
-        monkeypatch.delenv(name)
-    for name in ("CUDA_VISIBLE_DEVICES",):
-        monkeypatch.delenv(name, raising=False)
-
-
-def unload(monkeypatch, package):
-    """Unload a package until the test ends; what is imported in its place goes then."""
-    monkeypatch.setitem(sys.modules, package, None)
-    for name in [n for n in sys.modules if n.partition(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-
-
-def by_name(checks):
-    found = {}
-    for check in checks:
-        assert check.name not in found, f"{check.name} twice"
-        # What is not well comes with what to do about it.
-        assert (check.remedy is None) == (check.status == "ok"), check
-        assert check.found.strip()
-        found[check.name] = check
-    return found
+    forget_variables(monkeypatch)
 
 
 # ------------------------------------------------------------------------------------ as a whole
@@ -331,99 +306,6 @@ def test_a_target_that_is_not_there(monkeypatch, spec, limit):
     assert limit in check.found
 
 
-# --------------------------------------------------------------------------------------- cache
-
-
-def cache_checks(monkeypatch, folder):
-    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(folder))
-    return by_name(cache.check_cache_folder())
-
-
-def test_a_cache_folder_that_can_be_made(monkeypatch, tmp_path):
-    checks = cache_checks(monkeypatch, tmp_path / "a" / "b")
-    assert checks["cache.folder"].status == "ok"
-    assert checks["cache.space"].status == "ok"
-    assert list(tmp_path.iterdir()) == []
-
-
-@posix
-@pytest.mark.parametrize(
-    ("mode", "status"), [(0o700, "ok"), (0o755, "warning"), (0o777, "problem"), (0o720, "problem")]
-)
-def test_modes_of_the_cache_folder(monkeypatch, tmp_path, mode, status):
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    folder.chmod(mode)
-    check = cache_checks(monkeypatch, folder)["cache.folder"]
-    assert check.status == status
-    if status != "ok":
-        assert check.remedy == f"Run: chmod 700 {folder}"
-        assert f"{mode:04o}" in check.found
-    assert stat.S_IMODE(folder.stat().st_mode) == mode
-    assert list(folder.iterdir()) == []
-
-
-@posix
-def test_a_cache_folder_of_another_user(monkeypatch, tmp_path):
-    monkeypatch.setattr(cache.os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
-    check = cache_checks(monkeypatch, tmp_path)["cache.folder"]
-    assert check.status == "problem"
-    assert "belongs to user" in check.found
-
-
-def test_a_cache_folder_that_is_a_file(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        check = cache_checks(monkeypatch, folder)["cache.folder"]
-        assert check.status == "warning"
-        assert "is not a folder" in check.found
-
-
-def test_a_cache_folder_that_cannot_be_written_to(monkeypatch, tmp_path):
-    def refuse(dir):
-        raise OSError(30, "Read-only file system", str(dir))
-
-    monkeypatch.setattr(cache.tempfile, "TemporaryFile", refuse)
-    for folder, verb in ((tmp_path, "be written to"), (tmp_path / "new", "be made")):
-        check = cache_checks(monkeypatch, folder)["cache.folder"]
-        assert check.status == "warning"
-        assert f"{folder} cannot {verb}" in check.found
-        assert "Read-only file system" in check.found
-        assert "KERNELDSL_CACHE_DIR" in check.remedy
-
-
-def test_little_room(monkeypatch, tmp_path):
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage(1, 1, 3 * 2**20))
-    check = cache_checks(monkeypatch, tmp_path)["cache.space"]
-    assert check.status == "warning"
-    assert "3 MiB" in check.found
-
-
-def test_no_home_and_no_platformdirs(monkeypatch):
-    def fail():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(environment, "cache_folder", fail)
-    (check,) = cache.check_cache_folder()
-    assert check.status == "warning"
-    monkeypatch.undo()
-    monkeypatch.delenv("KERNELDSL_CACHE_DIR", raising=False)
-    monkeypatch.setitem(sys.modules, "platformdirs", None)
-    monkeypatch.setattr(sys, "platform", "darwin")  # on Linux it is not needed
-    (check,) = cache.check_cache_folder()
-    assert "pip install platformdirs" in check.remedy
-
-
-def test_where_the_cache_folder_is(monkeypatch, tmp_path):
-    assert environment.cache_folder().name == "kerneldsl" or sys.platform == "win32"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNELDSL_CACHE_DIR", "relative")
-    assert environment.cache_folder() == tmp_path / "relative"
-    monkeypatch.setenv("KERNELDSL_CACHE_DIR", "~/x")
-    assert environment.cache_folder() == Path.home() / "x"
-
-
 # -------------------------------------------------------------------------------------- memory
 
 
@@ -611,260 +493,3 @@ def test_memory_of_devices(free, status):
     target = Target(devices=1)
     (check,) = trial._check_memory(target, target.devices()[0])
     assert check.status == status
-
-
-# ---------------------------------------------------------------------------------------- CUDA
-
-
-@pytest.fixture
-def nvidia(monkeypatch):
-    """A machine with a GPU and everything in order, until a test breaks something."""
-
-    class Api:
-        attributes = {"COMPUTE_MODE": 0, "KERNEL_EXEC_TIMEOUT": 0}
-
-        class CUdevice_attribute:
-            CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = "COMPUTE_MODE"
-            CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT = "KERNEL_EXEC_TIMEOUT"
-
-        def cuDeviceGet(self, index):
-            return index
-
-        def cuDeviceGetAttribute(self, attribute, handle):
-            return there.attributes[attribute]
-
-    class Driver(cuda_checks.Driver):
-        def __init__(self):
-            self.contexts = {}
-
-        api = Api()
-        cuda_version = (13, 0)
-
-        def call(self, function, *args, doing):
-            return function(*args)
-
-        def devices(self):
-            return (there.device, *there.more)
-
-    class Machine:
-        attributes: dict[str, int]
-        driver = Driver()
-        gpus = ("/dev/nvidia0",)
-        library = "/usr/lib/libcuda.so.1"
-        module = "580.1.2"
-        library_version = "580.1.2"
-        versions: dict[str, str]
-        nodes: dict[str, bool]
-        device = kd.get_target("null").devices()[0]
-        more: tuple[kd.Device, ...] = ()
-        failure: Exception | None = None
-        libdevice: Path | None = Path("/x/libdevice.10.bc")
-
-    there = Machine()
-    there.attributes = {"COMPUTE_MODE": 0, "KERNEL_EXEC_TIMEOUT": 0}
-    there.versions = {"cuda-bindings": "13.5.0", "cuda-core": "1.2.0"}
-    there.nodes = {"/dev/nvidia0": True, "/dev/nvidiactl": True, "/dev/nvidia-uvm": True}
-
-    def start():
-        if there.failure is not None:
-            raise there.failure
-        return there.driver
-
-    real_exists = os.path.exists
-    monkeypatch.setattr(cuda_checks, "nvidia_gpus", lambda: there.gpus)
-    monkeypatch.setattr(cuda_checks, "nvidia_driver_library", lambda: there.library)
-    monkeypatch.setattr(cuda_checks, "nvidia_driver_version", lambda: there.module)
-    monkeypatch.setattr(cuda_checks, "library_version", lambda path: there.library_version)
-    monkeypatch.setattr(cuda_checks, "read_text", lambda path: there.module and "NVRM")
-    monkeypatch.setattr(cuda_checks, "package_version", lambda name: there.versions.get(name))
-    monkeypatch.setattr(cuda_checks, "find_libdevice", lambda: there.libdevice)
-    monkeypatch.setattr(cuda_checks, "find_library", lambda name: f"/usr/lib/{name}")
-    monkeypatch.setattr(cuda_checks, "get_driver", start)
-    monkeypatch.setattr(cuda_checks, "_what_hides_bindings", lambda: None)
-    monkeypatch.setattr(
-        cuda_checks, "glob", lambda p: [n for n in there.nodes if re.match(r"/dev/nvidia\d", n)]
-    )
-    monkeypatch.setattr(
-        cuda_checks.os.path,
-        "exists",
-        lambda p: p in there.nodes if str(p).startswith("/dev/") else real_exists(p),
-    )
-    real_access = os.access
-    monkeypatch.setattr(
-        cuda_checks.os, "access", lambda p, mode: there.nodes.get(p, real_access(p, mode))
-    )
-    return there
-
-
-def faults(checks):
-    return {c.name: c for c in by_name(checks).values() if c.status != "ok"}
-
-
-def test_a_gpu_in_order(nvidia):
-    checks = by_name(cuda_checks.check_cuda())
-    assert faults(checks.values()) == {}
-    assert "580.1.2" in checks["cuda.driver"].found
-    assert "CUDA 13.0" in checks["cuda.start"].found
-    assert "PTX up to 9.0" in checks[f"cuda.ptx.{nvidia.device}"].found
-
-
-def test_without_a_gpu_nothing_is_wrong(nvidia):
-    nvidia.gpus, nvidia.library, nvidia.libdevice = (), None, None
-    nvidia.failure = TargetUnavailableError("The library was not found", remedy="Install it")
-    checks = by_name(cuda_checks.check_cuda())
-    assert faults(checks.values()) == {}
-    assert "kernels run on the CPU" in checks["cuda.driver"].found
-
-
-def test_a_driver_that_the_loader_alone_finds(nvidia):
-    nvidia.gpus, nvidia.library = (), None
-    checks = by_name(cuda_checks.check_cuda())
-    assert faults(checks.values()) == {}
-    assert checks["cuda.start"].status == "ok"
-
-
-def test_a_gpu_without_a_driver(nvidia):
-    nvidia.library = None
-    nvidia.failure = TargetUnavailableError("The library was not found", remedy="Install it")
-    found = faults(cuda_checks.check_cuda())
-    assert found["cuda.driver"].status == "problem"
-    assert "--gpus all" in found["cuda.driver"].remedy
-
-
-def test_a_stub_library(nvidia):
-    nvidia.library = "/usr/local/cuda/lib64/stubs/libcuda.so.1"
-    assert "LD_LIBRARY_PATH" in faults(cuda_checks.check_cuda())["cuda.driver"].remedy
-
-
-def test_a_kernel_module_of_another_version(nvidia):
-    nvidia.library_version = "575.9.9"
-    check = faults(cuda_checks.check_cuda())["cuda.kernel_module"]
-    assert check.status == "problem"
-    assert "580.1.2" in check.found
-    assert "575.9.9" in check.found
-
-
-@pytest.mark.parametrize("told", [None, "1"])
-def test_a_library_name_without_its_version_says_nothing(nvidia, told):
-    nvidia.library_version = told
-    assert faults(cuda_checks.check_cuda()) == {}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="device files are Linux's")
-def test_device_files(nvidia):
-    nvidia.nodes["/dev/nvidia-uvm"] = False
-    check = faults(cuda_checks.check_cuda())["cuda.permissions"]
-    assert check.status == "problem"
-    assert f"user {os.getuid()} may not open /dev/nvidia-uvm" in check.found
-    del nvidia.nodes["/dev/nvidia-uvm"]
-    check = faults(cuda_checks.check_cuda())["cuda.permissions"]
-    assert check.status == "warning"
-    assert "nvidia-modprobe" in check.remedy
-    nvidia.nodes["/dev/dxg"] = True  # Windows' own way to the GPU
-    assert "cuda.permissions" not in faults(cuda_checks.check_cuda())
-
-
-@pytest.mark.parametrize("value", ["", "-1", "NoDevFiles"])
-def test_hidden_devices(nvidia, monkeypatch, value):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    nvidia.failure = TargetUnavailableError("The CUDA driver sees no device", remedy="Unset it")
-    found = faults(cuda_checks.check_cuda())
-    assert {name: c.status for name, c in found.items()} == {
-        "cuda.visible_devices": "warning",
-        "cuda.start": "warning",
-    }
-
-
-def test_a_driver_that_does_not_start(nvidia):
-    nvidia.failure = TargetUnavailableError("Could not initialize", limit="It answered 803")
-    check = faults(cuda_checks.check_cuda())["cuda.start"]
-    assert check.status == "problem"
-    assert check.found == "Could not initialize. It answered 803"
-
-
-def test_missing_and_hidden_bindings(nvidia, monkeypatch):
-    nvidia.versions = {}
-    found = faults(cuda_checks.check_cuda())
-    assert found["cuda.bindings"].status == "problem"
-    assert found["cuda.core"].status == "warning"
-    nvidia.versions = {"cuda-bindings": "13.0.0", "cuda-core": "1.0"}
-    monkeypatch.setattr(cuda_checks, "_what_hides_bindings", lambda: "/here/cuda.py")
-    assert "/here/cuda.py" in faults(cuda_checks.check_cuda())["cuda.bindings"].remedy
-
-
-def test_what_hides_the_bindings(tmp_path, monkeypatch):
-    (tmp_path / "cuda.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    unload(monkeypatch, "cuda")
-    assert cuda_checks._what_hides_bindings() == str(tmp_path / "cuda.py")
-
-
-def test_bindings_newer_than_the_driver(nvidia):
-    nvidia.driver.cuda_version = (12, 4)
-    try:
-        found = faults(cuda_checks.check_cuda())
-    finally:
-        nvidia.driver.cuda_version = (13, 0)
-    assert "cuda12" in found["cuda.bindings_fit"].remedy
-
-
-def test_a_driver_too_old_for_the_ptx(nvidia):
-    nvidia.driver.cuda_version = (11, 2)
-    try:
-        check = faults(cuda_checks.check_cuda())[f"cuda.ptx.{nvidia.device}"]
-    finally:
-        nvidia.driver.cuda_version = (13, 0)
-    assert check.status == "problem"
-    assert "PTX up to 7.2" in check.found
-    assert "branch 520" in check.remedy
-
-
-def test_an_architecture_that_is_too_old(nvidia):
-    from dataclasses import replace
-
-    nvidia.device = replace(nvidia.device, arch="sm_35")
-    check = faults(cuda_checks.check_cuda())[f"cuda.ptx.{nvidia.device}"]
-    assert check.status == "problem"
-    assert "sm_35" in check.found
-
-
-def test_a_missing_libdevice_and_assembler(nvidia, monkeypatch):
-    nvidia.libdevice = None
-    monkeypatch.setattr(cuda_checks, "find_library", lambda name: None)
-    found = faults(cuda_checks.check_cuda())
-    assert found["cuda.libdevice"].status == "problem"
-    if sys.platform == "linux":
-        assert "ptxjitcompiler" in found["cuda.assembler"].found
-
-
-def test_an_old_card_beside_a_good_one_is_only_a_warning(nvidia):
-    from dataclasses import replace
-
-    nvidia.more = (replace(nvidia.device, index=1, arch="sm_35"),)
-    found = faults(cuda_checks.check_cuda())
-    assert [(c.name, c.status) for c in found.values()] == [("cuda.ptx.null:1", "warning")]
-
-
-@pytest.mark.parametrize(("mode", "status"), [(2, "problem"), (3, "warning")])
-def test_compute_modes(nvidia, mode, status):
-    nvidia.attributes["COMPUTE_MODE"] = mode
-    check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
-    assert check.status == status
-    assert "nvidia-smi -i NUMBER " in check.remedy
-
-
-def test_a_compute_mode_is_changed_on_the_gpu_that_is_meant(nvidia):
-    """nvidia-smi does not count as CUDA_VISIBLE_DEVICES does."""
-    for part, number in {"DOMAIN": 0, "BUS": 0x1B, "DEVICE": 0}.items():
-        name = f"PCI_{part}_ID"
-        setattr(nvidia.driver.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", name)
-        nvidia.attributes[name] = (0, number)
-    nvidia.attributes["COMPUTE_MODE"] = 2
-    check = faults(cuda_checks.check_cuda())[f"cuda.compute_mode.{nvidia.device}"]
-    assert "nvidia-smi -i 0000:1b:00.0 -c DEFAULT" in check.remedy
-
-
-def test_a_gpu_that_drives_a_display(nvidia):
-    nvidia.attributes["KERNEL_EXEC_TIMEOUT"] = 1
-    found = faults(cuda_checks.check_cuda())
-    assert found[f"cuda.timeout.{nvidia.device}"].status == "warning"
