@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,21 +19,33 @@ from tests.support.seeds import fresh_rng
 os.environ.setdefault("KERNELDSL_CACHE", "off")
 
 
+#: File and topic of ``…/test_kernels.py::test_case[cpu-arrays.copy]``.
+_CONFORMANCE_TOPIC = re.compile(
+    r"(tests/(?:conformance/test_kernels|ptx/test_conformance)\.py)::\w+\[\w+-(\w+)"
+)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """One process runs all tests of a file, in which a kernel is then compiled once.
 
-    The parts of the fuzz share no kernel and take longest, so each may run in a process of its own.
+    Of the longest files it is a topic of the conformance suite, and a part of the fuzz. Another
+    way to share tests out that is asked for by ``--dist`` stands.
     """
+    if config.getoption("dist") != "load":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFile(LoadFileScheduling):
+    class ByKernels(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            topic = _CONFORMANCE_TOPIC.match(nodeid)
+            if topic is not None:
+                return "::".join(topic.groups())
             return nodeid if "test_generated_kernels" in nodeid else super()._split_scope(nodeid)
 
     # In the order of the folders the long files come early, in that of their sizes not.
     config.option.loadscopereorder = False
-    return ByFile(config, log)
+    return ByKernels(config, log)
 
 
 @pytest.fixture
