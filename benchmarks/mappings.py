@@ -29,9 +29,9 @@ import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis import analyze
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.runtime.arguments import bind
-from kerneldsl.runtime.binding import kinds_of
-from kerneldsl.runtime.checked_promises import promises_of
+from kerneldsl.runtime.arguments.arguments import bind
+from kerneldsl.runtime.arguments.binding import kinds_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.target import (
     NO_PROMISES,
     ONE_EACH,

@@ -28,7 +28,7 @@ from kerneldsl.planner.choose import Problem, choose
 from kerneldsl.planner.choose_member import choose_member
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
-from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.spaces import SpacedKernel
 from kerneldsl.target import Device, ElementMapping, Resources
 from targets import null

@@ -114,9 +114,10 @@ if TYPE_CHECKING:
         score,
     )
     from kerneldsl.registry import get_target
-    from kerneldsl.runtime.arrays import DeviceArray
-    from kerneldsl.runtime.copies import can_access_peer, copy, enable_peer_access
-    from kerneldsl.runtime.creation import (
+    from kerneldsl.runtime.fallback import fallback, fallback_policy
+    from kerneldsl.runtime.memory.arrays import DeviceArray
+    from kerneldsl.runtime.memory.copies import can_access_peer, copy, enable_peer_access
+    from kerneldsl.runtime.memory.creation import (
         as_array,
         empty,
         empty_like,
@@ -129,16 +130,14 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from kerneldsl.runtime.events import Event
-    from kerneldsl.runtime.fallback import fallback, fallback_policy
-    from kerneldsl.runtime.graphs import Graph
-    from kerneldsl.runtime.host_memory import (
+    from kerneldsl.runtime.memory.host_memory import (
         managed_empty,
         mapped_view,
         pinned_copy,
         pinned_empty,
     )
-    from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
+    from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics, PoolStatistics
+    from kerneldsl.runtime.memory.pools import MemoryPool, memory_stats
     from kerneldsl.runtime.placement import (
         current_target,
         device_info,
@@ -147,7 +146,6 @@ if TYPE_CHECKING:
         targets,
         use,
     )
-    from kerneldsl.runtime.pools import MemoryPool, memory_stats
     from kerneldsl.runtime.scores import Score
     from kerneldsl.runtime.statistics import reset_stats, stats
     from kerneldsl.runtime.statistics_values import (
@@ -155,8 +153,10 @@ if TYPE_CHECKING:
         KernelStatistics,
         Statistics,
     )
-    from kerneldsl.runtime.stream_pool import StreamPool
-    from kerneldsl.runtime.streams import Stream, current_stream, default_stream
+    from kerneldsl.runtime.streams.events import Event
+    from kerneldsl.runtime.streams.graphs import Graph
+    from kerneldsl.runtime.streams.stream_pool import StreamPool
+    from kerneldsl.runtime.streams.streams import Stream, current_stream, default_stream
     from kerneldsl.target import Device, DeviceInfo, ElementMapping, HostShare
     from kerneldsl.timing import Timing
     from kerneldsl.versions import show_versions
@@ -209,23 +209,23 @@ _MODULES = {
     "kerneldsl.planner.space": "Space",
     "kerneldsl.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
     "kerneldsl.registry": "get_target",
-    "kerneldsl.runtime.arrays": "DeviceArray",
-    "kerneldsl.runtime.copies": "can_access_peer copy enable_peer_access",
-    "kerneldsl.runtime.creation": (
+    "kerneldsl.runtime.memory.arrays": "DeviceArray",
+    "kerneldsl.runtime.memory.copies": "can_access_peer copy enable_peer_access",
+    "kerneldsl.runtime.memory.creation": (
         "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
         "zeros_like"
     ),
     "kerneldsl.runtime.fallback": "fallback fallback_policy",
-    "kerneldsl.runtime.events": "Event",
-    "kerneldsl.runtime.graphs": "Graph",
-    "kerneldsl.runtime.host_memory": "managed_empty mapped_view pinned_copy pinned_empty",
-    "kerneldsl.runtime.memory_statistics": "MemoryStatistics PoolStatistics",
+    "kerneldsl.runtime.streams.events": "Event",
+    "kerneldsl.runtime.streams.graphs": "Graph",
+    "kerneldsl.runtime.memory.host_memory": "managed_empty mapped_view pinned_copy pinned_empty",
+    "kerneldsl.runtime.memory.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
-    "kerneldsl.runtime.pools": "MemoryPool memory_stats",
+    "kerneldsl.runtime.memory.pools": "MemoryPool memory_stats",
     "kerneldsl.runtime.statistics": "reset_stats stats",
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
-    "kerneldsl.runtime.stream_pool": "StreamPool",
-    "kerneldsl.runtime.streams": "Stream current_stream default_stream",
+    "kerneldsl.runtime.streams.stream_pool": "StreamPool",
+    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream",
     "kerneldsl.runtime.scores": "Score",
     "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.timing": "Timing",

@@ -15,7 +15,7 @@ from kerneldsl.locks import no_fork
 from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.launch_shape import LaunchShape
-from kerneldsl.runtime.streams import refuse_waiting
+from kerneldsl.runtime.streams.streams import refuse_waiting
 from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import DeviceLike, Dim3
 

@@ -14,8 +14,8 @@ from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.registry import get_target
-from kerneldsl.runtime.creation import empty, full
 from kerneldsl.runtime.fallback import fallback
+from kerneldsl.runtime.memory.creation import empty, full
 from kerneldsl.runtime.placement import device_info, synchronize, use
 from kerneldsl.runtime.scores import Score, score_of, usable_devices
 from kerneldsl.tables import html_table, text_table

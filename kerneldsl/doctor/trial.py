@@ -10,8 +10,8 @@ import numpy as np
 from kerneldsl.decorators import kernel
 from kerneldsl.errors import KernelError
 from kerneldsl.language.intrinsics import grid
-from kerneldsl.runtime.creation import to_device
 from kerneldsl.runtime.fallback import fallback
+from kerneldsl.runtime.memory.creation import to_device
 from kerneldsl.runtime.placement import synchronize, use
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, Target

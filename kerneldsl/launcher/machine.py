@@ -23,10 +23,10 @@ from kerneldsl.launcher.layout import (
     slot_offset,
 )
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime import streams
-from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.arguments.readers import seal
+from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.placement import context_place
-from kerneldsl.runtime.readers import seal
+from kerneldsl.runtime.streams import streams
 
 __all__ = [
     "Entry",

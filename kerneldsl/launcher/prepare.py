@@ -18,7 +18,7 @@ from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
 from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
-from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.dispatch import Dispatcher, Launchable
 from kerneldsl.runtime.launch_shape import LaunchShape
 

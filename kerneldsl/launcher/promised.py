@@ -23,7 +23,7 @@ from kerneldsl.launcher.conditions import (
     Same,
     Within,
 )
-from kerneldsl.runtime.binding import flat_count
+from kerneldsl.runtime.arguments.binding import flat_count
 from kerneldsl.target.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 
 __all__ = ["PlacedArray", "conditions_of", "placed_arrays"]

@@ -18,8 +18,8 @@ from kerneldsl.launcher.exchange import (
     exchange_of,
 )
 from kerneldsl.launcher.table import Step, StepKind
-from kerneldsl.runtime.arrays import OTHER_HOME, READ_ONLY, DeviceArray
-from kerneldsl.runtime.binding import code_of, flat_count
+from kerneldsl.runtime.arguments.binding import code_of, flat_count
+from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
 from kerneldsl.runtime.placement import Place
 
 __all__ = ["StepMaker"]

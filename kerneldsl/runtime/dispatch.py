@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 from kerneldsl.environment import logger
 from kerneldsl.language.kinds import Kind
-from kerneldsl.runtime import recordings, streams
-from kerneldsl.runtime.arguments import bind, check_writable, overlap
-from kerneldsl.runtime.binding import Binding, positions_of
+from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
+from kerneldsl.runtime.arguments.binding import Binding, positions_of
+from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.launch_shape import LaunchShape
-from kerneldsl.runtime.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.placement import Place, place_of, resolve
 from kerneldsl.runtime.planning import launch_key
 from kerneldsl.runtime.specializer import Specializer
-from kerneldsl.runtime.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.state import KernelState, Loaded
 from kerneldsl.runtime.statistics import note_fallback
+from kerneldsl.runtime.streams import recordings, streams
+from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import CompileOptions, LaunchConfig, Promises
 

@@ -1,8 +1,8 @@
 """When a launch that was meant for a GPU runs on the CPU instead, and what is said of it.
 
 This module decides; :mod:`~kerneldsl.runtime.dispatch` acts, and
-:mod:`~kerneldsl.runtime.staging` says how far a launch had come. The rules and their reasons are in
-``docs/adr/0007``:
+:mod:`~kerneldsl.runtime.arguments.staging` says how far a launch had come. The rules and their
+reasons are in ``docs/adr/0007``:
 
 - only what went wrong on the side of the device or its compiler, never the user's own mistakes;
 - only where nothing had begun, or every array that is written still has its original unchanged;

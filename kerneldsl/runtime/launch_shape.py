@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.planner.choose import extent_class
-from kerneldsl.runtime import streams
+from kerneldsl.runtime.streams import streams
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import Dim3
 

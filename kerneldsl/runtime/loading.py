@@ -21,7 +21,7 @@ from kerneldsl.planner.choose import (
     extent_class,
 )
 from kerneldsl.planner.host import describe_share, element_ns, share_on_host
-from kerneldsl.runtime.binding import kinds_of
+from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import (

@@ -387,7 +387,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
     GraphError
         Inside of a ``with stream.capture()``.
     """
-    streams = imported("kerneldsl.runtime.streams")
+    streams = imported("kerneldsl.runtime.streams.streams")
     if streams is not None:  # without it no stream was ever made
         streams.refuse_waiting()
     if device is not None:
@@ -406,7 +406,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
                 isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
             ):
                 failure = error
-    order = imported("kerneldsl.runtime.order")
+    order = imported("kerneldsl.runtime.streams.order")
     if order is not None:  # without it nothing was ever copied
         order.let_go()
     if failure is not None:

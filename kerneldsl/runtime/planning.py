@@ -28,9 +28,9 @@ from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.registry import get_target
-from kerneldsl.runtime.binding import Binding
+from kerneldsl.runtime.arguments.binding import Binding
+from kerneldsl.runtime.arguments.promise_table import NOTHING
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.promise_table import NOTHING
 from kerneldsl.target import (
     NO_PROMISES,
     ArrayPromises,

@@ -26,14 +26,14 @@ from kerneldsl.errors import (
 )
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.runtime.arrays import contiguous_strides
-from kerneldsl.runtime.binding import Binding, flat_count, kinds_of, positions_of
-from kerneldsl.runtime.device_memory import device_memories
+from kerneldsl.runtime.arguments.binding import Binding, flat_count, kinds_of, positions_of
+from kerneldsl.runtime.arguments.staging import Progress
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
+from kerneldsl.runtime.memory.arrays import contiguous_strides
+from kerneldsl.runtime.memory.device_memory import device_memories
+from kerneldsl.runtime.memory.transfer import byte_bounds, host_view, write_array
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.staging import Progress
 from kerneldsl.runtime.statistics import note_copy, note_fallback
-from kerneldsl.runtime.transfer import byte_bounds, host_view, write_array
 
 __all__ = ["FailedLaunch"]
 

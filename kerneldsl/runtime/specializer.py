@@ -17,8 +17,10 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.planner.choose import Problem
-from kerneldsl.runtime.arguments import bind, overlap
-from kerneldsl.runtime.binding import Binding, code_of, kinds_of
+from kerneldsl.runtime.arguments.arguments import bind, overlap
+from kerneldsl.runtime.arguments.binding import Binding, code_of, kinds_of
+from kerneldsl.runtime.arguments.promise_table import NOTHING
+from kerneldsl.runtime.arguments.signature import conform
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.loading import Loader
@@ -29,8 +31,6 @@ from kerneldsl.runtime.planning import (
     described_place,
     launch_key,
 )
-from kerneldsl.runtime.promise_table import NOTHING
-from kerneldsl.runtime.signature import conform
 from kerneldsl.runtime.state import ArtifactKey, KernelState
 from kerneldsl.target import (
     ONE_EACH,

@@ -15,11 +15,11 @@ from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.planner.choose import Choice
+from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
 from kerneldsl.runtime.kept import compile_or_load
 from kerneldsl.runtime.once import OnceTable
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.promise_table import PromiseTable
 from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import (
     NO_PROMISES,

@@ -2,7 +2,7 @@
 
 A target gives the primitives, :class:`PoolBackend`; what a pool promises on top of them (limits,
 statistics, what happens when memory runs out, when freed memory is used again) is the core's, in
-:mod:`kerneldsl.runtime.pools`, and so the same on every target.
+:mod:`kerneldsl.runtime.memory.pools`, and so the same on every target.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a launch has checked of its arguments, and compiled code may therefore count on.
 
 Promises are part of what code is compiled for. Found for a launch's arguments by
-:func:`kerneldsl.runtime.checked_promises.promises_of`, they say all that holds; code compiled for
-weaker ones (:meth:`Promises.cover`) runs for these arguments too. No promise is ever wrong to leave
-out, and :data:`NO_PROMISES` holds always.
+:func:`kerneldsl.runtime.arguments.checked_promises.promises_of`, they say all that holds; code
+compiled for weaker ones (:meth:`Promises.cover`) runs for these arguments too. No promise is ever
+wrong to leave out, and :data:`NO_PROMISES` holds always.
 
 Arrays are counted through all arguments, those in tuples included, in the order of the parameters:
 the first array is number 0.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import streams
+from kerneldsl.runtime.streams import streams
 
 
 @kd.kernel

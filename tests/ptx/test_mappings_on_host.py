@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
-from kerneldsl.runtime.checked_promises import promises_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.target import ElementMapping, Promises, Specialization
 from targets.cuda.compiler import compile_kernel
 from tests.ptx.helpers import specialize

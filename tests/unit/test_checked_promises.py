@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
-from kerneldsl.runtime.checked_promises import promises_of
-from kerneldsl.runtime.strided import layout_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
+from kerneldsl.runtime.memory.strided import layout_of
 from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 
 _BASE = 1 << 20

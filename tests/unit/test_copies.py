@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES
-from kerneldsl.runtime import order
+from kerneldsl.runtime.memory.strided import as_strided_like, byte_bounds, is_dense
+from kerneldsl.runtime.memory.transfer import _shortest
 from kerneldsl.runtime.placement import place_of
-from kerneldsl.runtime.strided import as_strided_like, byte_bounds, is_dense
-from kerneldsl.runtime.transfer import _shortest
+from kerneldsl.runtime.streams import order
 from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, poisoned, random_array

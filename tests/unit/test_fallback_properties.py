@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.runtime.transfer import host_view
+from kerneldsl.runtime.memory.transfer import host_view
 from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, PoolBackend, Specialization
 from targets import null
 from tests.support.fake_target import FakeTarget, installed

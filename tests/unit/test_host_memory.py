@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import arrays
+from kerneldsl.runtime.memory import arrays
 from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, random_array

@@ -28,7 +28,7 @@ from kerneldsl.launcher.conditions import (
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.machine import _compile
 from kerneldsl.launcher.promised import conditions_of, placed_arrays
-from kerneldsl.runtime.checked_promises import _arrays, promises_of
+from kerneldsl.runtime.arguments.checked_promises import _arrays, promises_of
 from kerneldsl.target import NO_PROMISES
 
 _SIGNATURE = "int8, uint8, int32, uint32, int64, float64[:,:], float32[::1]"

@@ -13,7 +13,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launcher.exchange import exchange_of
-from kerneldsl.runtime import readers
+from kerneldsl.runtime.arguments import readers
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
 

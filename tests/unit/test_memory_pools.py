@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.device_memory import DeviceMemory, device_memory
+from kerneldsl.runtime.memory.device_memory import DeviceMemory, device_memory
+from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.placement import place_of
-from kerneldsl.runtime.pools import allocate
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets import null
 from targets.cpu.memory import HostPool, block_bytes

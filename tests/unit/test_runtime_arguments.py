@@ -10,8 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES, format_signature, parse_signature
-from kerneldsl.runtime.arguments import bind, overlap
-from kerneldsl.runtime.binding import kinds_of, positions_of
+from kerneldsl.runtime.arguments.arguments import bind, overlap
+from kerneldsl.runtime.arguments.binding import kinds_of, positions_of
 
 
 def read(*args):

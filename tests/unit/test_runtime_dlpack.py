@@ -10,7 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES
-from kerneldsl.runtime import dlpack
+from kerneldsl.runtime.memory import dlpack
 from tests.support.fake_target import FakeTarget, installed
 
 

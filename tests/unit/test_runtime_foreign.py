@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import readers
+from kerneldsl.runtime.arguments import readers
 from tests.support.fake_target import FakeTarget, installed
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.environment import logger
+from kerneldsl.runtime.memory.pools import allocate
+from kerneldsl.runtime.memory.transfer import byte_bounds, host_view
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.pools import allocate
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.transfer import byte_bounds, host_view
 from kerneldsl.target import Buffer
 
 __all__ = ["HostArray", "Progress", "launch_staged"]

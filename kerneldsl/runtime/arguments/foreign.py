@@ -9,14 +9,14 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.registry import get_target
-from kerneldsl.runtime import dlpack
-from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
-from kerneldsl.runtime.binding import Binding, Reader, Refused
-from kerneldsl.runtime.order import stream_of
+from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused
+from kerneldsl.runtime.arguments.readers import read_device_array, read_ndarray
+from kerneldsl.runtime.memory import dlpack
+from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
+from kerneldsl.runtime.memory.transfer import host_view
 from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.runtime.readers import read_device_array, read_ndarray
-from kerneldsl.runtime.recordings import is_recorded
-from kerneldsl.runtime.transfer import host_view
+from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.recordings import is_recorded
 
 __all__ = ["as_device_array", "find_reader"]
 

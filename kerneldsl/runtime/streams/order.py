@@ -1,7 +1,7 @@
 """Which stream work on memory goes into, and what must live until it is done.
 
-This stands below :mod:`~kerneldsl.runtime.streams`, which a program that names no stream never
-imports; so streams are looked for here only once that module has said that it is there.
+This stands below :mod:`~kerneldsl.runtime.streams.streams`, which a program that names no stream
+never imports; so streams are looked for here only once that module has said that it is there.
 """
 
 from __future__ import annotations

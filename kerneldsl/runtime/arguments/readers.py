@@ -2,7 +2,7 @@
 
 A *reader* is found once for a type, and then in a table: it appends the values of an argument, in
 the order of :mod:`kerneldsl.abi`, to a binding and returns the code of its kind. Readers are short;
-whatever is unusual raises :class:`~kerneldsl.runtime.binding.Refused`.
+whatever is unusual raises :class:`~kerneldsl.runtime.arguments.binding.Refused`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
 from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Layout, ScalarKind, TupleKind
-from kerneldsl.runtime.arrays import DeviceArray
-from kerneldsl.runtime.binding import Binding, Reader, Refused, code_of, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, code_of, kinds_of
+from kerneldsl.runtime.memory.arrays import DeviceArray
+from kerneldsl.runtime.memory.strided import address_of
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.strided import address_of
 
 __all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray", "seal"]
 
@@ -241,7 +241,7 @@ def find_reader(value: Any) -> Reader:
     Refused
         If kernels do not take such a thing.
     """
-    from kerneldsl.runtime import foreign
+    from kerneldsl.runtime.arguments import foreign
 
     kind = type(value)
     reader = _reader_of_type(kind)

@@ -19,13 +19,13 @@ from kerneldsl.errors import (
 )
 from kerneldsl.language.kinds import Layout
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.array_interfaces import as_numpy, cuda_interface, host_interface
-from kerneldsl.runtime.direct_copies import copied_from_host, copied_to_host
-from kerneldsl.runtime.indexing import BasicIndex, byte_offset, checked_index, phantom
-from kerneldsl.runtime.order import stream_of
+from kerneldsl.runtime.memory.array_interfaces import as_numpy, cuda_interface, host_interface
+from kerneldsl.runtime.memory.direct_copies import copied_from_host, copied_to_host
+from kerneldsl.runtime.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
+from kerneldsl.runtime.memory.strided import contiguous_strides, host_view, layout_of
+from kerneldsl.runtime.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.strided import contiguous_strides, host_view, layout_of
-from kerneldsl.runtime.transfer import fill_array, read_array, write_array
+from kerneldsl.runtime.streams.order import stream_of
 from kerneldsl.target import Device, DeviceStream
 
 __all__ = [
@@ -158,7 +158,7 @@ class DeviceArray:
         view = self[index]
         if isinstance(value, DeviceArray):
             if value.shape == view.shape and value.dtype == view.dtype:
-                from kerneldsl.runtime.copies import copy_between
+                from kerneldsl.runtime.memory.copies import copy_between
 
                 copy_between(view, value)
                 return
@@ -265,7 +265,7 @@ class DeviceArray:
             if blocking or self.place.is_host:
                 out = np.empty(self.shape, self.dtype, order=order)
             else:
-                from kerneldsl.runtime.host_memory import pinned_empty
+                from kerneldsl.runtime.memory.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
         if copied_to_host(self, out, stream, blocking):
@@ -349,7 +349,8 @@ class DeviceArray:
         Parameters
         ----------
         stream : DeviceStream or None or object
-            As `kerneldsl.runtime.order.stream_of` returns it. Launches and copies note theirs.
+            As :func:`~kerneldsl.runtime.streams.order.stream_of` returns it. Launches and copies
+            note theirs.
         """
         note_use = getattr(self._owner, "note_use", None)
         if note_use is not None and not (
@@ -488,7 +489,7 @@ class DeviceArray:
         return as_numpy(self, dtype, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from kerneldsl.runtime import dlpack
+        from kerneldsl.runtime.memory import dlpack
 
         return dlpack.device_of(self)
 
@@ -500,7 +501,7 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        from kerneldsl.runtime import dlpack
+        from kerneldsl.runtime.memory import dlpack
 
         return dlpack.export(self, stream, max_version, dl_device, copy)
 

@@ -23,15 +23,15 @@ from kerneldsl.errors import (
     ClosedResourceError,
     DeviceMismatchError,
 )
-from kerneldsl.runtime import order
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
-from kerneldsl.runtime.recordings import refuse_recording
-from kerneldsl.runtime.stream_handles import adopt, forget, place_of_foreign, register
+from kerneldsl.runtime.streams import order
+from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.stream_handles import adopt, forget, place_of_foreign, register
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.events import Event
-    from kerneldsl.runtime.graphs import capture
+    from kerneldsl.runtime.streams.events import Event
+    from kerneldsl.runtime.streams.graphs import capture
 
 __all__ = [
     "Stream",
@@ -247,7 +247,7 @@ class Stream:
         ArgumentTypeError
             If `event` is none of ours.
         """
-        from kerneldsl.runtime.events import Event, as_event
+        from kerneldsl.runtime.streams.events import Event, as_event
 
         return (Event() if event is None else as_event(event)).record(self)
 
@@ -266,7 +266,7 @@ class Stream:
         GraphError
             If one of the two is recorded, and the other not in the same recording.
         """
-        from kerneldsl.runtime.events import Event, wait_for
+        from kerneldsl.runtime.streams.events import Event, wait_for
 
         if not isinstance(other, Event | Stream):
             wait_for(self, other)
@@ -315,7 +315,7 @@ class Stream:
             When the block begins, if the stream is recorded already, is the default stream or
             another library's; when it ends, if what was recorded makes no graph.
         """
-        from kerneldsl.runtime.graphs import capture
+        from kerneldsl.runtime.streams.graphs import capture
 
         return capture(self)
 

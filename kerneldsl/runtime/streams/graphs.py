@@ -19,11 +19,11 @@ from kerneldsl.errors import (
     KernelError,
 )
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.launch_streams import note_uses
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.recordings import refuse_recording
-from kerneldsl.runtime.stream_handles import forget_recorded, register
-from kerneldsl.runtime.streams import Stream, current_stream
+from kerneldsl.runtime.streams.launch_streams import note_uses
+from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.stream_handles import forget_recorded, register
+from kerneldsl.runtime.streams.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
 
 __all__ = ["Graph", "capture"]

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from kerneldsl.errors import ArgumentValueError, ClosedResourceError
-from kerneldsl.runtime.streams import Stream
+from kerneldsl.runtime.streams.streams import Stream
 from kerneldsl.target import Device, DeviceLike
 
 __all__ = ["StreamPool"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kerneldsl.runtime import streams
-from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.recordings import is_recorded
-from kerneldsl.runtime.stream_handles import find
-from kerneldsl.runtime.streams import active_stream, ambient_stream, resolve_stream
+from kerneldsl.runtime.streams import streams
+from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.stream_handles import find
+from kerneldsl.runtime.streams.streams import active_stream, ambient_stream, resolve_stream
 
 __all__ = ["launch_stream", "note_uses"]
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
-from kerneldsl.runtime.arrays import contiguous_strides
-from kerneldsl.runtime.binding import Binding, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding, kinds_of
+from kerneldsl.runtime.memory.arrays import contiguous_strides
 
 __all__ = ["conform"]
 

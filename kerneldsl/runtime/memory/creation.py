@@ -9,10 +9,10 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES, Layout
-from kerneldsl.runtime.arrays import DeviceArray
+from kerneldsl.runtime.memory.arrays import DeviceArray
+from kerneldsl.runtime.memory.pools import allocate
+from kerneldsl.runtime.memory.strided import contiguous_strides
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.runtime.pools import allocate
-from kerneldsl.runtime.strided import contiguous_strides
 from kerneldsl.target import DeviceLike
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def to_device(
         if device is None:
             device = current_place().device
         copy = empty_like(array, device=device)
-        from kerneldsl.runtime.copies import copy_between
+        from kerneldsl.runtime.memory.copies import copy_between
 
         copy_between(copy, array, stream)
         return copy
@@ -280,7 +280,7 @@ def from_dlpack(obj: Any) -> DeviceArray:
     ----------
     Python array API standard, "Data interchange mechanisms".
     """
-    from kerneldsl.runtime import dlpack
+    from kerneldsl.runtime.memory import dlpack
 
     return dlpack.import_array(obj, stream=None)
 
@@ -298,7 +298,7 @@ def as_array(obj: Any) -> DeviceArray:
     ArgumentTypeError
         If the object shares its memory in neither way.
     """
-    from kerneldsl.runtime import foreign
+    from kerneldsl.runtime.arguments import foreign
 
     if isinstance(obj, DeviceArray):
         return obj

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.errors import OutOfMemoryError
-from kerneldsl.runtime.device_memory import device_memory
+from kerneldsl.runtime.memory.device_memory import device_memory
 from kerneldsl.runtime.placement import Place
 from kerneldsl.target import SharedBuffer
 

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import GraphError
-from kerneldsl.runtime.order import keep_until_done, put
-from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.strided import (
+from kerneldsl.runtime.memory.strided import (
     as_strided_like,
     byte_bounds,
     host_view,
@@ -20,6 +17,9 @@ from kerneldsl.runtime.strided import (
     run_axis,
     same_memory_order,
 )
+from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.statistics import note_copy
+from kerneldsl.runtime.streams.order import keep_until_done, put
 from kerneldsl.target import DeviceStream
 
 __all__ = ["MAX_RUNS", "byte_bounds", "fill_array", "host_view", "read_array", "write_array"]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.runtime.order import stream_of
 from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.runtime.recordings import is_recorded
+from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.recordings import is_recorded
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["CPU", "CUDA", "CUDA_HOST", "CUDA_MANAGED", "device_of", "export", "import_array"]
 
@@ -279,7 +279,7 @@ def _current_number(device_id: int) -> int:
 
 
 def _take(capsule: Any, obj: Any) -> DeviceArray:
-    from kerneldsl.runtime.arrays import DeviceArray, contiguous_strides
+    from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
 
     managed: _DLManagedTensor | _DLManagedTensorVersioned
     if _capsule_is_valid(capsule, _NAME_VERSIONED):

@@ -1,7 +1,7 @@
 """How device arrays show their memory to NumPy and to libraries for CUDA: the array interfaces.
 
 Whoever reads one gets the bare memory, so the array notes first that it was lent. DLPack, which
-counts its references, is :mod:`~kerneldsl.runtime.dlpack`.
+counts its references, is :mod:`~kerneldsl.runtime.memory.dlpack`.
 
 References
 ----------
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.runtime.order import stream_of
+from kerneldsl.runtime.streams.order import stream_of
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["as_numpy", "cuda_interface", "host_interface"]
 

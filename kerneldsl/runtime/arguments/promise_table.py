@@ -1,8 +1,8 @@
 """What launches of a kernel have checked of their arguments, by number.
 
-Finding all that holds (:func:`~kerneldsl.runtime.checked_promises.promises_of`) takes longer than a
-launch, so the answer is remembered for addresses, shapes, strides and extents; the number that
-stands for it is quick to hash.
+Finding all that holds (:func:`~kerneldsl.runtime.arguments.checked_promises.promises_of`) takes
+longer than a launch, so the answer is remembered for addresses, shapes, strides and extents; the
+number that stands for it is quick to hash.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.language.kinds import Kind, ScalarKind, TupleKind
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.binding import Binding, flat_count, kinds_of
-from kerneldsl.runtime.checked_promises import promises_of
+from kerneldsl.runtime.arguments.binding import Binding, flat_count, kinds_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.target import NO_PROMISES, Promises
 
 __all__ = ["NOTHING", "PromiseTable"]

@@ -2,8 +2,8 @@
 
 Most copies are of contiguous arrays of one dtype, and a small one takes as long as what Python does
 around it. So the plain case is told from all others here, by comparisons alone. Everything else,
-and every error, is left to the general way through :mod:`~kerneldsl.runtime.transfer`: where a
-function here answers ``False``, it has done nothing.
+and every error, is left to the general way through :mod:`~kerneldsl.runtime.memory.transfer`: where
+a function here answers ``False``, it has done nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerneldsl.runtime.device_memory import PooledBuffer
-from kerneldsl.runtime.order import stream_of
-from kerneldsl.runtime.shared_memory import SharedMemory
+from kerneldsl.runtime.memory.device_memory import PooledBuffer
+from kerneldsl.runtime.memory.shared_memory import SharedMemory
+from kerneldsl.runtime.memory.strided import HostMemory, address_of
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.strided import HostMemory, address_of
+from kerneldsl.runtime.streams.order import stream_of
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.memory.arrays import DeviceArray
     from kerneldsl.runtime.placement import Place
 
 __all__ = ["copied_from_host", "copied_to_host"]

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.order import is_foreign
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.target import Buffer, Device, DeviceStream
 from kerneldsl.target.memory import WHOLE_DEVICE
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.arrays import DeviceArray
-    from kerneldsl.runtime.pools import MemoryPool
+    from kerneldsl.runtime.memory.arrays import DeviceArray
+    from kerneldsl.runtime.memory.pools import MemoryPool
 
 __all__ = ["Counts", "DeviceMemory", "PooledBuffer", "device_memories", "device_memory"]
 
@@ -213,7 +213,7 @@ def _same_device(place: Place) -> DeviceMemory | None:
 
 
 def _begin(place: Place) -> DeviceMemory:
-    from kerneldsl.runtime.pools import MemoryPool
+    from kerneldsl.runtime.memory.pools import MemoryPool
 
     memory = DeviceMemory(place)
     memory.default = MemoryPool._of(memory, "default")

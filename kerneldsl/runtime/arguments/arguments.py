@@ -10,9 +10,9 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentError, ReadOnlyArrayError
 from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.runtime.binding import Binding, Refused, kinds_of, positions_of
-from kerneldsl.runtime.readers import READERS, find_reader
-from kerneldsl.runtime.transfer import byte_bounds
+from kerneldsl.runtime.arguments.binding import Binding, Refused, kinds_of, positions_of
+from kerneldsl.runtime.arguments.readers import READERS, find_reader
+from kerneldsl.runtime.memory.transfer import byte_bounds
 
 __all__ = ["bind", "check_writable", "overlap"]
 

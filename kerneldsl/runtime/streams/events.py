@@ -12,9 +12,9 @@ from kerneldsl.errors import (
     GraphError,
 )
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.recordings import refuse_recording
-from kerneldsl.runtime.stream_handles import register
-from kerneldsl.runtime.streams import Stream, current_stream
+from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.stream_handles import register
+from kerneldsl.runtime.streams.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 
 __all__ = ["Event", "as_event", "wait_for"]

@@ -1,9 +1,9 @@
 """Pools of device memory: where every device array's memory comes from.
 
 A target's :class:`~kerneldsl.target.PoolBackend` takes and gives memory; what a pool promises is
-here and in :mod:`~kerneldsl.runtime.device_memory`, once for all targets: limits, counts, what
-happens when memory runs out, and that freed memory is not given out again before the streams that
-used it are done with it.
+here and in :mod:`~kerneldsl.runtime.memory.device_memory`, once for all targets: limits, counts,
+what happens when memory runs out, and that freed memory is not given out again before the streams
+that used it are done with it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kerneldsl.errors import (
     ClosedResourceError,
     OutOfMemoryError,
 )
-from kerneldsl.runtime.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
-from kerneldsl.runtime.order import is_foreign, stream_of
+from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
 from kerneldsl.runtime.placement import Place, current_place, place_of
+from kerneldsl.runtime.streams.order import is_foreign, stream_of
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
-    from kerneldsl.runtime.memory_statistics import MemoryStatistics, PoolStatistics
+    from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
     "ABSURD_BYTES",
@@ -161,7 +161,7 @@ class MemoryPool:
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""
-        from kerneldsl.runtime.memory_statistics import PoolStatistics
+        from kerneldsl.runtime.memory.memory_statistics import PoolStatistics
 
         memory, counts = self._memory, self._counts
         memory.drain()
@@ -292,7 +292,7 @@ class MemoryPool:
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
-            from kerneldsl.runtime.out_of_memory import acquire_again
+            from kerneldsl.runtime.memory.out_of_memory import acquire_again
 
             pointer = acquire_again(self, nbytes, home, error)
         return PooledBuffer(self, pointer, nbytes, home)
@@ -360,8 +360,8 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     device : str or Device, optional
         Which one; by default where kernels run now.
     """
-    from kerneldsl.runtime.memory_statistics import MemoryStatistics
-    from kerneldsl.runtime.out_of_memory import memory_info
+    from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics
+    from kerneldsl.runtime.memory.out_of_memory import memory_info
 
     place = current_place() if device is None else place_of(device)
     memory = device_memory(place)

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
-from kerneldsl.runtime.order import put, stream_of
-from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.strided import (
+from kerneldsl.runtime.memory.strided import (
     byte_bounds,
     host_view,
     is_dense,
@@ -23,11 +20,14 @@ from kerneldsl.runtime.strided import (
     run_axis,
     same_memory_order,
 )
-from kerneldsl.runtime.transfer import MAX_RUNS
+from kerneldsl.runtime.memory.transfer import MAX_RUNS
+from kerneldsl.runtime.placement import Place, place_of
+from kerneldsl.runtime.statistics import note_copy
+from kerneldsl.runtime.streams.order import put, stream_of
 from kerneldsl.target import DeviceLike
 
 if TYPE_CHECKING:
-    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["can_access_peer", "copy", "copy_between", "enable_peer_access"]
 
@@ -63,7 +63,7 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
     GraphError
         In a stream that is recorded, for a copy that waits or needs the host.
     """
-    from kerneldsl.runtime.arrays import DeviceArray
+    from kerneldsl.runtime.memory.arrays import DeviceArray
 
     for name, array in (("destination", destination), ("source", source)):
         if not isinstance(array, DeviceArray | np.ndarray):
@@ -170,7 +170,7 @@ def _copy_overlapping(
     destination: DeviceArray, to: int, come_from: int, nbytes: int, stream: Any
 ) -> None:
     """Copy between ranges that overlap, by way of other memory of the device."""
-    from kerneldsl.runtime.pools import allocate
+    from kerneldsl.runtime.memory.pools import allocate
 
     place = destination.place
     between = allocate(place, nbytes, stream)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.errors import GraphError
-from kerneldsl.runtime.order import note_recorded
+from kerneldsl.runtime.streams.order import note_recorded
 from kerneldsl.target import DeviceStream
 
 __all__ = ["is_recorded", "record_launch", "refuse_recording"]

@@ -16,8 +16,8 @@ from kerneldsl.runtime.modules import imported
 from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
+    from kerneldsl.runtime.memory.pools import MemoryPool
     from kerneldsl.runtime.placement import Place
-    from kerneldsl.runtime.pools import MemoryPool
 
 __all__ = ["acquire_again", "memory_info"]
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.runtime.arrays import DeviceArray
-from kerneldsl.runtime.creation import Order, Shape, checked_dtype, checked_shape, empty
+from kerneldsl.runtime.memory.arrays import DeviceArray
+from kerneldsl.runtime.memory.creation import Order, Shape, checked_dtype, checked_shape, empty
+from kerneldsl.runtime.memory.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
+from kerneldsl.runtime.memory.shared_memory import SharedMemory
+from kerneldsl.runtime.memory.strided import HostMemory, contiguous_strides, host_view
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.runtime.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
-from kerneldsl.runtime.shared_memory import SharedMemory
-from kerneldsl.runtime.strided import HostMemory, contiguous_strides, host_view
 from kerneldsl.target import DeviceLike
 
 __all__ = ["managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]

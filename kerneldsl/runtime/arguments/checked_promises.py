@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.runtime.binding import flat_count
-from kerneldsl.runtime.strided import byte_bounds, contiguous_strides
+from kerneldsl.runtime.arguments.binding import flat_count
+from kerneldsl.runtime.memory.strided import byte_bounds, contiguous_strides
 from kerneldsl.target.promises import MAX_ALIGNMENT, ArrayPromises, Promises, is_narrow
 
 __all__ = ["promises_of"]

@@ -1,0 +1,1 @@
+"""Arrays in the memory of devices, where it comes from, and copies."""

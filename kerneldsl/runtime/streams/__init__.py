@@ -1,0 +1,1 @@
+"""Queues of work on a device: streams, events, graphs, and the order that they keep."""
