@@ -113,18 +113,18 @@ VECTORS = "float32[::1]"
 
 def test_a_guard_becomes_a_bound():
     source = axpy.cpu_source(f"float32, {VECTORS}, {VECTORS}, {VECTORS}", forall=1)
-    assert "range(kd_first_x, min(kd_last_x, out.size))" in source
+    assert "kd_range(kd_first_x, kd_min(kd_last_x, out.size))" in source
     assert "if" not in source.split("for kd_x")[1]
 
 
 def test_an_early_return_becomes_bounds():
     source = returns_early.cpu_source(f"{VECTORS}, {VECTORS}", forall=1)
-    assert "range(max(kd_first_x, 3), min(kd_last_x, out.size))" in source
+    assert "kd_range(kd_max(kd_first_x, 3), kd_min(kd_last_x, out.size))" in source
 
 
 def test_a_bound_that_is_no_integer_stays_a_test():
     source = float_bound.cpu_source(f"float64, {VECTORS}", forall=1)
-    assert "range(kd_first_x, kd_last_x)" in source
+    assert "kd_range(kd_first_x, kd_last_x)" in source
     assert "< limit" in source
 
 
@@ -132,8 +132,8 @@ def test_a_block_is_cut_at_its_barriers():
     source = tree_sum.cpu_source(f"{VECTORS}, {VECTORS}", block=256)
     assert source.count("for kd_tx in") >= 3
     assert "while width > 0:" in source
-    assert "for kd_tx in range(min(256, width)):" in source
-    assert "for kd_tx in range(1):" in source
+    assert "for kd_tx in kd_range(kd_min(256, width)):" in source
+    assert "for kd_tx in kd_range(1):" in source
     assert "syncthreads" not in source
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import random
 import textwrap
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language import intrinsics as kd
+
+#: What names outside the functions of these tests mean.
+NAMESPACE = {**vars(builtins), "np": np}
 
 
 def is_id(call: ast.Call) -> bool:
@@ -24,7 +29,7 @@ def proven(body: str, parameters: str = "a, n, s, f", **constants: Any) -> list[
     tree = ast.parse(f"def k({parameters}):\n{textwrap.indent(textwrap.dedent(body), '    ')}")
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    found = nonnegative_indices(function, is_id, constants)
+    found = nonnegative_indices(function, is_id, constants, namespace=NAMESPACE)
     return [ast.unparse(n) for n in sorted(found, key=lambda n: (n.lineno, n.col_offset))]
 
 
@@ -241,7 +246,7 @@ def check_program(text: str) -> int:
     tree = ast.parse(text)
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    found = nonnegative_indices(function, is_id)
+    found = nonnegative_indices(function, is_id, namespace=NAMESPACE)
 
     class Instrument(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> ast.AST:
