@@ -75,8 +75,8 @@ def name_of_function(function: Any) -> str | None:
     (``numpy.int64`` for ``np.intp``, ``numba.uint8``).
     """
     if isinstance(function, np.ufunc):
-        name = function.__name__
-        return f"numpy.{name}" if vars(np).get(name) is function else None
+        is_own = vars(np).get(function.__name__) is function
+        return f"numpy.{function.__name__}" if is_own else None
     if isinstance(function, type) and issubclass(function, np.generic):
         is_concrete = function in np.sctypeDict.values()
         return f"numpy.{np.dtype(function).name}" if is_concrete else None
