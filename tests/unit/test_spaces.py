@@ -160,7 +160,7 @@ def test_so_many_extents_are_remembered(target: NullTarget) -> None:
     x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
     for extent in range(4000, 4600):
         sums.forall(extent)(x, out)
-    assert len(sums._chosen) <= 256
+    assert len(sums._extents) <= 256
     assert len(sums._members) <= 256
 
 
