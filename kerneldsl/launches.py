@@ -103,7 +103,8 @@ class Launch:
             return
         from kerneldsl.launcher import machine
 
-        others = (table for table in self._tables if table not in launch._tables)
+        keys = [table.key for table in launch._tables]
+        others = (table for table in self._tables if table.key not in keys)
         self._tables = (*launch._tables, *others)[:_MAX_TABLES]
         set_entry(self, machine.entry_address("launch"))
 

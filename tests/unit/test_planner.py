@@ -30,7 +30,7 @@ from kerneldsl.planner.choose import (
 from kerneldsl.planner.cost import predict
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.described import described_device
-from kerneldsl.planner.extent_classes import extent_class, grid_ends
+from kerneldsl.planner.extent_classes import extent_class
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
