@@ -354,9 +354,11 @@ class SpacedLaunch(Launch):
         """The class of the extent: all in it fit grids of the same members."""
         if place.is_host:
             return extent_class(self._extent)
-        return extent_class(
-            self._extent, grid_ends(self.kernel._tiles, place.device.limits.max_grid_dim)
-        )
+        most, cluster_dim = place.device.limits.max_grid_dim, self._shape.together.cluster_dim
+        if cluster_dim is not None:
+            x, y, z = (n // width * width for n, width in zip(most, cluster_dim, strict=True))
+            most = x, y, z
+        return extent_class(self._extent, grid_ends(self.kernel._tiles, most))
 
     def _check_grid(self, device: Device) -> None:
         """Refuse an extent that is too large for a grid of any member."""

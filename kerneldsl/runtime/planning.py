@@ -32,6 +32,7 @@ from kerneldsl.runtime.arguments.binding import Binding
 from kerneldsl.runtime.arguments.promise_table import NOTHING
 from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.together import in_clusters
 from kerneldsl.target import (
     NO_PROMISES,
     ArrayPromises,
@@ -194,13 +195,18 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
 
 
 def tiled_config(shape: LaunchShape) -> LaunchConfig:
-    """The configuration of a block kernel over an extent, whose first axis is along x."""
+    """The configuration of a block kernel over an extent, whose first axis is along x.
+
+    Its grid is made of whole clusters where there are any.
+    """
     assert shape.extent is not None
     assert shape.block_dim is not None
     along = (*shape.extent, 1, 1)[:3]
     tile = shape.tile or shape.block_dim
     x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
-    return LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    cluster_dim = shape.together.cluster_dim
+    return config if cluster_dim is None else in_clusters(config, cluster_dim)
 
 
 def make_problem(

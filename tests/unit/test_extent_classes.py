@@ -28,8 +28,8 @@ LISTED = settings(
 )
 
 
-def fits(extent: tuple[int, ...], tile: Dim3) -> bool:
-    return all(-(-n // width) <= top for n, width, top in zip(extent, tile, MOST, strict=False))
+def fits(extent: tuple[int, ...], tile: Dim3, most: tuple[int, ...] = MOST) -> bool:
+    return all(-(-n // width) <= top for n, width, top in zip(extent, tile, most, strict=False))
 
 
 @st.composite
@@ -104,6 +104,25 @@ def test_a_space_serves_every_extent_that_a_member_can(
     target: NullTarget, x: Any, extent: tuple[int, ...]
 ) -> None:
     check(shared_cells.forall(extent), extent, list(TILES), x, target.launches)
+
+
+@LISTED
+@given(extents(), st.sampled_from([(1, 2, 1), (3, 2, 1), (1, 1, 4)]))
+def test_grids_are_made_of_whole_clusters(
+    target: NullTarget, x: Any, extent: tuple[int, ...], cluster: Dim3
+) -> None:
+    most = tuple(top // width * width for top, width in zip(MOST, cluster, strict=True))
+    launch = shared_cells.forall(extent, cluster=cluster)
+    if not any(fits(extent, tile, most) for tile in TILES):
+        with pytest.raises(kd.LaunchConfigError, match="MAX_GRID_DIM"):
+            launch(x)
+        return
+    launch(x)
+    config = target.launches[-1].config
+    assert config.block_dim in TILES
+    assert all(n % width == 0 for n, width in zip(config.grid_dim, cluster, strict=True))
+    assert all(n <= top for n, top in zip(config.grid_dim, most, strict=True))
+    assert launch.plan(x).grid_dim == config.grid_dim
 
 
 @LISTED
