@@ -142,7 +142,12 @@ class InspectionMixin:
         shape = LaunchShape(None, block_dim, read_extent(extent), None, 0)
         # A name alone may be that of a GPU which is not there.
         device = target if arch is None or target != "cuda" else None
-        return self._dispatcher.launched(shape, args, device, None if device else arch)
+        return self._launched(shape, args, device, None if device else arch)
+
+    def _launched(
+        self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
+    ) -> tuple[Target, tuple[Specialization, ...]]:
+        return self._dispatcher.launched(shape, args, device, arch)
 
     def _text(
         self,

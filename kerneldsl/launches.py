@@ -7,7 +7,7 @@ in the place of these methods, which comes back to them for whatever it does not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.timing import Timing
 
-__all__ = ["BoundLaunch", "Launch", "LaunchMixin", "make_launch"]
+__all__ = ["BoundLaunch", "Launch", "LaunchMixin", "are_plain", "make_launch", "remember"]
+
+T = TypeVar("T")
 
 #: After so many launches of one shape by way of Python the native launcher is made, which costs
 #: a tenth of a second; once it is there, a launch is prepared when it is repeated.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
 _MAX_TABLES = 4
-#: Shapes of one kernel that are remembered.
+#: Shapes of one kernel, and whatever is found by shapes, that are remembered.
 _MAX_SHAPES = 256
 
 
@@ -83,6 +85,10 @@ class Launch:
         """
         if named:
             args = self._dispatcher.in_order(args, named)
+        self._launch(args)
+
+    def _launch(self, args: tuple[Any, ...]) -> None:
+        """Launch by way of Python."""
         self._dispatcher.launch(self._shape, args)
         self._slow_count = count = self._slow_count + 1
         has_come_to_be_timed = False
@@ -90,6 +96,17 @@ class Launch:
             has_come_to_be_timed |= table.tally.refill()
         if count >= self._due and not has_come_to_be_timed:
             self._prepare(args)
+
+    def _share_tables(self, launch: Launch) -> None:
+        """Let native code repeat what another launch, made in the place of this one, can repeat."""
+        if launch._tables == self._tables[: len(launch._tables)]:
+            return
+        from kerneldsl.launcher import machine
+
+        keys = [table.key for table in launch._tables]
+        others = (table for table in self._tables if table.key not in keys)
+        self._tables = (*launch._tables, *others)[:_MAX_TABLES]
+        set_entry(self, machine.entry_address("launch"))
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
         """Let native code repeat the launch that was just made, if it can."""
@@ -318,7 +335,7 @@ class LaunchMixin:
         grid, block = config[:2]
         stream = config[2] if len(config) > 2 else None
         shared_bytes = config[3] if len(config) > 3 else 0
-        is_plain = stream is None and _are_plain(grid, block, shared_bytes)
+        is_plain = stream is None and are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
         launch = make_launch(
@@ -333,7 +350,7 @@ class LaunchMixin:
             ),
         )
         if is_plain:
-            _remember(self._grids, config, launch)
+            remember(self._grids, config, launch)
         return launch
 
     def forall(
@@ -386,7 +403,7 @@ class LaunchMixin:
         elif (
             together is self._run_together
             and stream is None
-            and _are_plain(extent, block or 1, shared_bytes)
+            and are_plain(extent, block or 1, shared_bytes)
         ):
             # One extent alone is what the native code looks up.
             is_alone = len(extent) == 1 and block is None and shared_bytes == 0
@@ -406,7 +423,7 @@ class LaunchMixin:
             ),
         )
         if key is not None:
-            _remember(self._extents, key, launch)
+            remember(self._extents, key, launch)
         return launch
 
     def _given(
@@ -432,7 +449,7 @@ class LaunchMixin:
         return plan.block_dim, shared_bytes or plan.shared_bytes
 
 
-def _are_plain(*values: Any) -> bool:
+def are_plain(*values: Any) -> bool:
     """Whether all are ints or tuples of ints, so that equal ones mean the same; True is no int."""
     for value in values:
         if type(value) is not int and not (
@@ -442,10 +459,11 @@ def _are_plain(*values: Any) -> bool:
     return True
 
 
-def _remember(shapes: dict[Any, Launch], key: Any, launch: Launch) -> None:
-    if len(shapes) >= _MAX_SHAPES:
-        shapes.clear()
-    shapes[key] = launch
+def remember(known: dict[Any, T], key: Any, value: T) -> None:
+    """Put something into a dictionary of a kernel, which begins anew when there is too much."""
+    if len(known) >= _MAX_SHAPES:
+        known.clear()
+    known[key] = value
 
 
 _is_native = False

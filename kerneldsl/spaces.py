@@ -7,12 +7,13 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
-from kerneldsl.launches import BoundLaunch, Launch, make_launch
-from kerneldsl.planner.choose import extent_class
+from kerneldsl.launcher.vectorcall import callable_by_entry
+from kerneldsl.launches import BoundLaunch, Launch, are_plain, make_launch, remember
 from kerneldsl.planner.choose_member import (
     MemberChoice,
     MemberProblem,
@@ -20,14 +21,23 @@ from kerneldsl.planner.choose_member import (
     describe_member,
     member_plans,
 )
+from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.launch import read_extent, read_stream
+from kerneldsl.runtime.launch import check_limits, read_extent, read_stream
 from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.planning import LaunchKey, worthwhile
+from kerneldsl.runtime.planning import LaunchKey, tiled_config, worthwhile
 from kerneldsl.runtime.together import Together, read_together
-from kerneldsl.target import ONE_EACH, DeviceLike, Resources
+from kerneldsl.target import (
+    ONE_EACH,
+    Device,
+    DeviceLike,
+    Dim3,
+    Resources,
+    Specialization,
+    Target,
+)
 from kerneldsl.timing import Timing
 
 __all__ = ["SpacedKernel", "SpacedLaunch"]
@@ -62,11 +72,10 @@ class SpacedKernel(Kernel[Any, Any]):
         first = self._constants(space.members[0])
         super().__init__(function, options, first)
         self._kernels: dict[tuple[Any, ...], Kernel[Any, Any]] = {}
-        #: Decisions, and the members that they are for, by kinds of arguments, place and class of
-        #: extents; and launches of an extent without a stream.
+        #: Decisions, and the members that they are for, by state, kinds of arguments, place and
+        #: class of extents.
         self._choices: dict[tuple[Any, ...], MemberChoice] = {}
         self._members: dict[tuple[Any, ...], Member] = {}
-        self._chosen: dict[tuple[Any, ...], Launch] = {}
 
     def _constants(self, member: Member) -> dict[str, Any]:
         values = dict(member.values)
@@ -114,7 +123,12 @@ class SpacedKernel(Kernel[Any, Any]):
             )
         return self.kernel_of(found[0])
 
-    def forall(  # type: ignore[override]
+    @cached_property
+    def _tiles(self) -> tuple[Dim3, ...]:
+        """The different numbers of indices that blocks of the members serve."""
+        return tuple(dict.fromkeys(map(self.space.tile, self.space)))
+
+    def forall(
         self,
         *extent: int | tuple[int, ...],
         block: int | tuple[int, ...] | None = None,
@@ -138,13 +152,16 @@ class SpacedKernel(Kernel[Any, Any]):
         LaunchConfigError
             If the extent is none, or a block or shared memory is given.
         """
-        if block is not None or shared_bytes:
-            raise LaunchConfigError(
-                f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
-                value=block if block is not None else shared_bytes,
-                limit="The space says what they are",
-                remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
-            )
+        key: Any = None
+        if stream is None and plan is None and cluster is None and cooperative is False:
+            if len(extent) == 1 and type(extent[0]) is int:
+                key = extent[0]
+            elif are_plain(extent):
+                key = extent
+            known = self._extents.get(key)
+            if known is not None and block is None and not shared_bytes:
+                return cast(SpacedLaunch, known)
+        self._refuse_block(block, shared_bytes)
         member, together = None, self.options.together
         if cluster is not None or cooperative is not False:
             together = read_together(cluster, cooperative)
@@ -152,7 +169,28 @@ class SpacedKernel(Kernel[Any, Any]):
             (member,) = self.space.matching(**dict(plan.parameters))
             if together is self.options.together and (plan.cluster_dim or plan.is_cooperative):
                 together = read_together(plan.cluster_dim, plan.is_cooperative)
-        return SpacedLaunch(self, read_extent(extent), read_stream(stream), together, member)
+        shape = LaunchShape(
+            None, None, read_extent(extent), read_stream(stream), 0, together=together
+        )
+        launch = make_spaced_launch(self, shape, member)
+        if key is not None:
+            remember(self._extents, key, launch)
+        return launch
+
+    def _refuse_block(self, block: Any, shared_bytes: int) -> None:
+        if block is not None or shared_bytes:
+            raise LaunchConfigError(
+                f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
+                value=block if block is not None else shared_bytes,
+                limit="The space says what they are",
+                remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
+            )
+
+    def _launched(
+        self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
+    ) -> tuple[Target, tuple[Specialization, ...]]:
+        self._refuse_block(shape.block_dim, shape.shared_bytes)
+        return make_spaced_launch(self, shape).specializations(args, device, arch)
 
     def __getitem__(self, config: Any) -> Launch:
         """Refuse: an explicit launch has to say which member it is of."""
@@ -191,42 +229,41 @@ class SpacedKernel(Kernel[Any, Any]):
         return make_launch(kernel, shape)
 
 
-class SpacedLaunch:
+class SpacedLaunch(Launch):
     """A kernel with a space and an extent: call it with the kernel's arguments.
+
+    The member is chosen by the kinds of the arguments and the place. What native code knows of the
+    launches of members holds for those alone, so it repeats them in the place of this one.
 
     Parameters
     ----------
     kernel : SpacedKernel
         The kernel.
-    extent : tuple of int
-        One to three extents.
-    stream : object
-        Where to launch.
-    together : Together
-        Which blocks run at the same time.
+    shape : LaunchShape
+        The extent and stream, and which blocks run at the same time.
     member : Member, optional
         Which member; by default the planner chooses.
     """
 
-    def __init__(
-        self,
-        kernel: SpacedKernel,
-        extent: tuple[int, ...],
-        stream: Any,
-        together: Together,
-        member: Member | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self._extent = extent
-        self._stream = stream
-        self._together = together
-        self._member = member
+    __slots__ = ("_launches", "_member")
 
-    def __call__(self, *args: Any, **named: Any) -> None:
-        """Launch the best member; raises what :meth:`kerneldsl.kernels.Launch.__call__` raises."""
-        args = self._in_order(args, named)
+    kernel: SpacedKernel
+
+    def __init__(
+        self, kernel: SpacedKernel, shape: LaunchShape, member: Member | None = None
+    ) -> None:
+        super().__init__(kernel, shape)
+        self._member = member
+        #: Launches of members, by what the choice depended on.
+        self._launches: dict[tuple[Any, ...], Launch] = {}
+
+    def _launch(self, args: tuple[Any, ...]) -> None:
+        """Launch the best member."""
+        self._slow_count += 1
         if 0 not in self._extent:
-            self._launch(args)(*args)
+            launch = self._chosen(args)
+            launch(*args)
+            self._share_tables(launch)
 
     def plan(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
@@ -235,86 +272,119 @@ class SpacedLaunch:
         args = self._in_order(args, named)
         if self._member is not None:
             return self._shaped(self._member).plan(*args, device=device, arch=arch)
-        first = self.kernel.space.members[0]
-        key = self._key(first, args, device, arch)
-        if key.place.is_host or 0 in self._extent:
-            member = self._host_member(key.place) if key.place.is_host else first
+        place = self._place(args, device, arch)
+        if place.is_host or 0 in self._extent:
+            member = self._best(args, place, device, arch)
             plan = self._shaped(member).plan(*args, device=device, arch=arch)
             return replace(plan, parameters=member.values)
         choice = self._choice(args, device, arch)
         asked, _ = self._questions(args, device, arch, self._extent)
-        return self._finished(describe_member(asked, choice), key.place)
+        return self._finished(describe_member(asked, choice), place)
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """The plan of every member that can run, the best first; each is compiled."""
         args = self._in_order(args, named)
-        key = self._key(self.kernel.space.members[0], args, None, None)
-        if key.place.is_host or 0 in self._extent:
+        place = self._place(args, None, None)
+        if place.is_host or 0 in self._extent:
             return (self.plan(*args),)
         asked, resources_of = self._questions(args, None, None, self._extent)
-        return tuple(self._finished(each, key.place) for each in member_plans(asked, resources_of))
+        return tuple(self._finished(each, place) for each in member_plans(asked, resources_of))
 
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
         """Prepare a launch of the best member; see :meth:`kerneldsl.launches.Launch.bind`."""
         args = self._in_order(args, named)
-        return self._launch(args).bind(*args)
+        return self._chosen(args).bind(*args)
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; see :meth:`kerneldsl.kernels.Launch.time`."""
-        return self._launch(args).time(*args, samples=samples)
+        return self._chosen(args).time(*args, samples=samples)
+
+    def specializations(
+        self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
+    ) -> tuple[Target, tuple[Specialization, ...]]:
+        """What a launch may compile for its member; see :meth:`kerneldsl.Kernel.launched`."""
+        member = self._best(args, self._place(args, device, arch), device, arch)
+        launch = self._shaped(member)
+        return launch._dispatcher.launched(launch._shape, args, device, arch)
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.__qualname__} over {self._extent}, from its space>"
 
     # ------------------------------------------------------------------ choosing
 
+    @property
+    def _extent(self) -> tuple[int, ...]:
+        assert self._shape.extent is not None
+        return self._shape.extent
+
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        return self.kernel._dispatcher.in_order(args, named) if named else args
+        return self._dispatcher.in_order(args, named) if named else args
 
     def _shaped(self, member: Member, extent: tuple[int, ...] | None = None) -> Launch:
         extent = self._extent if extent is None else extent
-        return self.kernel.launch_of(member, extent, self._stream, self._together)
+        return self.kernel.launch_of(member, extent, self._shape.stream, self._shape.together)
 
-    def _launch(self, args: tuple[Any, ...]) -> Launch:
-        """The launch of the best member."""
-        if self._member is not None:
-            return self._shaped(self._member)
-        members, chosen = self.kernel._members, self.kernel._chosen
-        known_by = (*self.kernel._dispatcher.identity(args), self._together)
-        key = (*known_by, self._extent)
-        if self._stream is None and (known := chosen.get(key)) is not None:
-            return known
-        of_class = (*known_by, extent_class(self._extent))
-        member = members.get(of_class)
-        if member is None:
-            member = self._best(args)
-            _remember(members, of_class, member)
-        launch = self._shaped(member)
-        if self._stream is None:
-            _remember(chosen, key, launch)
+    def _chosen(self, args: tuple[Any, ...]) -> Launch:
+        """The launch of the best member for these arguments."""
+        known_by = self._dispatcher.identity(self._shape, args)
+        launch = self._launches.get(known_by)
+        if launch is None:
+            member = self._member
+            if member is None:
+                place = known_by[-1]
+                of_class = (*known_by, self._shape.together, self._class(place))
+                member = self.kernel._members.get(of_class)
+                if member is None:
+                    member = self._best(args, place, None, None)
+                    remember(self.kernel._members, of_class, member)
+            launch = self._shaped(member)
+            remember(self._launches, known_by, launch)
         return launch
 
-    def _best(self, args: tuple[Any, ...]) -> Member:
-        first = self.kernel.space.members[0]
-        place = self._key(first, args, None, None).place
+    def _best(
+        self, args: tuple[Any, ...], place: Place, device: DeviceLike | None, arch: str | None
+    ) -> Member:
         if place.is_host:
             return self._host_member(place)
-        return first if 0 in self._extent else self._choice(args, None, None).member
+        if 0 in self._extent:
+            return self.kernel.space.members[0]
+        return self._choice(args, device, arch).member
+
+    def _class(self, place: Place) -> tuple[int, ...]:
+        """The class of the extent: all in it fit grids of the same members."""
+        if place.is_host:
+            return extent_class(self._extent)
+        most, cluster_dim = place.device.limits.max_grid_dim, self._shape.together.cluster_dim
+        if cluster_dim is not None:
+            x, y, z = (n // width * width for n, width in zip(most, cluster_dim, strict=True))
+            most = x, y, z
+        return extent_class(self._extent, grid_ends(self.kernel._tiles, most))
+
+    def _check_grid(self, device: Device) -> None:
+        """Refuse an extent that is too large for a grid of any member."""
+        for member in self.kernel.space:
+            shape = self._shaped(member)._shape
+            grid_dim = tiled_config(shape).grid_dim
+            most = device.limits.max_grid_dim
+            if all(n <= top for n, top in zip(grid_dim, most, strict=True)):
+                return
+        check_limits(device, grid_dim, shape.block_dim, 0, 0, self._extent)
 
     def _choice(
         self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
     ) -> MemberChoice:
         """The decision for kinds of arguments, a place and a class of extents; made once."""
-        extent = extent_class(self._extent)
         member = self.kernel.space.members[0]
         first = self._key(member, args, device, arch)
+        extent = self._class(first.place)
         state = self.kernel.kernel_of(member)._dispatcher.state()
         promises = worthwhile(state.promises[first.promises], ONE_EACH)
-        key = (state, first.codes, first.place, promises, extent, self._together)
+        key = (state, first.codes, first.place, promises, extent, self._shape.together)
         known = self.kernel._choices.get(key)
         if known is None:
+            self._check_grid(first.place.device)
             known = choose_member(*self._questions(args, device, arch, extent))
-            _remember(self.kernel._choices, key, known)
+            remember(self.kernel._choices, key, known)
         return known
 
     def _key(
@@ -322,6 +392,9 @@ class SpacedLaunch:
     ) -> LaunchKey:
         launch = self._shaped(member)
         return launch._dispatcher.key_of(launch._shape, args, device, arch)
+
+    def _place(self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None) -> Place:
+        return self._key(self.kernel.space.members[0], args, device, arch).place
 
     def _questions(
         self,
@@ -358,8 +431,8 @@ class SpacedLaunch:
             plan,
             extent=self._extent,
             device=place.name,
-            cluster_dim=self._together.cluster_dim,
-            is_cooperative=self._together.is_cooperative,
+            cluster_dim=self._shape.together.cluster_dim,
+            is_cooperative=self._shape.together.is_cooperative,
         )
 
     def _host_member(self, place: Place) -> Member:
@@ -400,11 +473,12 @@ def _check_names(function: Callable[..., Any], names: tuple[str, ...], space: Sp
         )
 
 
-#: So much is remembered of each kernel's launches; then it begins anew.
-_MAX_REMEMBERED = 256
+# Native code takes the calls of an instance once a member's launch can be repeated.
+_SpacedLaunch = callable_by_entry(SpacedLaunch)
 
 
-def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(known) >= _MAX_REMEMBERED:
-        known.clear()
-    known[key] = value
+def make_spaced_launch(
+    kernel: SpacedKernel, shape: LaunchShape, member: Member | None = None
+) -> SpacedLaunch:
+    """A launch that native code may take over."""
+    return _SpacedLaunch(kernel, shape, member)

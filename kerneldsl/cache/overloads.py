@@ -35,7 +35,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._module_count = 0
+        self._counts = (0, 0)
         self._lists: dict[int, tuple[str, list[Any]]] = {}
         self._seen: dict[int, int] = {}
         self._found: str | None = None
@@ -43,9 +43,17 @@ class _Watch:
     def look(self) -> str | None:
         """What was found so far, and in what is new."""
         with self._lock:
-            if len(sys.modules) != self._module_count:
-                self._module_count = len(sys.modules)
-                self._lists = {id(items): (name, items) for name, items in _registered()}
+            installed = _installed()
+            counts = (len(sys.modules), len(installed))
+            if counts != self._counts:
+                self._counts = counts
+                registries = (*_of_modules(), *installed)
+                self._lists = {
+                    id(items): (kind, items)
+                    for registry in registries
+                    for kind, items in vars(registry).items()
+                    if isinstance(items, list)
+                }
             for number, (name, items) in self._lists.items():
                 done = self._seen.get(number, 0)
                 new = items[done:]
@@ -69,15 +77,26 @@ def foreign_overload() -> str | None:
     return _watch.look() if "numba" in sys.modules else None
 
 
-def _registered() -> Iterator[tuple[str, list[Any]]]:
-    """The lists of every registry of Numba's that is there, of types and of implementations."""
+def _of_modules() -> Iterator[Any]:
+    """Every registry of Numba's modules, of types and of implementations."""
     for name, module in tuple(sys.modules.items()):
         if name.startswith("numba.") and not name.startswith(_NO_PART):
             for attribute in ("registry", "builtin_registry"):
                 registry = getattr(module, "__dict__", {}).get(attribute)
                 if hasattr(registry, "functions"):
-                    lists = vars(registry).items()
-                    yield from ((kind, each) for kind, each in lists if isinstance(each, list))
+                    yield registry
+
+
+def _installed() -> list[Any]:
+    """Every registry that was installed for the CPU, a program's own among them."""
+    target = getattr(sys.modules.get("numba.core.registry"), "cpu_target", None)
+    contexts = (
+        getattr(target, "__dict__", {}).get(f"_toplevel_{kind}_context")  # made when first asked
+        for kind in ("typing", "target")
+    )
+    return [
+        registry for context in contexts for registry in tuple(getattr(context, "_registries", ()))
+    ]
 
 
 def _describe(kind: str, item: Any) -> str | None:

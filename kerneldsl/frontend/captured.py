@@ -143,6 +143,22 @@ def _is_same(value: Any, now: Any) -> bool:
     return bool(now == value)
 
 
+def _seal(constant: Any) -> None:
+    if isinstance(constant, tuple):
+        for element in constant:
+            _seal(element)
+    base = constant.base if isinstance(constant, np.ndarray) else None
+    while isinstance(base, np.ndarray):
+        base.flags.writeable = False
+        base = base.base
+
+
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
-    """Describe a captured value."""
+    """Describe a captured value.
+
+    The array below a read-only view, which nobody else holds, becomes read-only too: else it could
+    be written by way of the view.
+    """
+    if is_constant(value):
+        _seal(value)
     return Captured(name, path, value, lambda: same_value(value, read()), read)

@@ -81,7 +81,7 @@ def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
     for reached in unit.reachable():
         if reached.is_plain_numba:
             raise UnidentifiedError(
-                f"{reached.qualname} is compiled by Numba with options of its own"
+                f"{reached.qualname} is a function of Numba's, whose options cannot be seen"
             )
         label = labels[id(reached)]
         found[label] = _digest(_code(reached, labels, has_lines))
@@ -118,7 +118,8 @@ def _describe_value(value: Any) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, tuple):
         inner = ", ".join(_describe_value(element) for element in value)
-        text = f"{len(value)}: {inner}"
+        names = getattr(type(value), "_fields", "")  # of a named tuple; its elements go by them
+        text = f"{len(value)}{names}: {inner}"
     elif isinstance(value, np.ndarray):
         contents = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{kind} {value.dtype.str} {value.shape} {value.strides} {contents}"

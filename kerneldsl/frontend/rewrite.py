@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import types
 from collections.abc import Callable
 from typing import Any
@@ -195,7 +196,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
         self._check_constant(resolved)
-        name = self._name_of(resolved)
+        name = self._name_of(resolved.path)
         captured = self._capture(name, resolved)
         plain = plain_value(captured.value)
         self.constants[name] = (
@@ -255,7 +256,7 @@ class Rewriter(ast.NodeTransformer):
         if self._is_plain or node is root or isinstance(owner, types.ModuleType):
             self.namespace[root.id] = owner
             return node
-        name = self._name_of(resolved)
+        name = self._name_of(resolved.path)
         self.namespace[name] = resolved.value
         return _renamed(name, resolved, node)
 
@@ -271,18 +272,18 @@ class Rewriter(ast.NodeTransformer):
         path, read = resolved.path, steady_reader(resolved.read)
         self._captured.setdefault(path, make_captured(path, path, read(), read))
 
-    def _name_of(self, resolved: Resolved) -> str:
+    def _name_of(self, path: str) -> str:
         """A name of the unit's own for what a chain means."""
-        name = self._names.get(resolved.path)
+        name = self._names.get(path)
         if name is None:
-            name = resolved.path
-            if "." in name:
-                base = name = name.replace(".", "_")
+            name = path
+            if not name.isidentifier():
+                base = name = re.sub(r"\W+", "_", path).rstrip("_")
                 count = 2
                 while name in self._taken:
                     name, count = f"{base}_{count}", count + 1
             self._taken.add(name)
-            self._names[resolved.path] = name
+            self._names[path] = name
         return name
 
     # Calls
@@ -293,7 +294,7 @@ class Rewriter(ast.NodeTransformer):
         return self._make_callee(resolved.value, resolved.node, self._reporter)
 
     def _device_call(self, node: ast.Call, callee: FunctionUnit, resolved: Resolved) -> ast.expr:
-        name = self._name_of(resolved)
+        name = self._name_of(resolved.path)
         self._capture(name, resolved)
         self.callees[name] = callee
         defaults = getattr(callee.function, "__defaults__", None) or ()
@@ -314,14 +315,12 @@ class Rewriter(ast.NodeTransformer):
                 positional.append(self.visit(given[parameter]))
             else:
                 value = defaults[i - required]
-                positional.append(self._default(node, callee, parameter, value))
+                path = f"{resolved.path}({parameter})"  # which no chain can be
+                positional.append(self._default(node, path, value))
         function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
         return ast.copy_location(ast.Call(function, positional, []), node)
 
-    def _default(
-        self, node: ast.Call, callee: FunctionUnit, parameter: str, value: Any
-    ) -> ast.expr:
-        path = f"{callee.name}.{parameter}"
+    def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
         if not is_constant(value) or constant_problem(value) is not None:
             self._reporter.fail(
                 node,
@@ -332,8 +331,10 @@ class Rewriter(ast.NodeTransformer):
             )
         if type(value) in (bool, int, float) and not math.isnan(value):  # nan has no literal
             return ast.copy_location(ast.Constant(value), node)
-        read = lambda: value  # noqa: E731 - the function object is captured, and its defaults with it
-        return self._constant(node, Resolved(path, value, read, (), node, False))
+        name = self._name_of(path)
+        # No launch looks at it again: the function is captured, and its defaults with it.
+        self.constants[name] = make_captured(name, path, plain_value(value), lambda: value)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:
         """The intrinsic that a chain means; an error for numba.cuda's names that mean none."""

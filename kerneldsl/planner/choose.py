@@ -35,7 +35,6 @@ __all__ = [
     "Scored",
     "choose",
     "estimate_resources",
-    "extent_class",
     "in_order",
     "nothing_fits",
     "rank",
@@ -115,25 +114,6 @@ class Scored(NamedTuple):
     prediction: Prediction
     resources: Resources
     is_compiled: bool
-
-
-def extent_class(extent: tuple[int, ...]) -> tuple[int, ...]:
-    """The extents that one plan serves: each rounded up to three significant bits.
-
-    A plan is made for the largest extents of a class, so that it does not depend on which of them
-    came first.
-
-    Examples
-    --------
-    >>> extent_class((1000, 3)), extent_class((1025,)), extent_class((0,))
-    ((1024, 3), (1280,), (0,))
-    """
-    return tuple(_round_up_bits(n) for n in extent)
-
-
-def _round_up_bits(number: int) -> int:
-    shift = max(number.bit_length() - 3, 0)
-    return -(-number >> shift) << shift if number else 0
 
 
 def rank(

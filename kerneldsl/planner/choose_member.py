@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.bounds import bound_in_words
+from kerneldsl.planner.candidates import fit_grid
 from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, score
 from kerneldsl.planner.describe import describe_scored
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
@@ -210,8 +211,9 @@ def _nothing_fits(
     compiled: dict[object, Resources],
     compile_member: Callable[[Member], Resources],
 ) -> ResourceLimitError:
-    first = asked[0]
-    problem = first.problem
+    have_grids = [each for each in asked if _has_grid(each.problem)]
+    first = next(iter(have_grids), asked[0])
+    problem, without = first.problem, len(asked) - len(have_grids)
     takes = compiled.get(first.code) or compile_member(first.member)
     shared = takes.static_shared_bytes + problem.shared_bytes
     return ResourceLimitError(
@@ -220,6 +222,17 @@ def _nothing_fits(
         limit=f"The first, {first.member}, has {first.member.block_threads} threads of "
         f"{takes.registers} registers and {shared} bytes of shared memory a block; the device "
         f"allows {problem.device.limits.max_threads_per_block} threads and "
-        f"{problem.limits.max_shared_memory_per_block_optin} bytes",
+        f"{problem.limits.max_shared_memory_per_block_optin} bytes"
+        + (
+            f"; {without} members make more blocks of the extent than a grid has" if without else ""
+        ),
         remedy="Add smaller blocks or tiles to the space",
     )
+
+
+def _has_grid(problem: Problem) -> bool:
+    """Whether the device allows a grid of so many blocks."""
+    (mapping,) = problem.mappings()
+    assert problem.block_dim is not None
+    most = problem.device.limits.max_grid_dim
+    return fit_grid(mapping, problem.extent, problem.block_dim, most) is not None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
-from kerneldsl.planner.choose import extent_class
+from kerneldsl.planner.candidates import block_shapes
+from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.runtime.streams import streams
 from kerneldsl.runtime.together import ALONE, Together
-from kerneldsl.target import Dim3
+from kerneldsl.target import DeviceLimits, Dim3
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
@@ -22,6 +24,7 @@ class LaunchShape:
     """Grid and block, or an extent, with stream and dynamic shared memory, already read."""
 
     __slots__ = (
+        "_planned_within",
         "block_dim",
         "extent",
         "grid_dim",
@@ -67,3 +70,22 @@ class LaunchShape:
         elif extent is not None:
             self.planned_for = extent_class(extent)
         self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
+        #: The same for blocks of one index a thread, and the limits of a device that it is for.
+        self._planned_within: tuple[DeviceLimits | None, Any] = (None, None)
+
+    def planned_within(self, limits: DeviceLimits) -> Any:
+        """What is planned for where threads do not walk on: classes end where grids do."""
+        if self.plan is not None or self.extent is None:
+            return self.planned_for
+        known = self._planned_within
+        if known[0] is not limits:
+            ends = grid_ends(self.blocks_within(limits), limits.max_grid_dim)
+            self._planned_within = known = (limits, extent_class(self.extent, ends))
+        return known[1]
+
+    def blocks_within(self, limits: DeviceLimits) -> Sequence[Dim3]:
+        """The blocks that the launch may have: the one that is given, or all that are tried."""
+        if self.block_dim is not None:
+            return (self.block_dim,)
+        assert self.extent is not None
+        return tuple(block_shapes(len(self.extent), limits, limits.max_threads_per_block))

@@ -18,7 +18,6 @@ from kerneldsl.planner.choose import (
     Problem,
     choose,
     estimate_resources,
-    extent_class,
 )
 from kerneldsl.planner.host import describe_share, element_ns, share_on_host
 from kerneldsl.runtime.arguments.binding import kinds_of
@@ -26,6 +25,7 @@ from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.planning import (
     LaunchKey,
+    check_grid,
     find_wide_stores,
     host_work,
     is_planned,
@@ -204,7 +204,9 @@ class Loader:
         if shape.plan is not None:
             found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
         else:
-            problem = self._problem(state, shape, key, extent_class(shape.extent))
+            if not state.traits.uses_grid_only:
+                check_grid(shape, key.place.device)
+            problem = self._problem(state, shape, key, key.extents)
             if problem is None:
                 return None
             found = choose(problem, lambda mapping: self.resources(state, key, problem, mapping))

@@ -1,8 +1,8 @@
 """From a launch over an extent to its plan: what the planner is asked, and what becomes of it.
 
 A plan is made once for each kernel, signature, device, class of extents
-(:func:`~kerneldsl.planner.choose.extent_class`) and set of promises that hold; whoever launches
-looks it up by a key that holds those. Targets that deal out elements as mappings say
+(:func:`~kerneldsl.planner.extent_classes.extent_class`) and set of promises that hold; whoever
+launches looks it up by a key that holds those. Targets that deal out elements as mappings say
 (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by themselves.
 """
 
@@ -30,7 +30,9 @@ from kerneldsl.planner.work import ElementWork, element_work
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.arguments.binding import Binding
 from kerneldsl.runtime.arguments.promise_table import NOTHING
+from kerneldsl.runtime.launch import check_limits
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.together import in_clusters
 from kerneldsl.target import (
     NO_PROMISES,
     ArrayPromises,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LaunchKey",
     "assumed_promises",
+    "check_grid",
     "described_place",
     "find_wide_stores",
     "host_work",
@@ -58,6 +61,7 @@ __all__ = [
     "make_problem",
     "notes_on",
     "planned_config",
+    "planned_extents",
     "serves",
     "tiled_config",
     "worthwhile",
@@ -112,10 +116,35 @@ def launch_key(
     if place.target.maps_elements:
         if not (binding.host and not place.is_host):  # those are copied to other addresses
             promises = state.promises.number_of(binding, shape.extent)
-        extents = shape.planned_for
+        extents = planned_extents(state, shape, place)
     return LaunchKey(
         binding.codes, shape.mode, place, shape.block_dim, is_overlapping, promises, extents
     )
+
+
+def planned_extents(state: KernelState, shape: LaunchShape, place: Place) -> Any:
+    """The class of a launch's extents, or what was asked for in its place."""
+    if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
+        return shape.planned_for
+    return shape.planned_within(place.device.limits)
+
+
+def check_grid(shape: LaunchShape, device: Device) -> None:
+    """Refuse an extent that is too large for a grid of any block that may be chosen.
+
+    Raises
+    ------
+    LaunchConfigError
+        Naming the driver's limit, its value and the value found.
+    """
+    assert shape.extent is not None
+    mapping = ElementMapping(axes=tuple(range(len(shape.extent))), grid_stride="")
+    most = device.limits.max_grid_dim
+    blocks = shape.blocks_within(device.limits)
+    if not any(fit_grid(mapping, shape.extent, block, most) for block in blocks):
+        widest = blocks[-1]
+        grid_dim = mapping.blocks(shape.extent, widest)
+        check_limits(device, grid_dim, widest, 0, 0, shape.extent)
 
 
 def is_planned(state: KernelState, place: Place, shape: LaunchShape, *, is_debug: bool) -> bool:
@@ -124,6 +153,8 @@ def is_planned(state: KernelState, place: Place, shape: LaunchShape, *, is_debug
         shape.extent is not None
         and place.target.maps_elements
         and not state.traits.uses_block
+        # Whoever counts indices by blockIdx has said how many a block serves.
+        and (shape.tile is None or state.traits.uses_grid_only)
         and not is_debug
     )
 
@@ -164,13 +195,18 @@ def planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> 
 
 
 def tiled_config(shape: LaunchShape) -> LaunchConfig:
-    """The configuration of a block kernel over an extent, whose first axis is along x."""
+    """The configuration of a block kernel over an extent, whose first axis is along x.
+
+    Its grid is made of whole clusters where there are any.
+    """
     assert shape.extent is not None
     assert shape.block_dim is not None
     along = (*shape.extent, 1, 1)[:3]
     tile = shape.tile or shape.block_dim
     x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
-    return LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    cluster_dim = shape.together.cluster_dim
+    return config if cluster_dim is None else in_clusters(config, cluster_dim)
 
 
 def make_problem(

@@ -30,6 +30,7 @@ from kerneldsl.runtime.planning import (
     assumed_promises,
     described_place,
     launch_key,
+    planned_extents,
 )
 from kerneldsl.runtime.state import ArtifactKey, KernelState
 from kerneldsl.target import (
@@ -224,10 +225,13 @@ class Specializer:
         )
         return shape.extent is None or 0 not in shape.extent
 
-    def identity(self, args: tuple[Any, ...]) -> tuple[tuple[int, ...], Place]:
-        """What kinds the arguments are of, and where a launch with them would run now."""
-        binding = bind(self.state().unit.parameters, args)
-        return binding.codes, resolve(binding.place).actual
+    def identity(
+        self, shape: LaunchShape, args: tuple[Any, ...]
+    ) -> tuple[KernelState, tuple[int, ...], Place]:
+        """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
+        state = self.state()
+        binding = self._bind(state, args)
+        return state, binding.codes, resolve(binding.place or shape.place).actual
 
     def key_of(
         self,
@@ -251,7 +255,7 @@ class Specializer:
             place = place or resolve(shape.place).actual
             promises = state.promises.number(assumed_promises(kinds, shape.extent))
             codes = tuple(map(code_of, kinds))
-            asked = shape.planned_for if place.target.maps_elements else None
+            asked = planned_extents(state, shape, place) if place.target.maps_elements else None
             return LaunchKey(codes, shape.mode, place, shape.block_dim, False, promises, asked)
         binding = self._bind(state, args)
         self._conform(state, binding)

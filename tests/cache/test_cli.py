@@ -186,6 +186,49 @@ result = kd.cache.entries()[0].components["mapping.vector"]
     assert "ints with commas" in call(*asked, "--extent", "many", status=2)
 
 
+SPACED = """
+import kerneldsl as kd
+import numpy as np
+
+@kd.kernel(space=kd.Space(block=[64, 128], items=[1, 2], covers=lambda c: c.block * c.items))
+def turned(x, *, block, items):
+    cells = kd.shared.array(128, np.float32)
+    t = kd.threadIdx.x
+    for k in range(items):
+        i = (kd.blockIdx.x * items + k) * block + t
+        if i < x.size:
+            cells[t] = x[i]
+        kd.syncthreads()
+        if i < x.size:
+            x[i] = 2 * cells[t]
+        kd.syncthreads()
+"""
+
+
+@pytest.mark.parametrize("place", ["null", "cpu"])
+def test_explain_miss_of_a_kernel_with_a_space(call, tmp_path: Path, place: str) -> None:
+    """The member is planned as the launch plans it."""
+    script = tmp_path / "spaced.py"
+    script.write_text(SPACED)
+    launch = f"""
+import numpy as np
+import kerneldsl as kd
+from spaced import turned
+with kd.use("{place}"):
+    x = kd.to_device(np.ones(100_000, np.float32))
+    turned.forall(x.size)(x)
+result = 1
+"""
+    target = ("--arch", "sm_90") if place == "null" else ("--target", "cpu")
+    asked = ("cache", "explain-miss", f"{script}:turned", *target, "-s", "float32[::1]")
+    assert "empty" in call(*asked, "--extent", 100_000)
+    assert run_script(tmp_path / "launch.py", launch)["writes"] >= 1
+    assert "There is an entry" in call(*asked, "--extent", 100_000)
+    refusal = call(*asked, "--extent", 100_000, "--block", 64, status=2)
+    assert "has a space" in refusal
+    assert "name a member" in refusal
+
+
 def test_explaining_makes_no_entry(call, tmp_path: Path) -> None:
     script = tmp_path / "asked.py"
     script.write_text(SCRIPT)

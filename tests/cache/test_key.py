@@ -7,6 +7,7 @@ import linecache
 import math
 import sys
 import textwrap
+from collections import namedtuple
 from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
@@ -179,6 +180,15 @@ def test_attributes_of_modules() -> None:
     for width in (1, 2):
         config.WIDTH = width
         found.append(identify(make_unit(define(text, config=config).function)))
+    assert found[0] != found[1]
+
+
+def test_names_of_a_named_tuples_elements() -> None:
+    text = "@kd.kernel\ndef kernel(x):\n    x[0] = pair.a\n"
+    found = []
+    for names in ("a b", "b a"):
+        pair = namedtuple("Pair", names)(9.0, 8.0)
+        found.append(identify(make_unit(define(text, pair=pair).function)))
     assert found[0] != found[1]
 
 

@@ -106,6 +106,18 @@ from numba.extending import lower_builtin
 def other(context, builder, sig, args):
     return context.get_constant(types.float64, 7.0)
 """,
+    "a registry of its own": """
+from numba import types
+from numba.core.imputils import Registry
+from numba.core.registry import cpu_target
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
+registry = Registry("mine")
+@registry.lower(math.sqrt, types.Float)
+def other(context, builder, sig, args):
+    return args[0]
+cpu_target.target_context.install_registry(registry)
+""",
     "a type": """
 from numba import types
 from numba.extending import type_callable

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.native import is_native, require_native, warm_up
 
 FACTOR = 2
 
@@ -121,3 +124,47 @@ def test_large_extent_is_covered_once(computing_target: str) -> None:
     with kd.use(computing_target):
         visit.forall(*out.shape)(out)
     assert (out == 1).all()
+
+
+def _scaling(factor: np.float32) -> kd.DeviceFunction:
+    @kd.func
+    def scale(value, factor=factor):
+        return value * factor
+
+    return scale
+
+
+def test_functions_of_one_name_have_defaults_of_their_own(computing_target: str) -> None:
+    twice, five_times = _scaling(np.float32(2)), _scaling(np.float32(5))
+
+    @kd.kernel
+    def both(x, out):
+        i = kd.grid(1)
+        out[i] = twice(x[i]) + five_times(x[i])
+
+    x = np.arange(20, dtype=np.float32)
+    out = np.full_like(x, np.nan)
+    require_native()
+    with kd.use(computing_target):
+        launch = both.forall(20)
+        warm_up(launch, x, out)
+        with is_native(launch):
+            launch(x, out)
+    assert (out == x * 7).all()
+
+
+def test_a_default_is_no_attribute_of_an_object_of_the_functions_name(
+    computing_target: str,
+) -> None:
+    twice, scale = _scaling(np.float32(2)), SimpleNamespace(factor=np.float32(100))
+
+    @kd.kernel
+    def both(x, out):
+        i = kd.grid(1)
+        out[i] = twice(x[i]) + scale.factor
+
+    x = np.arange(20, dtype=np.float32)
+    out = np.full_like(x, np.nan)
+    with kd.use(computing_target):
+        both.forall(20)(x, out)
+    assert (out == x * 2 + 100).all()

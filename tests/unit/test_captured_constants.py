@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerneldsl.frontend.captured import constant_problem, same_value
+from kerneldsl.frontend.captured import constant_problem, make_captured, same_value
 
 
 def read_only(values: Any) -> np.ndarray:
@@ -97,3 +97,13 @@ def test_a_view_of_memory_that_can_be_written_is_no_constant() -> None:
 )
 def test_what_nobody_can_write_is_constant(array: np.ndarray) -> None:
     assert constant_problem(array) is None
+
+
+def test_the_array_below_a_captured_view_cannot_be_written_any_more() -> None:
+    view = np.arange(6).reshape(2, 3)
+    view.flags.writeable = False
+    make_captured("view", "view", (view, 1), lambda: view)
+    with pytest.raises(ValueError, match="read-only"):
+        view.base[0] = 7
+    sibling = view.T
+    assert constant_problem((view, sibling)) is None

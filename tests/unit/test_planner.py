@@ -25,12 +25,12 @@ from kerneldsl.planner.choose import (
     Problem,
     choose,
     estimate_resources,
-    extent_class,
     rank,
 )
 from kerneldsl.planner.cost import predict
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.described import described_device
+from kerneldsl.planner.extent_classes import extent_class
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan

@@ -13,6 +13,7 @@ import kerneldsl as kd
 from kerneldsl.planner import DeviceOccupancyLimits
 from targets import null
 from targets.null.target import NullTarget
+from tests.support.native import is_native, require_native, warm_up
 
 SPACE = kd.Space(
     block=[64, 128, 256],
@@ -160,7 +161,7 @@ def test_so_many_extents_are_remembered(target: NullTarget) -> None:
     x, out = kd.zeros(5000, np.float32), kd.zeros(5000, np.float32)
     for extent in range(4000, 4600):
         sums.forall(extent)(x, out)
-    assert len(sums._chosen) <= 256
+    assert len(sums._extents) <= 256
     assert len(sums._members) <= 256
 
 
@@ -189,6 +190,21 @@ def test_every_member_can_be_launched(target: NullTarget) -> None:
         config = target.launches[-1].config
         assert config.block_dim == plan.block_dim
         assert config.shared_bytes == plan.shared_bytes
+
+
+def test_blocks_of_a_member_serve_what_it_covers(target: NullTarget) -> None:
+    """Also where the kernel has neither shared memory nor a barrier."""
+
+    @kd.kernel(space=kd.Space(block=[64], covers=lambda c: c.block - 2))
+    def inner(x, *, block):
+        i = kd.blockIdx.x * (block - 2) + kd.threadIdx.x - 1
+        if 0 < kd.threadIdx.x < block - 1 and i < x.size:
+            x[i] = 1
+
+    x = kd.zeros(62 * 64, np.float32)
+    inner.forall(x.size)(x)
+    assert target.launches[-1].config.grid_dim == (64, 1, 1)
+    assert inner.forall(x.size).plan(x).grid_dim == (64, 1, 1)
 
 
 def test_members_that_no_device_can_hold_are_left_out() -> None:
@@ -292,3 +308,109 @@ def test_a_parameter_is_a_constant() -> None:
 
     with pytest.raises(kd.UnsupportedConstructError, match="assigns to tile"):
         assigned.forall(1)(np.zeros(1))
+
+
+# ------------------------------------------------------------------------ repeated launches
+
+
+@kd.kernel(space=kd.Space(block=[64, 128]))
+def scaled(x, out, *, block):
+    cells = kd.shared.array(128, np.float64)
+    i = kd.grid(1)
+    if i < x.size:
+        cells[kd.threadIdx.x] = x[i]
+    kd.syncthreads()
+    if i < x.size:
+        out[i] = cells[kd.threadIdx.x] * FACTOR
+
+
+FACTOR = 2.0
+
+
+@pytest.fixture
+def native() -> None:
+    require_native()
+    scaled._remember_launches()
+
+
+def test_a_repeated_launch_is_native(native: None, rng: np.random.Generator) -> None:
+    x, out = rng.random(1000), np.full(1000, np.nan)
+    with kd.use("cpu"):
+        launch = scaled.forall(1000)
+        warm_up(launch, x, out)
+        assert scaled.forall(1000) is launch
+        out[:] = np.nan
+        with is_native(launch):
+            launch(x, out)
+        np.testing.assert_array_equal(out, FACTOR * x)
+        with is_native(launch, expected=False):
+            launch(out=out, x=x)
+        with pytest.raises(kd.ArgumentTypeError, match="missing 'out'"):
+            launch(x)
+
+
+def test_other_kinds_of_arguments_choose_anew(native: None, rng: np.random.Generator) -> None:
+    x = rng.random(1000)
+    with kd.use("cpu"):
+        launch = scaled.forall(1000)
+        for dtype in (np.float64, np.float32, np.int16):
+            given, out = (1000 * x).astype(dtype), np.full(1000, np.nan)
+            with is_native(launch, expected=False):
+                launch(given, out)
+            np.testing.assert_array_equal(out, FACTOR * given.astype(np.float64))
+            warm_up(launch, given, out)
+        assert len(launch._launches) == 3
+        for dtype in (np.float32, np.float64, np.int16):
+            given, out = (1000 * x).astype(dtype), np.full(1000, np.nan)
+            with is_native(launch):
+                launch(given, out)
+            np.testing.assert_array_equal(out, FACTOR * given.astype(np.float64))
+
+
+def test_another_captured_value_chooses_anew(
+    native: None, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.random(1000)
+    with kd.use("cpu"):
+        launch = scaled.forall(1000)
+        warm_up(launch, x, np.empty(1000))
+        chosen = len(launch._launches)
+        for factor in (5.0, -3.0):
+            monkeypatch.setitem(globals(), "FACTOR", factor)
+            for _ in range(5):
+                out = np.full(1000, np.nan)
+                launch(x, out)
+                np.testing.assert_array_equal(out, factor * x)
+        assert len(launch._launches) == chosen + 2
+
+
+def test_another_place_chooses_anew(
+    native: None, target: NullTarget, rng: np.random.Generator
+) -> None:
+    x, out = rng.random(1000), np.full(1000, np.nan)
+    launch = scaled.forall(1000)
+    with kd.use("cpu"):
+        warm_up(launch, x, out)
+    before = len(target.launches)
+    launch(x, out)  # on the described GPU, for copies
+    assert len(target.launches) == before + 1
+    member = dict(launch.plan(x, out).parameters)
+    assert target.launches[-1].config.block_dim == (member["block"], 1, 1)
+    out[:] = np.nan
+    with kd.use("cpu"), is_native(launch):
+        launch(x, out)
+    np.testing.assert_array_equal(out, FACTOR * x)
+
+
+def test_an_active_stream_is_heeded(native: None, rng: np.random.Generator) -> None:
+    x, out = rng.random(1000), np.full(1000, np.nan)
+    with kd.use("cpu"), kd.Stream() as stream:
+        launch = scaled.forall(1000)
+        warm_up(launch, x, out)
+        with stream, is_native(launch, expected=False):
+            launch(x, out)
+        with stream.capture() as graph:
+            out[:] = np.nan
+            launch(x, out)
+            assert np.isnan(out).all()
+        del graph
