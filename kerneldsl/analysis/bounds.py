@@ -12,7 +12,7 @@ from kerneldsl.analysis.linear_forms import LinearForms
 
 __all__ = ["Bounds", "Environment"]
 
-_SIGNED_CASTS = frozenset({"int", "np.int64", "np.int32", "np.intp", "numpy.int64", "numpy.int32"})
+_SIGNED_CASTS = frozenset({"int", "numpy.int64", "numpy.int32"})
 #: Steps of one search through the facts; more than any kernel seen so far needs.
 _MAX_STEPS = 400
 #: An index and what it stays below.
@@ -187,7 +187,7 @@ class Bounds:
         if name == "max" and len(node.args) > 1:
             return max((b for a in node.args if (b := low(a)) is not None), default=None)
         module, _, last = name.rpartition(".")
-        if last in UNSIGNED_CASTS and module in ("np", "numpy", ""):
+        if last in UNSIGNED_CASTS and module in ("numpy", "numba"):
             return 0
         # Only of an integer; a float's bound need not hold for what is cut off of it.
         is_cast = name in _SIGNED_CASTS and len(node.args) == 1

@@ -24,7 +24,14 @@ from kerneldsl.analysis.index_forms import (
     operate,
     pattern_of,
 )
-from kerneldsl.analysis.trips import halving_trips, integer_value, range_step, range_trips
+from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.trips import (
+    halving_trips,
+    integer_value,
+    is_range,
+    range_step,
+    range_trips,
+)
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
@@ -192,18 +199,19 @@ class _Body:
             self._values[name] = value if known is None or known == value else LOADED
 
     def _for(self, target: ast.expr, iterable: ast.expr, body: list[ast.stmt]) -> None:
-        trips = range_trips(iterable, self._integer, self._value)
+        trips: float | None = None
+        step: int | None = 1
+        start = UNIFORM
+        if isinstance(iterable, ast.Call) and is_range(iterable, self._unit.namespace):
+            trips = range_trips(iterable, self._integer, self._value)
+            step = range_step(iterable, self._integer)
+            if len(iterable.args) > 1:
+                start = self._value(iterable.args[0])
         if trips is None:
             self._counter.has_unknown_loop = True
             trips = self._counter.unknown_trips
         self._expression(iterable)
-        start = UNIFORM
-        if isinstance(iterable, ast.Call) and iterable.args:
-            first = iterable.args[0] if len(iterable.args) > 1 else None
-            if first is not None:
-                start = self._value(first)
         if isinstance(target, ast.Name):
-            step = range_step(iterable, self._integer)
             self._values[target.id] = start.advancing(step)
         self._in_loop(body, self._weight * max(trips, 0), None)
 
@@ -342,13 +350,13 @@ class _Body:
         if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
             return self._enter(callee, node)
         found = [self._expression(argument) for argument in node.args]
-        name = ast.unparse(node.func).rpartition(".")[2]
+        name = (library_name(node.func, self._unit.namespace) or "").rpartition(".")[2]
         if name in _CONVERSIONS and found:
             return found[0]
-        if name in ("min", "max", "abs", "fabs", "range", "len", "fma"):
+        if name in _SINGLE_OPERATIONS:
             self._counter.operations += self._weight * max(len(node.args) - 1, 0)
             return found[0] if name in ("min", "max") and found else UNIFORM
-        if name in ("sqrt", "rsqrt"):
+        if name == "sqrt":
             self._counter.divisions += self._weight
         else:
             self._counter.functions += self._weight
@@ -416,9 +424,9 @@ class _Body:
         return found
 
 
-_CONVERSIONS = frozenset(
-    {"int", "float", "bool", "uniform", *(np.dtype(c).name for c in "bhilqBHILQefd")}
-)
+_CONVERSIONS = frozenset({"int", "float", "bool", *(np.dtype(c).name for c in "bhilqBHILQefd")})
+#: Functions that take one instruction for each two arguments.
+_SINGLE_OPERATIONS = frozenset({"min", "max", "abs", "absolute", "fabs", "range", "len", "fma"})
 
 
 def _is_bound(test: ast.expr) -> bool:

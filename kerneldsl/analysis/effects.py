@@ -12,14 +12,13 @@ indexes `x` deeper; otherwise it is a view.
 from __future__ import annotations
 
 import ast
-import builtins
-import math
-import types
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from kerneldsl.analysis.expressions import base_name
+from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect, Typing
 
@@ -261,17 +260,9 @@ class _Effects(ast.NodeVisitor):
 
     def _function_of(self, node: ast.Call) -> Any:
         """The object that is called, or ``None`` where it is made at run time."""
-        links = []
-        function: ast.expr = node.func
-        while isinstance(function, ast.Attribute):
-            links.append(function.attr)
-            function = function.value
-        if not isinstance(function, ast.Name) or function.id in self._aliases:
+        if base_name(node.func) in self._aliases:
             return None
-        value = self._unit.namespace.get(function.id)
-        for link in reversed(links):
-            value = getattr(value, link, None)
-        return value
+        return outside_value(node.func, self._unit.namespace)
 
 
 def _bindings(tree: ast.FunctionDef) -> list[tuple[ast.expr, ast.expr]]:
@@ -319,7 +310,7 @@ def _looks_at_scalars(function: Any) -> bool:
     """Whether a function cannot look into an array that it is given."""
     return (
         any(function is known for known in _SCALAR_BUILTINS)
-        or getattr(function, "__module__", None) in (math.__name__, "cmath")
+        or (name_of_function(function) or "").startswith(("math.", "cmath."))
         or (isinstance(function, type) and issubclass(function, np.generic | BaseException))
     )
 
@@ -335,13 +326,9 @@ def _only_reads(function: Any, position: int, node: ast.Call) -> bool:
     """Whether a function of NumPy's or a builtin leaves an argument as it is."""
     if isinstance(function, np.ufunc):
         return position < function.nin and position < len(node.args)
-    module = getattr(function, "__module__", None) or ""
-    if isinstance(function, types.ModuleType):
-        return False
-    is_numpy = module.partition(".")[0] == "numpy" and not any(
-        k.arg == "out" for k in node.keywords
-    )
-    name = getattr(function, "__name__", "")
-    return (is_numpy and name not in _WRITING_FUNCTIONS) or getattr(
-        builtins, name, None
-    ) is function is not None
+    module, _, name = (name_of_function(function) or "").rpartition(".")
+    if not module:
+        return bool(name)  # a builtin
+    is_numpy = module.partition(".")[0] == "numpy"
+    has_out = any(k.arg == "out" for k in node.keywords)
+    return is_numpy and not has_out and name not in _WRITING_FUNCTIONS

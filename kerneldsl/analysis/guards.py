@@ -12,6 +12,7 @@ import ast
 import enum
 from collections.abc import Iterator, Sequence
 
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
 
@@ -148,11 +149,8 @@ class _Forms:
         return use is not None and use.intrinsic.name in ("grid", "gridsize")
 
     def _is_length(self, node: ast.Call) -> bool:
-        is_len = isinstance(node.func, ast.Name) and node.func.id == "len"
         return (
-            is_len
-            and self._unit.namespace.get("len", len) is len
-            and self._unit.callee_of(node) is None
+            library_name(node.func, self._unit.namespace) == "len"
             and len(node.args) == 1
             and isinstance(node.args[0], ast.Name)
             and node.args[0].id in self._parameters

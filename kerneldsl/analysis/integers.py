@@ -1,22 +1,26 @@
 """Which variables and expressions of a function are integers, wherever in it one looks.
 
-Nothing is assumed of the types of parameters. A name that is called means what it says only if the
-function has nothing of its own under it.
+Nothing is assumed of the types of parameters. What is called is known by the object that its name
+is bound to.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SIZES", "UNSIGNED_CASTS", "Integers"]
+from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.library_names import library_name
+
+__all__ = ["INTEGER_CASTS", "SIZES", "UNSIGNED_CASTS", "Integers"]
 
 #: Attributes of an array that are sizes.
 SIZES = frozenset({"size", "ndim", "nbytes", "itemsize"})
-UNSIGNED_CASTS = frozenset({"uint8", "uint16", "uint32", "uint64", "uintp"})
+UNSIGNED_CASTS = frozenset({"uint8", "uint16", "uint32", "uint64"})
+INTEGER_CASTS = UNSIGNED_CASTS | {"int8", "int16", "int32", "int64"}
 
 
 class Integers:
@@ -30,13 +34,15 @@ class Integers:
         Says of a call that its result is an integer that is not negative.
     constants : mapping
         Values of outside names.
-    opaque : collection of str
-        Functions of which nothing is known, though they be called ``min`` or ``len``.
+    namespace : mapping
+        Other outside names to their objects.
 
     Attributes
     ----------
     variables : frozenset of str
         Locals that are given nothing but integers.
+    outside : mapping
+        The names of `namespace` that the function has no variable of its own for.
     """
 
     def __init__(
@@ -44,7 +50,7 @@ class Integers:
         tree: ast.FunctionDef,
         is_nonnegative_call: Callable[[ast.Call], bool],
         constants: Mapping[str, Any],
-        opaque: Collection[str] = (),
+        namespace: Mapping[str, Any],
     ) -> None:
         self.is_nonnegative_call = is_nonnegative_call
         self._constants = {
@@ -53,7 +59,8 @@ class Integers:
             if isinstance(value, int | np.integer)
         }
         self._parameters = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args)}
-        self._opaque = {*opaque, *self._parameters}
+        own = self._parameters | assigned_names(tree)
+        self.outside = {name: value for name, value in namespace.items() if name not in own}
         self.variables = self._find(tree)
 
     def constant(self, name: str) -> int | None:
@@ -121,26 +128,15 @@ class Integers:
                 name = self.called(node.func)
                 if self.is_nonnegative_call(node) or name in ("int", "len"):
                     return True
-                last = (name or "").rpartition(".")[2]
-                if last in UNSIGNED_CASTS or last in ("int8", "int16", "int32", "int64", "intp"):
+                module, _, last = (name or "").rpartition(".")
+                if module in ("numpy", "numba") and last in INTEGER_CASTS:
                     return True
                 return name in ("min", "max", "abs") and both(*node.args)
         return False
 
     def called(self, node: ast.expr) -> str | None:
-        """The name of a function that is called, if it is what its name says."""
-        name = _dotted(node)
-        return None if name is None or name in self._opaque else name
-
-
-def _dotted(node: ast.expr) -> str | None:
-    """``np.int32`` of such a chain of attributes; ``None`` for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        base = _dotted(node.value)
-        return None if base is None else f"{base}.{node.attr}"
-    return None
+        """The name of the builtin or library function that is called, if it is one."""
+        return library_name(node, self.outside)
 
 
 def _pair_up(

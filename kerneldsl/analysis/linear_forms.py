@@ -105,7 +105,7 @@ class LinearForms:
         node = self.nodes[atom]
         if self.integers.is_integer(node):
             return ()
-        return self.names_of[atom] - self.integers.variables - {"len", "min", "max", "abs", "int"}
+        return self.names_of[atom] - self.integers.variables - self.integers.outside.keys()
 
     def _is_stable(self, node: ast.expr) -> bool:
         """Whether a value changes only when a variable in it does."""

@@ -18,7 +18,7 @@ does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
@@ -38,7 +38,7 @@ def nonnegative_indices(
     nonnegative_calls: Callable[[ast.Call], bool] | None = None,
     constants: Mapping[str, Any] | None = None,
     *,
-    opaque: Collection[str] = (),
+    namespace: Mapping[str, Any] | None = None,
 ) -> set[ast.expr]:
     """Find the index expressions that cannot be negative.
 
@@ -52,9 +52,9 @@ def nonnegative_indices(
         default the indices and sizes among a unit's intrinsics.
     constants : mapping, optional
         Values of outside names; by default those of the unit.
-    opaque : collection of str
-        Functions that are not what their name says, such as a device function called ``min``; a
-        unit adds its callees.
+    namespace : mapping, optional
+        Other outside names to their objects; by default those of the unit. A call of what is not
+        there, or is no function of Python's or NumPy's, proves nothing.
 
     Returns
     -------
@@ -63,16 +63,19 @@ def nonnegative_indices(
         an ``ast.Subscript`` of an array. Slices are never among them.
     """
     if isinstance(tree_or_unit, FunctionUnit):
-        opaque = {*opaque, *tree_or_unit.callees}
         unit = tree_or_unit
         tree = unit.tree
         if nonnegative_calls is None:
             nonnegative_calls = lambda call: _is_index_intrinsic(unit, call)  # noqa: E731
         if constants is None:
             constants = {name: captured.value for name, captured in unit.constants.items()}
+        if namespace is None:
+            namespace = unit.namespace
     else:
         tree = tree_or_unit
-    integers = Integers(tree, nonnegative_calls or (lambda call: False), constants or {}, opaque)
+    integers = Integers(
+        tree, nonnegative_calls or (lambda call: False), constants or {}, namespace or {}
+    )
     walk = _Walk(Bounds(LinearForms(integers)))
     walk.block(tree.body, Environment())
     return {node for node, is_proven in walk.proven.items() if is_proven}

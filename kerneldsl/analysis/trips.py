@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.analysis.index_forms import IndexForm
+from kerneldsl.analysis.library_names import library_name
 
-__all__ = ["halving_trips", "integer_value", "range_step", "range_trips"]
+__all__ = ["halving_trips", "integer_value", "is_range", "range_step", "range_trips"]
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -63,16 +64,26 @@ def integer_value(
     return None
 
 
+def is_range(node: ast.expr, namespace: Mapping[str, Any]) -> bool:
+    """Whether an expression is a call of Python's ``range``, or of Numba's ``prange``.
+
+    Parameters
+    ----------
+    node : ast.expr
+        What a loop runs over.
+    namespace : mapping
+        Outside names of the function to their objects.
+    """
+    if not isinstance(node, ast.Call):
+        return False
+    name = library_name(node.func, namespace) or ""
+    return name == "range" or (name.startswith("numba.") and name.endswith(".prange"))
+
+
 def range_trips(
-    iterable: ast.expr, integer: IntegerOf, form_of: Callable[[ast.expr], IndexForm]
+    iterable: ast.Call, integer: IntegerOf, form_of: Callable[[ast.expr], IndexForm]
 ) -> float | None:
     """Rounds of a loop over ``range(…)``; where threads begin apart, what they share on average."""
-    if not (
-        isinstance(iterable, ast.Call)
-        and isinstance(iterable.func, ast.Name)
-        and iterable.func.id in ("range", "prange")
-    ):
-        return None
     bounds = [integer(argument) for argument in iterable.args]
     if len(bounds) == 3 and bounds[0] is None:
         # From each thread's own place on: what the threads of a block share, on average.
@@ -84,9 +95,9 @@ def range_trips(
     return float(len(range(*[bound for bound in bounds if bound is not None])))
 
 
-def range_step(iterable: ast.expr, integer: IntegerOf) -> int | None:
+def range_step(iterable: ast.Call, integer: IntegerOf) -> int | None:
     """By how much the variable of a loop over ``range(…)`` grows with each round."""
-    if not isinstance(iterable, ast.Call) or len(iterable.args) < 3:
+    if len(iterable.args) < 3:
         return 1
     return integer(iterable.args[2])
 

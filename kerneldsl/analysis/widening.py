@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.analysis.expressions import is_extent
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
@@ -36,7 +37,7 @@ _LIKE_ARGUMENT = frozenset(
     arcsin arccos arctan arcsinh arccosh arctanh arctan2 power
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
-_UNIFIED = frozenset({"min", "max", "abs", "minimum", "maximum", "uniform"})
+_UNIFIED = frozenset({"min", "max", "abs", "absolute", "minimum", "maximum"})
 
 
 class WideStore(NamedTuple):
@@ -211,7 +212,7 @@ class _Types:
         callee = self._unit.callee_of(node)
         if callee is not None:
             return self._returned(callee, node)
-        name = ast.unparse(node.func).rpartition(".")[2]
+        name = (library_name(node.func, self._unit.namespace) or "").rpartition(".")[2]
         given = [self.of(argument) for argument in node.args]
         if name in ("float", "int", "bool"):
             return {"float": "float64", "int": "int64", "bool": "bool"}[name]

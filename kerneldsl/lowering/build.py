@@ -8,9 +8,13 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from kerneldsl.frontend.unit import RESERVED_PREFIX
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["build_function"]
+
+#: Global names that Numba takes for Python's own functions alone; a program may use them otherwise.
+_FIXED_NAMES = {"len": len, "range": range, "slice": slice}
 
 
 def build_function(
@@ -36,6 +40,16 @@ def build_function(
         A plain Python function. Defining it runs none of the user's code.
     """
     definition = _without_places_beyond_lines(tree)
+    renamed = {
+        name: f"{RESERVED_PREFIX}outside_{name}"
+        for name, own in _FIXED_NAMES.items()
+        if namespace.get(name, own) is not own
+    }
+    if renamed:
+        for node in ast.walk(definition):
+            if isinstance(node, ast.Name):
+                node.id = renamed.get(node.id, node.id)
+        namespace = {renamed.get(known, known): value for known, value in namespace.items()}
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))
     code = compile(module, filename, "exec", dont_inherit=True)

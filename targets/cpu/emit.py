@@ -23,7 +23,10 @@ from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
 from targets.cpu.versions import without_guards
 
-__all__ = ["STRIP", "Emitter", "Slot", "once_definitions", "render_for_typing"]
+__all__ = ["BUILTINS", "STRIP", "Emitter", "Slot", "once_definitions", "render_for_typing"]
+
+#: What generated code calls Python's own functions, whose names a program may use for its own.
+BUILTINS: Mapping[str, Any] = {"kd_max": max, "kd_min": min, "kd_range": range}
 
 #: Threads of an element kernel that run one step of an interchanged loop together.
 STRIP = 64
@@ -153,12 +156,12 @@ class Emitter:
         self._width = _load("kd_width")
         part = self.items(rows)
         self._rows = False
-        width = _call("min", ast.Constant(STRIP), _sub(_load("kd_high"), _load("kd_strip")))
+        width = _call("kd_min", ast.Constant(STRIP), _sub(_load("kd_high"), _load("kd_strip")))
         is_full = ast.Compare(_load("kd_width"), [ast.Eq()], [ast.Constant(STRIP)])
         body = [_assign("kd_width", width), ast.If(is_full, full, copy.deepcopy(part))]
         loop = ast.For(
             _store("kd_strip"),
-            _call("range", _load("kd_low"), _load("kd_high"), ast.Constant(STRIP)),
+            _call("kd_range", _load("kd_low"), _load("kd_high"), ast.Constant(STRIP)),
             body,
             [],
         )
@@ -177,9 +180,9 @@ class Emitter:
         else:
             low, high = _load("kd_first_x"), _load("kd_last_x")
         for limit in bounds.low.get(name, ()):
-            low = _extreme("max", low, limit)
+            low = _extreme("kd_max", low, limit)
         for limit in bounds.high.get(name, ()):
-            high = _extreme("min", high, limit)
+            high = _extreme("kd_min", high, limit)
         return low, high
 
     def loops(
@@ -229,9 +232,9 @@ class Emitter:
         if not tests:
             return [whole]
         for limit in lows:
-            low = _extreme("max", low, limit)
+            low = _extreme("kd_max", low, limit)
         for limit in highs:
-            high = _extreme("min", high, limit)
+            high = _extreme("kd_min", high, limit)
         part = _thread_loop("kd_tx", low, high, copy_tree(inner))
         test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
         return [ast.If(test, [whole], [part])]
@@ -412,18 +415,18 @@ def _thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt])
     start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
     if isinstance(high, ast.Constant) and not start and name in ("kd_tx", "kd_lane"):
         body = [*body, ast.Expr(_call("kd_keep_loop"))]
-    return ast.For(_store(name), _call("range", *start, high), body, [])
+    return ast.For(_store(name), _call("kd_range", *start, high), body, [])
 
 
 def _extreme(name: str, a: ast.expr, b: ast.expr) -> ast.expr:
-    """``min`` or ``max`` of two, of constants at once."""
+    """``kd_min`` or ``kd_max`` of two, of constants at once."""
     if (
         isinstance(a, ast.Constant)
         and isinstance(b, ast.Constant)
         and isinstance(a.value, int)
         and isinstance(b.value, int)
     ):
-        return ast.Constant(min(a.value, b.value) if name == "min" else max(a.value, b.value))
+        return ast.Constant(BUILTINS[name](a.value, b.value))
     return _call(name, a, b)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.build import build_function
@@ -21,6 +22,7 @@ from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.target import Specialization
+from targets.cpu.emit import BUILTINS
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.prepare import FAULT, prepare_function
 
@@ -108,6 +110,7 @@ class Binder:
             kd_int32=np.int32,
             kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
+            **BUILTINS,
             **{CHECKED: faults.checker, FAULT_CALL: faults.faulter},
         )
         for node in ast.walk(tree):
@@ -116,7 +119,7 @@ class Binder:
             if node.func.id in (CHECKED, FAULT_CALL):
                 self.pass_place(node)
                 continue
-            if node.func.id == "print" and unit.namespace.get("print", print) is print:
+            if library_name(node.func, unit.namespace) == "print":
                 self.bind_print(node, namespace, unit)
                 continue
             use = unit.use_of(node)

@@ -355,18 +355,18 @@ class _Generator:
 
 
 _ELEMENT_UNITS = """
-for kd_unit in range(kd_first, kd_last):
+for kd_unit in kd_range(kd_first, kd_last):
     kd_segments = (kd_nx + kd_segment - 1) // kd_segment
     kd_row = kd_unit // kd_segments
     kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
-    kd_last_x = min(kd_first_x + kd_segment, kd_nx)
+    kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
     kd_z = kd_row // kd_ny
     kd_y = kd_row - kd_z * kd_ny
 """
 #: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
 #: axis then meet in the cache, as the tiles of a matrix product want it.
 _BLOCK_UNITS = """
-for kd_block in range(kd_first, kd_last):
+for kd_block in kd_range(kd_first, kd_last):
     kd_bx = kd_block
     kd_by = 0
     kd_bz = 0
@@ -374,7 +374,7 @@ for kd_block in range(kd_first, kd_last):
         kd_bz = kd_block // (kd_gx * kd_gy)
         kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
         kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = min(4, kd_gy - kd_top)
+        kd_rows = kd_min(4, kd_gy - kd_top)
         kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
         kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """

@@ -8,15 +8,14 @@ anew. Pure integer expressions that are affine in one loop variable can become b
 from __future__ import annotations
 
 import ast
-import builtins
 import copy
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
@@ -113,7 +112,7 @@ class PureValues:
 
     def _range_value(self, node: ast.expr) -> ast.expr | None:
         """An expression that is an integer if what a ``range`` gives is."""
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "range":
+        if isinstance(node, ast.Call) and self.called(node.func) == "range":
             total: ast.expr = ast.Constant(0)
             for argument in node.args:
                 total = ast.BinOp(total, ast.Add(), argument)
@@ -171,26 +170,18 @@ class PureValues:
         kind = self.kinds.get(name)
         return isinstance(kind, ScalarKind) and self.assignments[name] == 0
 
-    def outside(self, node: ast.expr) -> Any:
-        """The object an outside name or attribute chain stands for, or ``None``."""
-        if isinstance(node, ast.Name):
-            if node.id in self.unit.namespace:
-                return self.unit.namespace[node.id]
-            return getattr(builtins, node.id, None)
-        if isinstance(node, ast.Attribute):
-            owner = self.outside(node.value)
-            return getattr(owner, node.attr, None) if owner is not None else None
-        return None
+    def called(self, node: ast.expr) -> str | None:
+        """The name of the builtin or library function that is called, if it is one."""
+        return library_name(node, self.unit.namespace)
 
     def _is_simple_call(self, node: ast.Call) -> bool:
         if node.keywords:
             return False
         if isinstance(node.func, ast.Name) and node.func.id == "kd_unsigned":
             return True
-        found = self.outside(node.func)
-        if isinstance(found, type) and issubclass(found, np.generic):
-            return True
-        return getattr(found, "__name__", "") in _SIMPLE_CALLS and found in vars(builtins).values()
+        found = outside_value(node.func, self.unit.namespace)
+        is_cast = isinstance(found, type) and issubclass(found, np.generic)
+        return is_cast or self.called(node.func) in _SIMPLE_CALLS
 
     # -- substitution ---------------------------------------------------------------------------
 
@@ -252,7 +243,7 @@ class PureValues:
             case ast.UnaryOp():
                 return isinstance(node.op, ast.USub | ast.UAdd) and self.is_integer(node.operand)
             case ast.Call():
-                name = getattr(self.outside(node.func), "__name__", "")
+                name = self.called(node.func)
                 if isinstance(node.func, ast.Name) and node.func.id == "kd_unsigned":
                     return self.is_integer(node.args[0])
                 return name in ("min", "max", "abs", "len") and all(

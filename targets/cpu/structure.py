@@ -16,6 +16,7 @@ import copy
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.returns import contains_return, lower_returns
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
@@ -261,13 +262,15 @@ class Structure:
         before: list[Item] = []
         iterable = node.iter
         if not self.variables.evaluable(iterable):
-            if not _is_range(iterable):
+            if not (
+                isinstance(iterable, ast.Call)
+                and library_name(iterable.func, self.unit.namespace) == "range"
+            ):
                 raise UnsupportedConstructError(
                     "a loop with a barrier runs over values that live in a thread",
                     where=self.unit.locate(iterable),
                     remedy="Loop over range(…)",
                 )
-            assert isinstance(iterable, ast.Call)
             bounds: list[ast.expr] = []
             for argument in iterable.args:
                 more, bound = self.block_value(argument, guards, default=0)
@@ -367,12 +370,3 @@ def _writes_memory(node: ast.stmt) -> bool:
         if isinstance(inner, ast.Call):
             return True  # an atomic, or a function that may write
     return False
-
-
-def _is_range(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "range"
-        and not node.keywords
-    )

@@ -161,10 +161,8 @@ class _FunctionBuilder:
             **{name: bind(use) for name, use in unit.uses.items()},
         }
         tree = self._rewrite(unit, tuples)
-        function = build_function(tree, unit.name, namespace, unit.filename)
-        for name, callee in unit.callees.items():
-            function.__globals__[name] = self._device(callee)
-        return function
+        namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
+        return build_function(tree, unit.name, namespace, unit.filename)
 
     def _rewrite(self, unit: FunctionUnit, tuples: Mapping[str, int]) -> ast.FunctionDef:
         if self._options.debug:

@@ -113,18 +113,18 @@ VECTORS = "float32[::1]"
 
 def test_a_guard_becomes_a_bound():
     source = axpy.cpu_source(f"float32, {VECTORS}, {VECTORS}, {VECTORS}", forall=1)
-    assert "range(kd_first_x, min(kd_last_x, out.size))" in source
+    assert "kd_range(kd_first_x, kd_min(kd_last_x, out.size))" in source
     assert "if" not in source.split("for kd_x")[1]
 
 
 def test_an_early_return_becomes_bounds():
     source = returns_early.cpu_source(f"{VECTORS}, {VECTORS}", forall=1)
-    assert "range(max(kd_first_x, 3), min(kd_last_x, out.size))" in source
+    assert "kd_range(kd_max(kd_first_x, 3), kd_min(kd_last_x, out.size))" in source
 
 
 def test_a_bound_that_is_no_integer_stays_a_test():
     source = float_bound.cpu_source(f"float64, {VECTORS}", forall=1)
-    assert "range(kd_first_x, kd_last_x)" in source
+    assert "kd_range(kd_first_x, kd_last_x)" in source
     assert "< limit" in source
 
 
@@ -132,8 +132,8 @@ def test_a_block_is_cut_at_its_barriers():
     source = tree_sum.cpu_source(f"{VECTORS}, {VECTORS}", block=256)
     assert source.count("for kd_tx in") >= 3
     assert "while width > 0:" in source
-    assert "for kd_tx in range(min(256, width)):" in source
-    assert "for kd_tx in range(1):" in source
+    assert "for kd_tx in kd_range(kd_min(256, width)):" in source
+    assert "for kd_tx in kd_range(1):" in source
     assert "syncthreads" not in source
 
 
@@ -148,7 +148,7 @@ def test_rows_that_pass_every_guard_run_without_them():
 def test_a_loop_over_a_tile_moves_outside_the_threads():
     matrices = ", ".join(["float32[:, ::1]"] * 3)
     source = tile_product.cpu_source(matrices, block=(16, 16))
-    assert re.search(r"for k in range\(16\):\n +for kd_tx in range\(16\):", source)
+    assert re.search(r"for k in range\(16\):\n +for kd_tx in kd_range\(16\):", source)
 
 
 def test_a_loop_along_rows_stays_inside():

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
+import math
+import operator
 import random
 import textwrap
+import types
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language import intrinsics as kd
+
+#: What names outside the functions of these tests mean.
+NAMESPACE = {**vars(builtins), "np": np}
 
 
 def is_id(call: ast.Call) -> bool:
@@ -24,7 +33,7 @@ def proven(body: str, parameters: str = "a, n, s, f", **constants: Any) -> list[
     tree = ast.parse(f"def k({parameters}):\n{textwrap.indent(textwrap.dedent(body), '    ')}")
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    found = nonnegative_indices(function, is_id, constants)
+    found = nonnegative_indices(function, is_id, constants, namespace=NAMESPACE)
     return [ast.unparse(n) for n in sorted(found, key=lambda n: (n.lineno, n.col_offset))]
 
 
@@ -241,7 +250,7 @@ def check_program(text: str) -> int:
     tree = ast.parse(text)
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    found = nonnegative_indices(function, is_id)
+    found = nonnegative_indices(function, is_id, namespace=NAMESPACE)
 
     class Instrument(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -290,3 +299,77 @@ def test_random_programs_never_refute_a_proof(seed: int) -> None:
     for i in range(60):
         total += check_program(Programs(seed * 1000 + i).function())
     assert total > 20, "the programs hold too little that can be proven"
+
+
+#: A body with one index, which is proven where NAME is what the second entry says.
+_KNOWN_FUNCTIONS = {
+    "abs": ("a[NAME(s)]", abs),
+    "len": ("a[NAME(n)]", len),
+    "max": ("a[NAME(s, 0)]", max),
+    "max assigned": ("i = NAME(s, 0)\na[i]", max),
+    "min": ("a[NAME(kd_grid_0(), kd_grid_1())]", min),
+    "int": ("a[NAME(kd_grid_0())]", int),
+    "range": ("for i in NAME(n):\n    a[i]", range),
+    "int32": ("a[NAME(kd_grid_0())]", np.int32),
+    "int64": ("a[NAME(kd_grid_0())]", np.int64),
+    "uint32": ("a[NAME(s)]", np.uint32),
+    "uint64": ("a[NAME(s)]", np.uint64),
+}
+
+
+def _proven_with(body: str, called: str, **namespace: Any) -> list[str]:
+    text = textwrap.indent(body.replace("NAME", called), "    ")
+    function = ast.parse(f"def k(a, n, s):\n{text}").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return [ast.unparse(n) for n in nonnegative_indices(function, is_id, namespace=namespace)]
+
+
+@pytest.mark.parametrize("case", _KNOWN_FUNCTIONS)
+def test_a_function_is_known_by_what_its_name_is_bound_to(case: str) -> None:
+    body, function = _KNOWN_FUNCTIONS[case]
+    name = case.partition(" ")[0]
+    own, other = types.ModuleType("numpy"), types.ModuleType("np")
+    setattr(own, name, function)
+    setattr(other, name, operator.neg)
+    assert len(_proven_with(body, name, **{name: function})) == 1
+    assert len(_proven_with(body, "another", another=function)) == 1
+    assert len(_proven_with(body, f"library.{name}", library=own)) == 1
+    for lie in (operator.neg, lambda *values: -1, np.negative, np.int16, None):
+        assert _proven_with(body, name, **{name: lie}) == []
+    assert _proven_with(body, name) == []  # a device function, a parameter, a local variable
+    assert _proven_with(body, f"np.{name}", np=other) == []
+    assert _proven_with(body, f"np.{name}", np=types.SimpleNamespace(**{name: function})) == []
+
+
+def test_a_variable_hides_what_its_name_means_outside() -> None:
+    for body in ("max = n\na[max(s, 0)]", "for abs in range(3):\n    a[abs(s)]"):
+        assert "max(s, 0)" not in proven(body)
+        assert "abs(s)" not in proven(body)
+    assert proven("a[min(1, 2)]", "a, min") == []
+
+
+def test_names_of_functions() -> None:
+    import numba
+
+    for function, name in (
+        (min, "min"),
+        (range, "range"),
+        (np.intp, f"numpy.{np.dtype(np.intp).name}"),
+        (np.longlong, "numpy.int64"),
+        (np.abs, "numpy.absolute"),
+        (np.copyto, "numpy.copyto"),
+        (np.linalg.norm, "numpy.linalg.norm"),
+        (math.sqrt, "math.sqrt"),
+        (numba.uint32, "numba.uint32"),
+        (numba.prange, "numba.misc.special.prange"),
+        (np.integer, None),
+        (operator.neg, None),
+        (np.ones(3).sum, None),
+        (np, None),
+        (None, None),
+    ):
+        assert name_of_function(function) == name
+    impostor = lambda x: -x
+    for module, called in (("builtins", "abs"), ("numpy", "sum"), ("math", "fabs")):
+        impostor.__module__, impostor.__name__ = module, called
+        assert name_of_function(impostor) is None

@@ -36,8 +36,8 @@ class MarkNonnegativeIndices:
         As in :func:`kerneldsl.analysis.ranges.nonnegative_indices`.
     constants : mapping
         Values of outside names.
-    opaque : frozenset of str
-        Functions that are not what their name says, such as a device function called ``min``.
+    namespace : mapping
+        Other outside names to their objects.
     tuple_names : frozenset of str
         Variables that hold tuples (:func:`.tuple_names.tuple_lengths`): what indexes them, and an
         index that is one of them, is left alone.
@@ -46,7 +46,7 @@ class MarkNonnegativeIndices:
     wraparound: bool = True
     nonnegative_calls: Callable[[ast.Call], bool] | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
-    opaque: frozenset[str] = frozenset()
+    namespace: Mapping[str, Any] = field(default_factory=dict)
     tuple_names: frozenset[str] = frozenset()
 
     @classmethod
@@ -73,7 +73,7 @@ class MarkNonnegativeIndices:
             wraparound,
             is_coordinate,
             {name: captured.value for name, captured in unit.constants.items()},
-            frozenset(unit.callees),
+            unit.namespace,
             frozenset(tuple_lengths(unit, tuples)),
         )
 
@@ -81,7 +81,7 @@ class MarkNonnegativeIndices:
         """Return the function with its indices marked."""
         result = copy_tree(tree)
         proven = nonnegative_indices(
-            result, self.nonnegative_calls, self.constants, opaque=self.opaque
+            result, self.nonnegative_calls, self.constants, namespace=self.namespace
         )
         _Marker(proven, self.wraparound, self.tuple_names).visit(result)
         return result

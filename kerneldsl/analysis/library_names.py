@@ -1,0 +1,94 @@
+"""What the names in a function really are, by the objects they are bound to.
+
+A program may call anything ``min``, ``range`` or ``np``. An analysis or a pass that knows what a
+function of Python's or of a library does must ask here whether a call means that function; how the
+call is spelled says nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["library_name", "name_of_function", "outside_value"]
+
+_LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "numpy"})
+
+
+def outside_value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    """The object that a name, or a chain of attributes of a module, stands for.
+
+    Parameters
+    ----------
+    node : ast.expr
+        Such as what a call calls.
+    namespace : mapping
+        Outside names of the function to their objects, as :attr:`FunctionUnit.namespace`. What is
+        not in it, such as a parameter, a local variable or a device function, is not known.
+
+    Returns
+    -------
+    object or None
+        ``None`` where it is not known.
+    """
+    if isinstance(node, ast.Name):
+        return namespace.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = outside_value(node.value, namespace)
+        return getattr(owner, node.attr, None) if isinstance(owner, types.ModuleType) else None
+    return None
+
+
+def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
+    """The name of the builtin or library function that an expression stands for.
+
+    Parameters
+    ----------
+    node : ast.expr
+        Such as what a call calls.
+    namespace : mapping
+        As for :func:`outside_value`.
+
+    Returns
+    -------
+    str or None
+        As :func:`name_of_function` gives it, however the function itself spells it.
+
+    Examples
+    --------
+    >>> called = ast.parse("f(a, b)", mode="eval").body.func
+    >>> library_name(called, {"f": min}), library_name(called, {"f": np.uint32})
+    ('min', 'numpy.uint32')
+    """
+    return name_of_function(outside_value(node, namespace))
+
+
+def name_of_function(function: Any) -> str | None:
+    """The name of a builtin or of a function of a library, ``None`` for any other object.
+
+    A builtin has no module in front (``range``); scalar types have the name of their dtype
+    (``numpy.int64`` for ``np.intp``, ``numba.uint8``).
+    """
+    if isinstance(function, np.ufunc):
+        is_own = vars(np).get(function.__name__) is function
+        return f"numpy.{function.__name__}" if is_own else None
+    if isinstance(function, type) and issubclass(function, np.generic):
+        is_concrete = function in np.sctypeDict.values()
+        return f"numpy.{np.dtype(function).name}" if is_concrete else None
+    module: Any = getattr(function, "__module__", None)
+    name: Any = getattr(function, "__name__", None)
+    if not isinstance(module, str) or module.partition(".")[0] not in _LIBRARIES:
+        return None
+    if module == "numba.core.types.scalars":
+        name = str(getattr(function, "name", None))
+        return f"numba.{name}" if getattr(sys.modules["numba"], name, None) is function else None
+    if not isinstance(name, str) or vars(sys.modules[module]).get(name) is not function:
+        return None
+    if module != "builtins":
+        return f"{module}.{name}"
+    return name if isinstance(function, type | types.BuiltinFunctionType) else None
