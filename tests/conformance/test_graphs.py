@@ -346,8 +346,8 @@ def test_nothing_is_looked_for_before_a_stream_is_made() -> None:
 
     code = (
         "import numpy as np, kerneldsl as kd\n"
-        "from kerneldsl.runtime import streams\n"
-        "from tests.conformance.test_streams import increment\n"
+        "from kerneldsl.runtime.streams import streams\n"
+        "from tests.conformance.test_graphs import increment\n"
         "x = np.zeros(4)\n"
         "with kd.use('cpu'): increment.forall(4)(x)\n"
         "assert not streams.are_in_use and (x == 1).all()\n"
