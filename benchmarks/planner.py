@@ -21,18 +21,17 @@ import argparse
 import json
 import math
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_cpu_machine, describe_gpu_machine
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: Exponents of the sizes, in indices.
@@ -372,22 +371,6 @@ def geomean(values: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def machine() -> dict[str, Any]:
-    """Where and with what this was measured."""
-    import kerneldsl as kd
-
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=_ROOT, capture_output=True, text=True,
-        check=False,
-    ).stdout.strip()  # fmt: skip
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit,
-        "python": platform.python_version(),
-        "devices": [f"{each}: {each.name}" for each in kd.devices()],
-    }
-
-
 def main() -> int:
     """Measure, print, write down; 1 where a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -397,6 +380,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a kernel; several times for several")
     parser.add_argument("--exponents", type=_exponents, default=_EXPONENTS)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--commit", help="what is measured, where there is no git repository")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -411,7 +395,9 @@ def main() -> int:
     else:
         results = run_all(arguments)
         broken = judge(results)
-    results = {"machine": machine(), "seconds": time.perf_counter() - started, **results}
+    seconds = time.perf_counter() - started
+    describe = describe_cpu_machine if arguments.cpu else describe_gpu_machine
+    results = {"machine": describe(arguments.commit), "seconds": seconds, **results}
     results["broken"] = broken
     if arguments.record:
         arguments.record.write_text(json.dumps(results))
