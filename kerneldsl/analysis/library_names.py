@@ -87,7 +87,8 @@ def name_of_function(function: Any) -> str | None:
     if module == "numba.core.types.scalars":
         name = str(getattr(function, "name", None))
         return f"numba.{name}" if getattr(sys.modules["numba"], name, None) is function else None
-    if not isinstance(name, str) or vars(sys.modules[module]).get(name) is not function:
+    there = getattr(sys.modules.get(module), "__dict__", {})
+    if not isinstance(name, str) or there.get(name) is not function:
         return None
     if module != "builtins":
         return f"{module}.{name}"

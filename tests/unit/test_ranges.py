@@ -370,6 +370,6 @@ def test_names_of_functions() -> None:
     ):
         assert name_of_function(function) == name
     impostor = lambda x: -x
-    for module, called in (("builtins", "abs"), ("numpy", "sum"), ("math", "fabs")):
+    for module, called in (("builtins", "abs"), ("numpy", "sum"), ("numpy.none", "sum")):
         impostor.__module__, impostor.__name__ = module, called
         assert name_of_function(impostor) is None
