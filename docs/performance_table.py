@@ -17,7 +17,7 @@ END = "<!-- end of figures -->"
 
 
 def performance() -> str:
-    """Return the table, and the bounds that the runs in it have missed, as Markdown."""
+    """Return the table, what was measured, and the bounds that it has missed, as Markdown."""
     results = {name: _read(name) for name in _FILES}
     launch, start, planner, _, cpu = results.values()
     gpu = launch["machine"]["device"]
@@ -28,16 +28,17 @@ def performance() -> str:
         _axpy_row(planner),
         f"| first plan chosen, {planner['summary']['cases']} cases, speed "
         f"| {planner['summary']['geomean']:.2f}× the best plan's | | |",
-        f"| **CPU, {cpu['machine']['cores']} cores** | | | |",
         _small_launch_row(launch),
+        f"| **CPU, {cpu['machine']['cores']} cores** | | | |",
         *map(_cpu_row, cpu["rows"]),
     ]
     head = ["| median of one run | kerneldsl | floor | others |", "|---|---|---|---|"]
+    commits = ", ".join(f"{name} {r['machine']['commit'][:7]}" for name, r in results.items())
     missed = _missed(results)
     note = (
         f"Bounds missed: {'; '.join(missed)}." if missed else "Every bound of these runs is kept."
     )
-    return "\n".join([*head, *rows, "", note])
+    return "\n".join([*head, *rows, "", f"The commits that were measured: {commits}.", "", note])
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _launch_row(launch: dict[str, Any]) -> str:
 
 def _small_launch_row(launch: dict[str, Any]) -> str:
     us = _microseconds(launch)["forall, 16 elements"]
-    return f"| a planned launch of 16 elements (the GPU machine's CPU) | {us:.2f} µs | | |"
+    return f"| a planned launch of 16 elements on that machine's CPU | {us:.2f} µs | | |"
 
 
 def _start_row(start: dict[str, Any]) -> str:

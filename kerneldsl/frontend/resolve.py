@@ -33,8 +33,6 @@ class Resolved(NamedTuple):
         Attributes that follow a constant and are read at run time, such as ``("shape",)``.
     node : ast.expr
         The resolved part.
-    is_direct : bool
-        Whether the path is one name that is bound in a closure or in the module's globals.
     foreign : str or None
         Name below ``numba.cuda``, such as ``"atomic.add"``.
     """
@@ -44,7 +42,6 @@ class Resolved(NamedTuple):
     read: Callable[[], Any]
     rest: tuple[str, ...]
     node: ast.expr
-    is_direct: bool
     foreign: str | None = None
 
 
@@ -98,14 +95,13 @@ class Scope:
         read = self._reader(root)
         value = read()
         path = root.id
-        is_direct = root.id in self._cells or root.id in self._globals
         for i, link in enumerate(links):
             rest = tuple(x.attr for x in links[i:])
             foreign = foreign_name(value, rest)
             if foreign is not None:
-                return Resolved(ast.unparse(node), None, read, (), node, False, foreign)
+                return Resolved(ast.unparse(node), None, read, (), node, foreign)
             if _ends_chain(value):
-                return Resolved(path, value, read, rest, at, is_direct)
+                return Resolved(path, value, read, rest, at)
             try:
                 value = getattr(value, link.attr)
             except AttributeError as error:
@@ -116,11 +112,11 @@ class Scope:
                     value=error,
                 )
             read = AttributeReader(read, link.attr)
-            path, at, is_direct = f"{path}.{link.attr}", link, False
+            path, at = f"{path}.{link.attr}", link
         foreign = foreign_name(value, ())
         if foreign is not None:
-            return Resolved(path, None, read, (), at, False, foreign)
-        return Resolved(path, value, read, (), at, is_direct)
+            return Resolved(path, None, read, (), at, foreign)
+        return Resolved(path, value, read, (), at)
 
     def _reader(self, root: ast.Name) -> Callable[[], Any]:
         name = root.id

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["WORDS", "Bound", "bound_in_words"]
+__all__ = ["BOUND_WORDS", "Bound"]
 
 #: What sets the pace of a kernel.
 Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atomics", "launch"]
 
-WORDS: dict[str, str] = {
+#: What follows "limited by".
+BOUND_WORDS: dict[str, str] = {
     "memory": "the bandwidth of memory",
     "latency": "the latency of memory: too few bytes are asked for at once",
     "compute": "arithmetic",
@@ -17,8 +18,3 @@ WORDS: dict[str, str] = {
     "atomics": "atomic operations",
     "launch": "the launch itself and the life of one block; the device is not filled",
 }
-
-
-def bound_in_words(bound: str) -> str:
-    """The words that follow "limited by"."""
-    return WORDS[bound]

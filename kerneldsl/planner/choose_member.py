@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kerneldsl.errors import ResourceLimitError
-from kerneldsl.planner.bounds import bound_in_words
+from kerneldsl.planner.bounds import BOUND_WORDS
 from kerneldsl.planner.candidates import fit_grid
 from kerneldsl.planner.choose import MAX_COMPILED, TIE, Problem, Scored, score
 from kerneldsl.planner.describe import describe_scored
@@ -196,7 +196,7 @@ def _alternative(
         by = " and ".join(name.replace("_", " ") for name in other[1].held.limiters)
         why = f"{other[1].held.active_warps} warps at once, limited by {by}"
     else:
-        why = f"limited by {bound_in_words(its.bound)}"
+        why = f"limited by {BOUND_WORDS[its.bound]}"
     return PlanAlternative(
         other[0].member.block_dim,
         other[1].candidate.mapping,

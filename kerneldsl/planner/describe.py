@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kerneldsl.planner.bounds import bound_in_words
+from kerneldsl.planner.bounds import BOUND_WORDS
 from kerneldsl.planner.choose import TIE, Choice, Problem, Scored, nothing_fits, rank
 from kerneldsl.planner.cost import CONSTANTS
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
@@ -136,4 +136,4 @@ def _why(taken: Scored, other: Scored) -> str:
     if its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight:
         return f"fewer bytes in flight: {its.bytes_in_flight / 1e6:.3g} MB"
     spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
-    return f"limited by {bound_in_words(its.bound)}{spills}"
+    return f"limited by {BOUND_WORDS[its.bound]}{spills}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from kerneldsl.planner.bounds import bound_in_words
+from kerneldsl.planner.bounds import BOUND_WORDS
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.target import ElementMapping
 
@@ -115,7 +115,7 @@ def facts(plan: LaunchPlan) -> list[str]:
     if plan.predicted_ns is not None and plan.bound is not None:
         moved = f" for {_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""
         found.append(
-            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {bound_in_words(plan.bound)}."
+            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {BOUND_WORDS[plan.bound]}."
         )
     return found
 

@@ -17,7 +17,7 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from kerneldsl.planner.bounds import WORDS
+from kerneldsl.planner.bounds import BOUND_WORDS
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, fit_grid
 from kerneldsl.planner.choose import (
     MAX_COMPILED,
@@ -413,4 +413,4 @@ def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
         plan = describe(found, choose(found, light))
         whys += [each.why for each in plan.considered if each.why.startswith("limited by")]
     assert whys
-    assert {why.removeprefix("limited by ") for why in whys} <= set(WORDS.values())
+    assert {why.removeprefix("limited by ") for why in whys} <= set(BOUND_WORDS.values())
