@@ -142,15 +142,15 @@ def test_functions_of_one_name_have_defaults_of_their_own(computing_target: str)
         i = kd.grid(1)
         out[i] = twice(x[i]) + five_times(x[i])
 
-    x = np.arange(20, dtype=np.float32)
-    out = np.full_like(x, np.nan)
+    host = np.arange(20, dtype=np.float32)
     require_native()
     with kd.use(computing_target):
+        x, out = kd.to_device(host), kd.to_device(np.full_like(host, np.nan))
         launch = both.forall(20)
         warm_up(launch, x, out)
         with is_native(launch):
             launch(x, out)
-    assert (out == x * 7).all()
+        assert (out.copy_to_host() == host * 7).all()
 
 
 def test_a_default_is_no_attribute_of_an_object_of_the_functions_name(
