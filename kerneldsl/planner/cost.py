@@ -12,8 +12,9 @@ for a while. Of the things that all blocks need, the scarcest sets the pace:
 - *block starts*: a block is started at most every so many clocks.
 
 To that are added the launch and one lifetime, since the last block starts when the others are
-done. The blocks of the busiest multiprocessor count, so that a grid which fills the device badly is
-dearer. `docs/planning.md` gives the formulae, and how the constants were found.
+done; where it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
+the busiest multiprocessor count, so that a grid which fills the device badly is dearer.
+`docs/planning.md` gives the formulae, and how the constants were found.
 
 References
 ----------
@@ -84,12 +85,15 @@ class Constants(NamedTuple):
     """Of a barrier."""
     atomic_ns: float = 0.0148
     """Of an atomic operation on memory, on the whole device."""
-    ending: float = 2.77
-    """How what blocks do, and their atomic operations, add up: the exponent of their norm."""
     contended_ns: float = 1.69
     """The same where all are in one place."""
+    ending: float = 2.77
+    """How what blocks do, and their atomic operations, add up: the exponent of their norm."""
     shared_atomics_per_clock: float = 4.3
     """Atomic operations on shared memory, of a multiprocessor."""
+    round_share: float = 0.6
+    """Of the latency, what a further round of a loop waits whose loads feed atomic operations: the
+    compiler asks for those of some rounds at once."""
     line_clocks: float = 2.3
     """Of a line of 128 bytes in the level-1 cache."""
     line_waste: float = 0.33
@@ -174,11 +178,15 @@ def predict(
         * clock_ns
     )
     rounds = work.rounds * (items if work.is_serial else 1)
+    waited_ns = rounds * latency if work.loads else 0.0
+    ahead = c.round_share * max(0.0, work.shared_atomics - 1.0)
+    counting_ns = work.rounds * ahead * latency if work.loads else 0.0
     chain = items * (work.operations + work.double_operations) + work.loop_rounds
     lifetime = (
         c.start_ns
         + c.warp_ns * warps
-        + (rounds * latency if work.loads else 0.0)
+        + waited_ns
+        + counting_ns
         + c.dependent_clocks * clock_ns * chain
         + c.barrier_ns * work.barriers
     )
@@ -201,8 +209,12 @@ def predict(
     bound: Bound = max(parts, key=lambda name: parts[name])
     if parts[bound] < rates.launch_ns + lifetime:
         bound = "launch"
+    # While a block of the last wave waits in its loop, the others of its wave do their share of
+    # what sets the pace.
+    last_wave = pace * resident / busiest
+    ending = lifetime - counting_ns + _norm((counting_ns, last_wave), c.sharpness)
     in_flight = min(grid_blocks, resident * count) * block_elements * work.load_bytes
-    return Prediction(rates.launch_ns + lifetime + pace, bound, int(in_flight))
+    return Prediction(rates.launch_ns + ending + pace - last_wave, bound, int(in_flight))
 
 
 def _norm(parts: tuple[float, ...], exponent: float) -> float:

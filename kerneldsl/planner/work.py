@@ -233,8 +233,7 @@ def element_work(
         row_accesses=rows,
         load_bytes=sum(asked.values()),
         crossed_bytes=crossed,
-        # What is loaded for an atomic operation is waited for before the next load.
-        rounds=rounds * max(1, int(body.shared_atomics)),
+        rounds=rounds,
         loop_rounds=body.rounds,
         loop_operations=body.loop_operations,
         has_unknown_loop=body.has_unknown_loop,
