@@ -94,9 +94,9 @@ def read(path: Path, only: list[str] | None = None, device: Device = H200) -> It
 
 
 def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Device) -> Recorded:
-    dispatcher = case.kernel._dispatcher
-    codes, _ = dispatcher.identity(args)
-    work = element_work(body_work(dispatcher.state().unit), kinds_of(codes))
+    launch = case.kernel.forall(*size["extent"])
+    state, codes, _ = case.kernel._dispatcher.identity(launch._shape, args)
+    work = element_work(body_work(state.unit), kinds_of(codes))
     plans: dict[Candidate, float] = {}
     takes: dict[ElementMapping, Resources] = {}
     for row in size["swept"]:
