@@ -42,9 +42,11 @@ class Launch:
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
     """
 
-    __slots__ = ("_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
+    __slots__ = ("_asked_by", "_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
 
     def __init__(self, kernel: LaunchMixin, shape: LaunchShape) -> None:
+        #: What a kernel remembers it by.
+        self._asked_by: Any = None
         self.kernel = kernel
         self._dispatcher = kernel._dispatcher
         self._shape = shape
@@ -297,8 +299,9 @@ class LaunchMixin:
     little, and what is known of a launch is found again.
     """
 
-    # The native code finds both dictionaries at fixed offsets.
-    __slots__ = ("_extents", "_grids")
+    # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
+    # found last in each: with the very same objects it is taken again without a look.
+    __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
 
     __qualname__: str
     _dispatcher: Dispatcher
@@ -308,6 +311,8 @@ class LaunchMixin:
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
         self._grids: dict[Any, Launch] = {}
+        self._last_extent: Launch | None = None
+        self._last_grid: Launch | None = None
 
     def __getitem__(self, config: Any) -> Launch:
         """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
@@ -350,7 +355,7 @@ class LaunchMixin:
             ),
         )
         if is_plain:
-            remember(self._grids, config, launch)
+            remember_launch(self._grids, config, launch)
         return launch
 
     def forall(
@@ -423,7 +428,7 @@ class LaunchMixin:
             ),
         )
         if key is not None:
-            remember(self._extents, key, launch)
+            remember_launch(self._extents, key, launch)
         return launch
 
     def _given(
@@ -457,6 +462,12 @@ def are_plain(*values: Any) -> bool:
         ):
             return False
     return True
+
+
+def remember_launch(known: dict[Any, Launch], key: Any, launch: Launch) -> None:
+    """Let a kernel find a launch again by what it was asked for with."""
+    launch._asked_by = key
+    remember(known, key, launch)
 
 
 def remember(known: dict[Any, T], key: Any, value: T) -> None:
@@ -494,6 +505,9 @@ def _install() -> bool:
                 "bound_args": (BoundLaunch, "args", _BoundLaunch.__new__(_BoundLaunch)),
                 "kernel_extents": (LaunchMixin, "_extents", LaunchMixin()),
                 "kernel_grids": (LaunchMixin, "_grids", LaunchMixin()),
+                "last_extent": (LaunchMixin, "_last_extent", LaunchMixin()),
+                "last_grid": (LaunchMixin, "_last_grid", LaunchMixin()),
+                "launch_asked_by": (Launch, "_asked_by", _Launch.__new__(_Launch)),
             },
         )
     return _is_native

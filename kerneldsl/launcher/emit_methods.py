@@ -34,6 +34,10 @@ class MethodAddresses:
         Offsets of the launch and of the arguments in a prepared launch.
     kernel_extents, kernel_grids : int
         Offsets in a kernel of the launches by extent, and by grid and block.
+    last_extent, last_grid : int
+        Offsets of the launch that was found last in each.
+    launch_asked_by : int
+        Offset in a launch of what it is found by.
     slow_launch, slow_bound, slow_forall, slow_getitem : int
         The Python functions that take over.
     """
@@ -43,6 +47,9 @@ class MethodAddresses:
     bound_args: int
     kernel_extents: int
     kernel_grids: int
+    last_extent: int
+    last_grid: int
+    launch_asked_by: int
     slow_launch: int
     slow_bound: int
     slow_forall: int
@@ -136,13 +143,29 @@ def _emit_bound(
     f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
 
 
-def _find(f: Function, table: Any, key: Any, slow: Any) -> None:
-    """Return what a dictionary holds, or branch away."""
+def _find(f: Function, table: Any, last: Any, key: Any, slow: Any) -> None:
+    """Return what a dictionary holds, and write it down as found last, or branch away."""
     f.require(f.is_instance(table, dict), slow)
     found = f.python("PyDict_GetItemWithError", POINTER, table, key)
     f.require(f.b.not_(f.is_null(found)), slow)
-    f.python("Py_IncRef", ir.VoidType(), found)
+    before = f.load(last, 0, POINTER)
+    for _ in range(2):
+        f.python("Py_IncRef", ir.VoidType(), found)
+    f.store(found, last)
+    f.python("Py_DecRef", ir.VoidType(), before)  # which null may be given to
     f.b.ret(found)
+
+
+def _last_asked_by(f: Function, last: Any, addresses: MethodAddresses, otherwise: Any) -> Any:
+    """The launch that was found last, and what it is found by; or branch away."""
+    launch = f.load(last, 0, POINTER)
+    f.require(f.is_instance(launch, addresses.launch_type), otherwise)
+    return launch, f.load(launch, addresses.launch_asked_by, POINTER)
+
+
+def _return_held(f: Function, launch: Any) -> None:
+    f.python("Py_IncRef", ir.VoidType(), launch)
+    f.b.ret(launch)
 
 
 def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) -> None:
@@ -152,13 +175,23 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     f.require(f.equal(nargs, I64(1)), slow)
-    extent = f.load(args, 0, POINTER)
+    extent, last = f.load(args, 0, POINTER), f.at(self, addresses.last_extent)
+    search = f.block("search")
+    launch, asked_by = _last_asked_by(f, last, addresses, search)
+    f.require(_are_same(f, asked_by, extent), search)
+    _return_held(f, launch)
+    f.b.position_at_end(search)
     f.require(f.is_instance(extent, int), slow)
-    _find(f, f.load(self, addresses.kernel_extents, POINTER), extent, slow)
+    _find(f, f.load(self, addresses.kernel_extents, POINTER), last, extent, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     function = f.pointer(addresses.slow_forall)
     f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
+
+
+def _are_same(f: Function, a: Any, b: Any) -> Any:
+    """Whether two addresses are of one object."""
+    return f.equal(f.b.ptrtoint(a, I64), f.b.ptrtoint(b, I64))
 
 
 def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
@@ -168,10 +201,19 @@ def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
     slow = f.block("slow")
     f.require(f.is_instance(config, tuple), slow)
     f.require(f.equal(f.load(config, layout.TUPLE_SIZE), I64(2)), slow)
-    for i in range(2):
-        item = f.load(config, layout.TUPLE_ITEMS + 8 * i, POINTER)
+    given = [f.load(config, layout.TUPLE_ITEMS + 8 * i, POINTER) for i in range(2)]
+    last, search = f.at(self, addresses.last_grid), f.block("search")
+    launch, asked_by = _last_asked_by(f, last, addresses, search)
+    f.require(f.is_instance(asked_by, tuple), search)
+    f.require(f.equal(f.load(asked_by, layout.TUPLE_SIZE), I64(2)), search)
+    for i, item in enumerate(given):
+        kept = f.load(asked_by, layout.TUPLE_ITEMS + 8 * i, POINTER)
+        f.require(_are_same(f, kept, item), search)
+    _return_held(f, launch)
+    f.b.position_at_end(search)
+    for item in given:
         f.require(f.is_instance(item, int), slow)
-    _find(f, f.load(self, addresses.kernel_grids, POINTER), config, slow)
+    _find(f, f.load(self, addresses.kernel_grids, POINTER), last, config, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     stack = f.b.alloca(POINTER, size=2)

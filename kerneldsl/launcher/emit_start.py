@@ -158,9 +158,10 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
         f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, before)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.require(f.equal(status, I32(0)), bad)
-    note = f.load(table, 8 * DriverWord.NOTE, POINTER)
-    noted = f.load(table, 8 * DriverWord.NOTED, POINTER)
-    _drop(f, f.python("PyObject_CallOneArg", POINTER, note, noted))
+    owner, noted = (
+        f.load(table, 8 * which, POINTER) for which in (DriverWord.NOTE_OWNER, DriverWord.NOTED)
+    )
+    _drop(f, f.call(_word(f, table, DriverWord.NOTE), POINTER, owner, noted))
     f.b.ret(I32(1))
 
     f.b.position_at_end(failure)

@@ -16,6 +16,7 @@ import ctypes
 import struct
 import sys
 import sysconfig
+from types import BuiltinMethodType
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ __all__ = [
     "TYPE",
     "UnknownLayout",
     "UnknownPlatform",
+    "builtin_method",
     "check_layout",
     "function_address",
     "slot_offset",
@@ -52,6 +54,15 @@ CELL_VALUE = 16
 CDATA_POINTER = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMENSIONS, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DESCR, ARRAY_FLAGS = 56, 64
+
+#: The flags of a method of one argument (Python/C API, "Common Object Structures").
+_METH_O = 0x8
+_flags_of = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(
+    ("PyCFunction_GetFlags", ctypes.pythonapi)
+)
+_c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
+    ("PyCFunction_GetFunction", ctypes.pythonapi)
+)
 
 #: Versions of CPython whose headers were read.
 _KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
@@ -91,6 +102,22 @@ def function_address(name: str) -> int:
     address = ctypes.cast(found, ctypes.c_void_p).value
     assert address is not None
     return address
+
+
+def builtin_method(method: Any) -> tuple[int, int]:
+    """Address of the C function of a built-in method of one argument, and of its object.
+
+    Calling it needs neither an argument's vector nor a look at the method.
+
+    Raises
+    ------
+    UnknownLayout
+        It is another kind of callable.
+    """
+    if type(method) is not BuiltinMethodType or _flags_of(method) != _METH_O:
+        raise UnknownLayout(f"{method!r} is no built-in method of one argument")
+    address: int = _c_function_of(method)
+    return address, id(method.__self__)
 
 
 class _MemberDef(ctypes.Structure):

@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Any
 
 from kerneldsl.launcher.conditions import PackedCondition
+from kerneldsl.launcher.layout import builtin_method
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally
 from kerneldsl.target.native import HostEntry, NativeEntry
@@ -93,8 +94,10 @@ class DriverWord(IntEnum):
     GET_CONTEXT = 32
     SET_CONTEXT = 33
     MAY_STAY = 34
+    #: A built-in method's C function, what it is bound to, and its argument.
     NOTE = 35
-    NOTED = 36
+    NOTE_OWNER = 36
+    NOTED = 37
 
 
 _TABLE_WORDS = max(*HostWord, *DriverWord) + 1
@@ -373,7 +376,7 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
     table[DriverWord.GET_CONTEXT] = _signed(entry.get_context)
     table[DriverWord.SET_CONTEXT] = _signed(entry.set_context)
     table[DriverWord.MAY_STAY] = entry.may_stay
-    table[DriverWord.NOTE] = id(entry.note)
+    table[DriverWord.NOTE], table[DriverWord.NOTE_OWNER] = builtin_method(entry.note)
     table[DriverWord.NOTED] = id(entry.noted)
 
 

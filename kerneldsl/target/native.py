@@ -99,8 +99,9 @@ class DriverEntry:
         Dynamic shared memory of a block.
     stream : int
         The default stream's handle.
-    note : callable
-        Is called with `noted` after each launch; what it raises is dropped.
+    note : builtin_function_or_method
+        Of one argument, such as a list's ``append``: it is called with `noted` after each launch;
+        what it raises is dropped.
     noted : object
         What it is called with.
     holds : tuple of Holds

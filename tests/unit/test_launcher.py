@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import gc
 import os
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launcher import machine, table
+from kerneldsl.launcher.layout import UnknownLayout, builtin_method
 from kerneldsl.registry import get_target
 from targets.null.executable import NullExecutable
 from tests.support.fake_target import installed
@@ -203,6 +205,46 @@ def test_a_launch_is_found_again_by_its_shape():
     assert len(axpy._grids) <= 256
 
 
+def test_the_launch_found_last_is_the_one_that_is_asked_for():
+    """One after the other, as the same objects, as equal ones, and by what equals them."""
+    large = 100_000
+    for _ in range(2):
+        assert axpy.forall(large) is axpy.forall(int("100000")) is axpy.forall(large)
+        assert axpy[large, 32] is axpy[int("100000"), 32] is axpy[large, 32]
+        assert axpy.forall(1)._shape.extent == (1,)
+        assert axpy[1, 32]._shape.block_dim == (32, 1, 1)
+        assert axpy[1, 64]._shape.block_dim == (64, 1, 1)
+        assert axpy[large, 64]._shape.grid_dim == (large, 1, 1)
+        with pytest.raises(kd.LaunchConfigError, match="bool"):
+            axpy[True, 64]
+        with pytest.raises(kd.LaunchConfigError, match="bool"):
+            axpy.forall(True)
+        assert axpy[(1,), 64] is not axpy[1, 64]
+        assert axpy[1, 64, None, 8]._shape.shared_bytes == 8
+    assert axpy.forall(1) is not takes.forall(1)
+
+
+def test_the_launch_found_last_is_let_go_of(null):
+    @kd.kernel
+    def passing(x):
+        x[kd.grid(1)] = 0
+
+    x = kd.zeros(8, np.float32)
+    warm_up(passing.forall(8), x)
+    assert passing[1, 8] is passing[1, 8]  # made, and then found last
+    before = sys.getrefcount(passing.forall(8)), sys.getrefcount(passing[1, 8])
+    for _ in range(1000):
+        for n in (8, 9, 10):
+            passing.forall(n)
+            passing[n, 8]
+    passing.forall(8), passing[1, 8]
+    assert (sys.getrefcount(passing.forall(8)), sys.getrefcount(passing[1, 8])) == before
+    gone = weakref.ref(passing)
+    del passing
+    gc.collect()
+    assert gone() is None
+
+
 # --------------------------------------------------------------------------- whose turn it is
 
 
@@ -234,26 +276,26 @@ def test_python_is_asked_about_what_does_not_fit(fake):
 def test_four_kinds_of_arguments_are_known_at_a_time(fake):
     arrays = [kd.zeros(4, t) for t in (np.int8, np.int16, np.int32, np.int64)]
     launch = takes[1, 1]
-    for array in arrays:
-        warm_up(launch, 1, array)
-    for array in arrays:
+    for each in arrays:
+        warm_up(launch, 1, each)
+    for each in arrays:
         with is_native(launch):
-            launch(1, array)
-        assert fake.launches[-1][2]["x.data"] == array.pointer
+            launch(1, each)
+        assert fake.launches[-1][2]["x.data"] == each.pointer
 
 
 def test_a_closed_array_is_refused(fake):
     x = kd.to_device(numbers(8))
     view = x[2:]
     launch = writes[1, 1]
-    for array in (x, view):
-        warm_up(launch, array)
+    for each in (x, view):
+        warm_up(launch, each)
         with is_native(launch):
-            launch(array)
+            launch(each)
     x.close()
-    for array in (x, view):
+    for each in (x, view):
         with pytest.raises(kd.ClosedResourceError):
-            launch(array)
+            launch(each)
 
 
 def test_a_read_only_array_is_refused(fake):
@@ -643,15 +685,19 @@ def test_a_failing_note_is_dropped(fake):
     launch = takes[1, 1]
     warm_up(launch, 1, 2)
 
-    class Broken(list):
-        def append(self, value):
-            raise RuntimeError(value)
-
-    fake.notes = Broken()
+    fake.notes = array.array("d")  # takes no text
     other = takes[2, 1]
     warm_up(other, 1, 2)
     with is_native(other):
         assert other(1, 2) is None
+    assert len(fake.notes) == 0
+
+
+def test_a_note_is_a_built_in_method_of_one_argument():
+    assert builtin_method([].append)[0] != 0
+    for other in (lambda value: None, [].pop, print, str.upper):
+        with pytest.raises(UnknownLayout, match="built-in method"):
+            builtin_method(other)
 
 
 def test_what_must_hold_no_longer_holds(fake):
@@ -776,6 +822,7 @@ def test_a_million_launches_leave_nothing_behind():
         launch = axpy.forall(16)
         bound = launch.bind(a, x, y, out)
         warm_up(launch, a, x, y, out)
+        axpy.forall(16)  # is found last
         held = (a, x, y, out, launch, bound, launch._tables, axpy)
         before = [sys.getrefcount(each) for each in held]
         none_before = sys.getrefcount(None)
