@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from kerneldsl import environment
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
-from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.runtime.launch import read_dim3
 from kerneldsl.runtime.together import read_together
 from kerneldsl.target import CompileOptions
 
 if TYPE_CHECKING:
+    from kerneldsl.language.kinds import Kind
     from kerneldsl.planner.space import Space
     from kerneldsl.spaces import SpacedKernel
 
@@ -27,6 +27,8 @@ R = TypeVar("R")
 def _read_signature(signature: str | tuple[Kind, ...] | None) -> tuple[Kind, ...] | None:
     if signature is None or isinstance(signature, tuple):
         return signature
+    from kerneldsl.language.kinds import parse_signature
+
     try:
         return parse_signature(signature)
     except (ValueError, TypeError) as error:

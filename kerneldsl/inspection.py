@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
-from kerneldsl.registry import get_target
-from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent
-from kerneldsl.runtime.launch_shape import LaunchShape
-from kerneldsl.runtime.placement import current_place
-from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
+
+if TYPE_CHECKING:
+    from kerneldsl.abi import LaunchMode
+    from kerneldsl.runtime.dispatch import Dispatcher
+    from kerneldsl.runtime.launch_shape import LaunchShape
+    from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
 
 __all__ = ["InspectionMixin"]
 
@@ -35,7 +35,11 @@ class InspectionMixin:
     All raise what compiling raises: `KernelTypingError`, `BarrierDivergenceError` and so on.
     """
 
-    _dispatcher: Dispatcher
+    if TYPE_CHECKING:
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
     _block: Dim3 | None
 
     def ptx(self, *args: Any, ptx_version: str | None = None, **options: Any) -> str:
@@ -97,6 +101,10 @@ class InspectionMixin:
         ptx_version: str | None,
     ) -> tuple[Target, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Who compiles, and what the dispatcher wants to know of it."""
+        from kerneldsl.abi import EXPLICIT, LaunchMode
+        from kerneldsl.registry import get_target
+        from kerneldsl.runtime.placement import current_place
+
         if forall is not None and forall not in (1, 2, 3):
             raise LaunchConfigError(
                 f"forall is {forall!r}", value=forall, limit="It is the extent's rank: 1, 2 or 3"
@@ -138,6 +146,8 @@ class InspectionMixin:
         For a signature that is what it compiles for device arrays that are aligned and apart from
         each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
         """
+        from kerneldsl.runtime.launch_shape import LaunchShape
+
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         shape = LaunchShape(None, block_dim, read_extent(extent), None, 0)
         # A name alone may be that of a GPU which is not there.

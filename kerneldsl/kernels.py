@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
-from kerneldsl.language.kinds import Kind
 from kerneldsl.launches import LaunchMixin
-from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.together import ALONE, Together
-from kerneldsl.target import CompileOptions, Dim3
+from kerneldsl.target import CompileOptions
 
 if TYPE_CHECKING:
+    from kerneldsl.language.kinds import Kind
+    from kerneldsl.runtime.dispatch import Dispatcher
     from kerneldsl.runtime.specialization_info import SpecializationInfo
+    from kerneldsl.target import Dim3
     from kerneldsl.timing import Timing
 
 __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
@@ -60,8 +61,23 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
         self._block = options.block
         self._run_together = options.together
         self._remember_launches()
-        self._dispatcher = Dispatcher(function, options.compile, options.signature, constants)
+        self._constant_values = constants
         self.__qualname__: str
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        """What launches the kernel; one, whichever thread asks for it first."""
+        found: Dispatcher | None = self.__dict__.get("_made_dispatcher")
+        if found is None:
+            # Decorating a function imports as little of kerneldsl as it can.
+            from kerneldsl.runtime.dispatch import Dispatcher
+
+            options = self.options
+            made = Dispatcher(
+                self.function, options.compile, options.signature, self._constant_values
+            )
+            found = self.__dict__.setdefault("_made_dispatcher", made)
+        return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel has to be told how many threads run it."""

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
-from kerneldsl.runtime.dispatch import Dispatcher
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
-from kerneldsl.runtime.launch_shape import LaunchShape
-from kerneldsl.runtime.streams.streams import refuse_waiting
 from kerneldsl.runtime.together import Together, read_together
-from kerneldsl.target import DeviceLike, Dim3
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.runtime.dispatch import Dispatcher
+    from kerneldsl.runtime.launch_shape import LaunchShape
+    from kerneldsl.target import DeviceLike, Dim3
     from kerneldsl.timing import Timing
 
 __all__ = ["BoundLaunch", "Launch", "LaunchMixin", "are_plain", "make_launch", "remember"]
@@ -234,6 +233,7 @@ class Launch:
         -------
         Timing
         """
+        from kerneldsl.runtime.streams.streams import refuse_waiting
         from kerneldsl.timing import measure
 
         if not isinstance(samples, int) or samples < 1:
@@ -304,7 +304,11 @@ class LaunchMixin:
     __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
 
     __qualname__: str
-    _dispatcher: Dispatcher
+    if TYPE_CHECKING:
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
     _block: Dim3 | None
     _run_together: Together
 
@@ -343,6 +347,8 @@ class LaunchMixin:
         is_plain = stream is None and are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
+        from kerneldsl.runtime.launch_shape import LaunchShape
+
         launch = make_launch(
             self,
             LaunchShape(
@@ -415,6 +421,8 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
+        from kerneldsl.runtime.launch_shape import LaunchShape
+
         launch = make_launch(
             self,
             LaunchShape(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import LaunchConfigError
-from kerneldsl.target import Device, Dim3
+
+if TYPE_CHECKING:
+    from kerneldsl.target import Device, Dim3
 
 __all__ = ["check_limits", "read_dim3", "read_extent", "read_shared_bytes", "read_stream"]
 

@@ -11,11 +11,12 @@ API, ``cuLaunchKernelEx``.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
-from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from kerneldsl.target import Device, Dim3, LaunchConfig, Resources
+
+if TYPE_CHECKING:
+    from kerneldsl.target import Device, Dim3, LaunchConfig, Resources
 
 __all__ = ["ALONE", "Together", "check_together", "in_clusters", "read_together"]
 
@@ -77,6 +78,8 @@ def read_together(cluster: object, cooperative: object) -> Together:
 
 def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
     """The configuration with its grid rounded up to whole clusters."""
+    from kerneldsl.target import LaunchConfig
+
     x, y, z = (
         -(-blocks // width) * width
         for blocks, width in zip(config.grid_dim, cluster_dim, strict=True)
@@ -139,6 +142,8 @@ def _require(kernel: str, device: Device, attribute: str, what: str, since: str)
 
 
 def _check_room(kernel: str, config: LaunchConfig, device: Device, resources: Resources) -> None:
+    from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+
     try:
         limits = DeviceOccupancyLimits.from_device(device)
     except ArgumentValueError:  # older than the model of occupancy; the driver will say

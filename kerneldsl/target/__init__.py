@@ -1,37 +1,39 @@
-"""What a target is: the contract (:mod:`~kerneldsl.target.contract`) and what it speaks of."""
+"""What a target is: the contract (:mod:`~kerneldsl.target.contract`) and what it speaks of.
+
+A name is imported when it is asked for: to decorate a function takes little of this.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.target.code import (
-    Artifact,
-    CompileOptions,
-    Executable,
-    HostShare,
-    LaunchConfig,
-    Resources,
-    Specialization,
-    UnusableCodeError,
-)
-from kerneldsl.target.contract import Target
-from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
-from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
-from kerneldsl.target.info import DeviceInfo, DeviceLike
-from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
-from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
-from kerneldsl.target.streams import (
-    DeviceEvent,
-    DeviceGraph,
-    DeviceStream,
-    Recording,
-    names_default_stream,
-)
-from kerneldsl.target.timer import LaunchTimer
-
 if TYPE_CHECKING:
     from kerneldsl.target.checks import Check, CheckStatus
+    from kerneldsl.target.code import (
+        Artifact,
+        Executable,
+        HostShare,
+        LaunchConfig,
+        Resources,
+        Specialization,
+        UnusableCodeError,
+    )
+    from kerneldsl.target.contract import Target
+    from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+    from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+    from kerneldsl.target.info import DeviceInfo, DeviceLike
+    from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
     from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
+    from kerneldsl.target.options import CompileOptions
+    from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
+    from kerneldsl.target.streams import (
+        DeviceEvent,
+        DeviceGraph,
+        DeviceStream,
+        Recording,
+        names_default_stream,
+    )
+    from kerneldsl.target.timer import LaunchTimer
 
 __all__ = [
     "NO_PROMISES",
@@ -71,19 +73,32 @@ __all__ = [
     "names_default_stream",
 ]
 
-#: What a first launch does without is imported when it is asked for.
-_LATE = {
-    **dict.fromkeys(("Check", "CheckStatus"), "kerneldsl.target.checks"),
-    **dict.fromkeys(
-        ("DriverEntry", "Holds", "HostEntry", "NativeEntry"), "kerneldsl.target.native"
-    ),
+_HOME = {
+    name: f"kerneldsl.target.{module}"
+    for module, names in {
+        "checks": "Check CheckStatus",
+        "code": "Artifact Executable HostShare LaunchConfig Resources Specialization "
+        "UnusableCodeError",
+        "contract": "Target",
+        "device": "Device DeviceKind DeviceLimits Dim3",
+        "element_mapping": "ONE_EACH ElementMapping",
+        "info": "DeviceInfo DeviceLike",
+        "memory": "Buffer PoolBackend SharedBuffer",
+        "native": "DriverEntry Holds HostEntry NativeEntry",
+        "options": "CompileOptions",
+        "promises": "NO_PROMISES ArrayPromises Promises",
+        "streams": "DeviceEvent DeviceGraph DeviceStream Recording names_default_stream",
+        "timer": "LaunchTimer",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
-    module = _LATE.get(name)
+    module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(module), name)
+    value = globals()[name] = getattr(import_module(module), name)
+    return value

@@ -13,6 +13,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.target.device import Device, Dim3
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target.options import DEFAULT_OPTIONS, CompileOptions
 from kerneldsl.target.promises import NO_PROMISES, Promises
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Artifact",
-    "CompileOptions",
     "Executable",
     "HostShare",
     "LaunchConfig",
@@ -28,38 +28,6 @@ __all__ = [
     "Specialization",
     "UnusableCodeError",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What ``@kd.kernel(...)`` can ask of the compiler.
-
-    Parameters
-    ----------
-    fastmath : bool
-        Allow every floating-point transformation LLVM knows, and approximate functions.
-    contract : bool
-        Allow a multiply and an add to become one fused operation, as nvcc does by default.
-    debug : bool
-        Check indices, and let ``assert`` and ``raise`` act.
-    lineinfo : bool
-        Put source lines into the compiled code, for profilers.
-    wraparound : bool
-        Negative indices count from the end, as in Python; False promises there are none.
-    max_registers : int or None
-        Registers a thread may use.
-    launch_bounds : tuple of int or None
-        Largest number of threads of a block, and optionally the smallest number of blocks that
-        should fit on a multiprocessor.
-    """
-
-    fastmath: bool = False
-    contract: bool = True
-    debug: bool = False
-    lineinfo: bool = False
-    wraparound: bool = True
-    max_registers: int | None = None
-    launch_bounds: tuple[int] | tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +65,7 @@ class Specialization:
     unit: FunctionUnit
     traits: KernelTraits
     kinds: tuple[Kind, ...]
-    options: CompileOptions = CompileOptions()
+    options: CompileOptions = DEFAULT_OPTIONS
     mode: LaunchMode = EXPLICIT
     block_dim: Dim3 | None = None
     arch: str | None = None

@@ -23,6 +23,7 @@ from typing import Any
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.reading_ahead import reading_ahead
 from kerneldsl.target import Device
 from targets.cuda.devices import describe_device
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode
@@ -377,7 +378,8 @@ def _initialize() -> Driver:
             "CUDA 12",
         ) from error
     try:
-        status = api.cuInit(0)[0]
+        with reading_ahead("targets.cuda.executable", "targets.cuda.stored"):
+            status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
             f"The CUDA driver's library {_LIBRARY} was not found",

@@ -1,0 +1,43 @@
+"""What a kernel's decorator asks of the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_OPTIONS", "CompileOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What ``@kd.kernel(...)`` can ask of the compiler.
+
+    Parameters
+    ----------
+    fastmath : bool
+        Allow every floating-point transformation LLVM knows, and approximate functions.
+    contract : bool
+        Allow a multiply and an add to become one fused operation, as nvcc does by default.
+    debug : bool
+        Check indices, and let ``assert`` and ``raise`` act.
+    lineinfo : bool
+        Put source lines into the compiled code, for profilers.
+    wraparound : bool
+        Negative indices count from the end, as in Python; False promises there are none.
+    max_registers : int or None
+        Registers a thread may use.
+    launch_bounds : tuple of int or None
+        Largest number of threads of a block, and optionally the smallest number of blocks that
+        should fit on a multiprocessor.
+    """
+
+    fastmath: bool = False
+    contract: bool = True
+    debug: bool = False
+    lineinfo: bool = False
+    wraparound: bool = True
+    max_registers: int | None = None
+    launch_bounds: tuple[int] | tuple[int, int] | None = None
+
+
+#: What a decorator without options asks for.
+DEFAULT_OPTIONS = CompileOptions()

@@ -1,0 +1,171 @@
+"""What a first launch takes is imported while a driver starts, and not before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import reading_ahead as module
+from kerneldsl.reading_ahead import FIRST_LAUNCH, reading_ahead
+
+ROOT = Path(__file__).parents[2]
+_KERNEL = """
+import sys, time, threading
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def add(x, y):
+    i = kd.grid(1)
+    if i < y.size:
+        y[i] += x[i]
+
+def imported():
+    return {m for m in sys.modules if m.startswith(("kerneldsl.", "targets", "numba", "llvmlite"))}
+"""
+
+
+def python(text: str, folder: Path) -> str:
+    """What a program says, in a process of its own."""
+    program = folder / "program.py"
+    program.write_text(_KERNEL + textwrap.dedent(text))
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={**env, "PYTHONPATH": str(ROOT), "KERNELDSL_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_decorating_imports_little(tmp_path: Path) -> None:
+    said = python("print(*sorted(imported()))", tmp_path)
+    parts = {name.split(".")[1] for name in said.split()}
+    assert not parts & {"abi", "analysis", "cache", "frontend", "language", "planner", "registry"}
+    assert not set(said.split()) & set(FIRST_LAUNCH)
+
+
+def test_a_long_wait_is_used(tmp_path: Path) -> None:
+    said = python(
+        """
+        from kerneldsl.reading_ahead import FIRST_LAUNCH, reading_ahead
+
+        with reading_ahead("targets.cuda.executable"):
+            until = time.monotonic() + 60
+            while "targets.cuda.executable" not in sys.modules and time.monotonic() < until:
+                time.sleep(0.01)
+        print(set(FIRST_LAUNCH) <= imported(), {"numba", "llvmlite"} & imported())
+        """,
+        tmp_path,
+    )
+    assert said == "True set()"
+
+
+def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:
+    # A target brings modules of its own; the core has been imported.
+    program = """
+        import importlib
+        from kerneldsl.reading_ahead import FIRST_LAUNCH
+
+        with kd.use("null"):
+            for name in FIRST_LAUNCH:
+                importlib.import_module(name)
+            before = imported()
+            x = kd.zeros(100, np.float32)
+            add.forall(100)(x, x)
+            kd.synchronize()
+        print(*sorted(m for m in imported() - before if m.startswith("kerneldsl")))
+        """
+    python(program, tmp_path)
+    assert python(program, tmp_path) == ""
+
+
+def test_a_wait_that_is_over_at_once_imports_nothing(tmp_path: Path) -> None:
+    said = python(
+        """
+        from kerneldsl.reading_ahead import reading_ahead
+
+        before = imported()
+        for _ in range(20):
+            with reading_ahead():
+                pass
+        print(imported() - before, threading.active_count())
+        """,
+        tmp_path,
+    )
+    assert said == "set() 1"
+
+
+def test_what_cannot_be_imported_is_left_to_who_needs_it() -> None:
+    with reading_ahead("kerneldsl.no_such_module"):
+        time.sleep(0.02)
+
+
+def test_an_error_of_the_driver_passes() -> None:
+    with pytest.raises(ZeroDivisionError), reading_ahead():
+        raise ZeroDivisionError
+
+
+def test_without_threads_it_is_only_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    passed = []
+    with reading_ahead():
+        passed.append(True)
+    assert passed
+
+
+def test_an_import_that_waits_for_the_waiting_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on, ended = threading.Event(), threading.Event()
+
+    def import_for_ever(name: str) -> Any:
+        go_on.wait(60)
+        ended.set()
+
+    monkeypatch.setattr(module, "import_module", import_for_ever)
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    with reading_ahead():
+        time.sleep(0.02)
+    assert not ended.is_set()
+    go_on.set()
+    assert ended.wait(60)
+
+
+def test_threads_that_ask_first_get_one_dispatcher() -> None:
+    for _ in range(50):
+
+        @kd.kernel
+        def fill(x):
+            x[kd.grid(1)] = 1
+
+        together = threading.Barrier(8)
+        found: list[Any] = []
+
+        def ask(kernel: Any = fill, barrier: Any = together, found: list[Any] = found) -> None:
+            barrier.wait()
+            found.append(kernel.forall(4)._dispatcher)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8
+        assert all(each is fill._dispatcher for each in found)
