@@ -15,6 +15,7 @@ CUDA Driver API, sections "Initialization", "Primary Context Management" and "Co
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sys
@@ -379,7 +380,8 @@ def _initialize() -> Driver:
         ) from error
     try:
         with reading_ahead("targets.cuda.executable", "targets.cuda.stored"):
-            status = api.cuInit(0)[0]
+            _start_unlocked(api)
+        status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
             f"The CUDA driver's library {_LIBRARY} was not found",
@@ -412,6 +414,16 @@ def _initialize() -> Driver:
         ", ".join(f"{d} {d.name} ({d.arch})" for d in driver.devices()),
     )
     return driver
+
+
+def _start_unlocked(api: Any) -> None:
+    """Start the driver with the interpreter's lock given up, which ``api.cuInit`` keeps.
+
+    How that went is what the next ``api.cuInit`` says.
+    """
+    status, *found = api.cuGetProcAddress(b"cuInit", _PROC_ADDRESS_VERSION, _LEGACY_STREAM)
+    if not int(status) and found and int(found[0]):
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(int(found[0]))(0)
 
 
 def _why_nothing_is_visible() -> str | None:

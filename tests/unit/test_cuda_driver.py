@@ -358,6 +358,30 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBi
     assert "libcuda.so.1" in (CudaTarget().unavailable_reason() or "")
 
 
+@pytest.mark.parametrize("status", [_OK, _Status(500, "CUDA_ERROR_NOT_FOUND")])
+def test_the_driver_starts_without_the_lock_of_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings, status: _Status
+) -> None:
+    started: list[int] = []
+
+    def start(flags: int) -> int:
+        assert "cuInit" not in api.names()
+        started.append(flags)
+        return 0
+
+    native = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(start)
+    address = ctypes.cast(native, ctypes.c_void_p).value
+    found = (address, 0) if status is _OK else (0, 1)
+    monkeypatch.setattr(
+        FakeBindings, "do_cuGetProcAddress", lambda self, *asked: found, raising=False
+    )
+    api.failures["cuGetProcAddress"] = status
+    _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
+    assert CudaTarget().unavailable_reason() is None
+    assert started == ([0] if status is _OK else [])
+    assert api.names().count("cuInit") == 1
+
+
 def test_an_empty_list_of_visible_devices_is_named(
     monkeypatch: pytest.MonkeyPatch, api: FakeBindings
 ) -> None:
