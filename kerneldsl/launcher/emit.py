@@ -79,14 +79,20 @@ def emit_module(addresses: Addresses) -> ir.Module:
 
 
 def _emit_guards(module: ir.Module) -> Any:
-    """``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object."""
+    """``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object.
+
+    A dictionary that is as it was when the object was found in it is not looked into again.
+    """
+    version_at = layout.dict_version_offset()
     f = Function(module, "guards", I32, [POINTER, I64], is_internal=True)
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, in_object, in_type, answered, missing, found = (
-            f.block(name)
-            for name in ("dict", "cell", "object", "type", "answered", "missing", "found")
+        in_dict, in_cell, in_object, in_type = (
+            f.block(name) for name in ("dict", "cell", "object", "type")
+        )
+        answered, missing, present, found, good = (
+            f.block(name) for name in ("answered", "missing", "present", "found", "good")
         )
         guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
         owner = f.load(guard, 8, POINTER)
@@ -109,20 +115,28 @@ def _emit_guards(module: ir.Module) -> Any:
         of_cell = f.load(owner, layout.CELL_VALUE)
         f.b.branch(found)
         f.b.position_at_end(in_dict)
+        if version_at is not None:
+            version, look = f.load(owner, version_at), f.block("look")
+            f.b.cbranch(f.equal(version, f.load(guard, 32)), good, look)
+            f.b.position_at_end(look)
         key = f.load(guard, 16, POINTER)
         borrowed = f.python("PyDict_GetItemWithError", POINTER, owner, key)
-        of_dict = f.b.ptrtoint(borrowed, I64)
-        f.b.cbranch(f.is_null(borrowed), missing, found)
+        f.b.cbranch(f.is_null(borrowed), missing, present)
         f.b.position_at_end(missing)
-        f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), found, bad)
+        f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), present, bad)
+        f.b.position_at_end(present)
+        f.require(f.equal(f.b.ptrtoint(borrowed, I64), f.load(guard, 24)), bad)
+        if version_at is not None:
+            f.store(version, guard, 32)
+        f.b.branch(good)
         f.b.position_at_end(found)
         value = f.b.phi(I64)
         value.add_incoming(of_object, answered)
         value.add_incoming(of_cell, in_cell)
         value.add_incoming(of_type, in_type)
-        value.add_incoming(of_dict, in_dict)
-        value.add_incoming(of_dict, missing)
         f.require(f.equal(value, f.load(guard, 24)), bad)
+        f.b.branch(good)
+        f.b.position_at_end(good)
     f.b.ret(I32(1))
     f.b.position_at_end(bad)
     f.python("PyErr_Clear", ir.VoidType())

@@ -16,7 +16,7 @@ import ctypes
 import struct
 import sys
 import sysconfig
-from types import BuiltinMethodType
+from types import BuiltinMethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ __all__ = [
     "UnknownPlatform",
     "builtin_method",
     "check_layout",
+    "dict_version_offset",
     "function_address",
     "slot_offset",
 ]
@@ -63,6 +64,9 @@ _flags_of = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(
 _c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyCFunction_GetFunction", ctypes.pythonapi)
 )
+
+#: Of a dictionary: a number that no other state of any dictionary has (PEP 509), in these versions.
+_DICT_VERSION, _HAVE_DICT_VERSION = 24, ((3, 11), (3, 12))
 
 #: Versions of CPython whose headers were read.
 _KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
@@ -167,6 +171,45 @@ def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
     setattr(trial, name, value)
     _expect(_word(id(trial) + offset), id(value), f"offset of the slot {name}")
     return int(offset)
+
+
+def dict_version_offset() -> int | None:
+    """Where a dictionary keeps a number that is another after every change; ``None``: nowhere.
+
+    It is tried out on dictionaries of modules, of objects and of neither.
+    """
+    if sys.version_info[:2] not in _HAVE_DICT_VERSION:
+        return None
+
+    class Plain:
+        pass
+
+    module: Any = ModuleType("trial")
+    plain: Any = Plain()
+    plain.a = 0
+    seen: set[int] = set()
+    for names in ({}, {"a": 1, 2: 3}, vars(module), vars(plain)):
+        for change in (
+            lambda names: None,
+            lambda names: names.update(a=object()),
+            lambda names: names.update(a=None),
+            lambda names: names.update(a=None, b=1),
+            lambda names: names.pop("b"),
+            lambda names: names.setdefault("c", 2),
+            lambda names: names.clear(),
+        ):
+            change(names)
+            found = _word(id(names) + _DICT_VERSION)
+            names.get("a")
+            if found in seen or found != _word(id(names) + _DICT_VERSION):
+                return None
+            seen.add(found)
+    for owner in (module, plain):
+        before = _word(id(vars(owner)) + _DICT_VERSION)
+        owner.a = 1
+        if _word(id(vars(owner)) + _DICT_VERSION) == before:
+            return None
+    return _DICT_VERSION
 
 
 def check_layout() -> None:

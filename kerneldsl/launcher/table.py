@@ -119,7 +119,9 @@ class GuardKind(IntEnum):
     TYPE = 3
 
 
-GUARD_WORDS = 4
+#: Kind, where to look, under which key, what must be there; and the version of the dictionary in
+#: which it was found there.
+GUARD_WORDS = 5
 #: Name of a stream's handle in CuPy.
 _HANDLE = "ptr"
 
@@ -151,7 +153,7 @@ class Guard:
     def words(self) -> tuple[int, ...]:
         """The guard as the native code reads it; whoever has the words keeps the guard."""
         expected = 0 if self.is_missing else id(self.value)
-        return self.kind, id(self.owner), id(self.key), expected
+        return self.kind, id(self.owner), id(self.key), expected, 0
 
 
 class StepKind(IntEnum):

@@ -12,8 +12,10 @@ import types
 import weakref
 from functools import partial
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.launcher import machine, table
@@ -512,6 +514,52 @@ def test_captured_values_are_compared_by_identity(monkeypatch):
                 launch(out)
                 np.testing.assert_allclose(out, 4.0 * 4.0 + 1 + np.pi)
             warm_up(launch, out)
+            with is_native(launch):
+                launch(out)
+
+
+_CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(("SCALE", "OFFSET")), st.sampled_from((1.0, 2.0, 3.0))),
+        st.tuples(st.sampled_from(("SOMETHING_ELSE", "ANOTHER_THING")), st.integers(0, 2)),
+    ),
+    max_size=12,
+)
+
+
+@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.given(changes=_CHANGES)
+def test_whatever_happens_to_a_module_its_values_are_those_of_now(changes):
+    """Values come and go and come back, and names that the kernel does not know of."""
+    names, out = vars(sys.modules[__name__]), np.zeros(4)
+    saved = {name: names[name] for name in ("SCALE", "OFFSET")}
+    try:
+        with kd.use("cpu"):
+            launch = captures.forall(4)
+            warm_up(launch, out)
+            for name, value in changes:
+                if value == 0:
+                    names.pop(name, None)
+                else:
+                    names[name] = value
+                for _ in range(3):
+                    out[...] = np.nan
+                    launch(out)
+                    expected = 2.0 * names["SCALE"] * FACTORS[1] + names["OFFSET"] + np.pi
+                    np.testing.assert_allclose(out, expected)
+    finally:
+        names.update(saved)
+        for name in ("SOMETHING_ELSE", "ANOTHER_THING"):
+            names.pop(name, None)
+
+
+def test_another_name_of_a_module_leaves_launches_to_native_code(monkeypatch):
+    out = np.zeros(4)
+    with kd.use("cpu"):
+        launch = captures.forall(4)
+        warm_up(launch, out)
+        for value in range(5):
+            monkeypatch.setitem(globals(), "SOMETHING_ELSE", value)
             with is_native(launch):
                 launch(out)
 

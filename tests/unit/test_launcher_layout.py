@@ -45,6 +45,18 @@ def test_every_offset_is_tried(monkeypatch, name):
         check_layout()
 
 
+def test_where_a_dictionary_keeps_its_version_is_tried(monkeypatch):
+    is_known = sys.version_info[:2] in ((3, 11), (3, 12))
+    assert (layout.dict_version_offset() is not None) == is_known
+    # The number of entries, the address of its keys, and that of its values.
+    for other in (16, 32, 40):
+        monkeypatch.setattr(layout, "_DICT_VERSION", other)
+        assert layout.dict_version_offset() is None
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0, "final", 0))
+    assert layout.dict_version_offset() is None
+
+
 def test_other_interpreters_are_refused(monkeypatch):
     for patch, words in (
         ((sys, "version_info", (3, 99, 0, "final", 0)), "3.99"),
