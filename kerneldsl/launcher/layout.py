@@ -34,6 +34,7 @@ __all__ = [
     "CDATA_POINTER",
     "CELL_VALUE",
     "HEAD",
+    "METH_O",
     "TUPLE_ITEMS",
     "TUPLE_SIZE",
     "TYPE",
@@ -57,7 +58,7 @@ ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMENSIONS, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DESCR, ARRAY_FLAGS = 56, 64
 
 #: The flags of a method of one argument (Python/C API, "Common Object Structures").
-_METH_O = 0x8
+METH_O = 0x8
 _flags_of = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(
     ("PyCFunction_GetFlags", ctypes.pythonapi)
 )
@@ -118,7 +119,7 @@ def builtin_method(method: Any) -> tuple[int, int]:
     UnknownLayout
         It is another kind of callable.
     """
-    if type(method) is not BuiltinMethodType or _flags_of(method) != _METH_O:
+    if type(method) is not BuiltinMethodType or _flags_of(method) != METH_O:
         raise UnknownLayout(f"{method!r} is no built-in method of one argument")
     address: int = _c_function_of(method)
     return address, id(method.__self__)

@@ -16,12 +16,14 @@ from typing import Any
 from kerneldsl.environment import launcher_is_off, logger
 from kerneldsl.errors import KernelWarning
 from kerneldsl.launcher.layout import (
+    METH_O,
     UnknownLayout,
     UnknownPlatform,
     check_layout,
     function_address,
     slot_offset,
 )
+from kerneldsl.launcher.subscript import put_subscript
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.readers import seal
 from kerneldsl.runtime.memory.arrays import DeviceArray
@@ -39,7 +41,6 @@ __all__ = [
     "suspended",
 ]
 
-_METH_O = 0x8
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
 
 #: Tables are good in the generation they were made in: a forked child begins another. And whether
@@ -234,10 +235,18 @@ def _make(
 
 def _put(method: Method, address: int) -> None:
     """Put a native function in the place of a method."""
+    if method.name == "__getitem__":
+        try:
+            put_subscript(method.owner, address, _document(method))
+        except UnknownLayout as error:
+            logger.debug("%s is not known: it is found by its name at each call", error)
+        else:
+            _keep_forever(method)
+            return
     new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
         function_address("PyDescr_NewMethod")
     )
-    flags = _METH_O if method.takes_one else _METH_FASTCALL_KEYWORDS
+    flags = METH_O if method.takes_one else _METH_FASTCALL_KEYWORDS
     definition = _MethodDef(method.name.encode(), address, flags, _document(method))
     _keep_forever(definition)
     _keep_forever(method)
