@@ -9,8 +9,9 @@ and on any machine, for the CPU's side::
     python benchmarks/launch.py --cpu
 
 The contestants take turns: each sample is a few hundred launches, host time from the first to the
-last call, with an idle device before; medians are reported. The floor of each row repeats the same
-launch (function, grid, block, parameters) from native code. Other libraries are measured where they
+last call, with an idle device before; medians are reported, of times and of their ratios to the
+floor in each round. The floor of each row repeats the same launch (function, grid, block,
+parameters) from native code. Other libraries are measured where they
 are installed. The exit status is 1 when a bound is broken.
 """
 
@@ -113,7 +114,11 @@ def add_rows(
     for name, times in samples.items():
         median = statistics.median(times)
         floor = floors.get(name)
-        ratio = median / statistics.median(samples[floor]) if floor is not None else None
+        ratio = None
+        if floor is not None:  # in each round, which what else the machine does disturbs alike
+            ratio = statistics.median(
+                own / least for own, least in zip(times, samples[floor], strict=True)
+            )
         row = {"launch": name, "us": 1e6 * median, "floor": floor, "ratio": ratio}
         row["us_low"], row["us_high"] = 1e6 * min(times), 1e6 * max(times)
         report.rows.append(row)
@@ -266,7 +271,7 @@ def main() -> int:
     parser.add_argument("--commit", help="what is measured, where there is no git repository")
     parser.add_argument("--cpu", action="store_true", help="the CPU alone")
     parser.add_argument("--elements", type=int, default=1024, help="of each array on the GPU")
-    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--calls", type=int, default=400, help="launches of a sample on the GPU")
     options = parser.parse_args()
     describe = describe_cpu_machine if options.cpu else describe_gpu_machine
