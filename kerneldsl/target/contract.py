@@ -16,18 +16,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.error_history import error_log
-from kerneldsl.errors import ArgumentTypeError, DriverError
-from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
-from kerneldsl.target.device import Device, Dim3
+from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.target.info import DeviceInfo
-from kerneldsl.target.memory import PoolBackend, SharedBuffer
-from kerneldsl.target.streams import DeviceEvent, DeviceStream
-from kerneldsl.target.timer import LaunchTimer
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.errors import DriverError
     from kerneldsl.target.checks import Check
+    from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
+    from kerneldsl.target.device import Device, Dim3
+    from kerneldsl.target.memory import PoolBackend, SharedBuffer
+    from kerneldsl.target.streams import DeviceEvent, DeviceStream
+    from kerneldsl.target.timer import LaunchTimer
 
 __all__ = ["Target"]
 

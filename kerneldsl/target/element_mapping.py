@@ -10,9 +10,10 @@ and in which order. Only kernels that ask for their place by ``grid`` alone
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kerneldsl.target.device import Dim3
+if TYPE_CHECKING:
+    from kerneldsl.target.device import Dim3
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kerneldsl.target.device import Dim3
+if TYPE_CHECKING:
+    from kerneldsl.target.device import Dim3
 
 __all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
 

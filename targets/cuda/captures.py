@@ -10,9 +10,12 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.target import DeviceStream
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DeviceStream
 
 __all__ = [
     "begin",

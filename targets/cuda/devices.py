@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerneldsl.target import Device, DeviceKind, DeviceLimits, Dim3
+from kerneldsl.target import Device, DeviceLimits
 from targets.cuda.architectures import ARCHITECTURES
+
+if TYPE_CHECKING:
+    from kerneldsl.target import DeviceKind, Dim3
 
 __all__ = ["describe_device", "read_attribute", "read_pci_address"]
 

@@ -19,15 +19,14 @@ import ctypes
 import logging
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.reading_ahead import reading_ahead
-from kerneldsl.target import Device
 from targets.cuda.devices import describe_device
-from targets.cuda.driver_codes import DRIVER_CODES, DriverCode
+from targets.cuda.driver_codes import DRIVER_CODES
 from targets.cuda.driver_errors import (
     compose_error,
     describe_foreign,
@@ -36,6 +35,10 @@ from targets.cuda.driver_errors import (
 )
 from targets.cuda.fork import fork_guard
 from targets.cuda.loss import DeviceWatch
+
+if TYPE_CHECKING:
+    from kerneldsl.target import Device
+    from targets.cuda.driver_codes import DriverCode
 
 __all__ = ["Driver", "get_driver"]
 

@@ -8,14 +8,13 @@ Every error made here is written down in the history, :data:`kerneldsl.error_log
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import (
     DeviceError,
     DeviceMemoryError,
     DriverCompileError,
-    DriverError,
     DriverInitializationError,
     DriverSystemError,
     KernelImageError,
@@ -25,6 +24,11 @@ from kerneldsl.errors import (
 )
 from targets.cuda.driver_codes import DRIVER_CODES, DriverCode, find_code
 from targets.cuda.loss import suspect_lines
+
+if TYPE_CHECKING:
+    from kerneldsl.errors import (
+        DriverError,
+    )
 
 __all__ = [
     "compose_error",

@@ -13,12 +13,15 @@ from __future__ import annotations
 import copy
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kerneldsl.error_history import error_log
-from kerneldsl.errors import DeviceLostError, DriverError
+from kerneldsl.errors import DeviceLostError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Dim3
+
+if TYPE_CHECKING:
+    from kerneldsl.errors import DriverError
 
 __all__ = ["DeviceWatch", "LaunchNote", "suspect_lines"]
 

@@ -9,11 +9,13 @@ has the first axis along x, one element a thread.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.target import ONE_EACH, Device, Dim3, ElementMapping, LaunchConfig
+
+if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
 
 __all__ = ["DEFAULT_BLOCKS", "choose_block", "map_extent"]
 

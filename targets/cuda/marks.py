@@ -8,12 +8,14 @@ CUDA Driver API, sections "Event Management" and "Context Management" (``cuCtxRe
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.runtime.modules import imported
 from targets.cuda import captures
-from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
+
+if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
 
 __all__ = ["Mark", "is_recording"]
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Buffer, Device
-from targets.cuda.driver import Driver
+from kerneldsl.target import Buffer
 from targets.cuda.fork import fork_guard
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from kerneldsl.target import Device
+    from targets.cuda.driver import Driver
 
 __all__ = [
     "MAX_PATTERN_BYTES",

@@ -13,11 +13,11 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from targets.cuda.driver import Driver
 from targets.cuda.marks import Mark
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle
 
 if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
     from targets.cuda.pools import StreamOrderedPool
 
 __all__ = ["can_access", "copy", "enable_access", "note_pool", "with_access_to"]

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
-from targets.cuda.driver import Driver
+if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
 
 __all__ = ["device_of_pointer"]
 

@@ -15,18 +15,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import pool_is_off
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, PoolBackend
+from kerneldsl.target import PoolBackend
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import memory, peers
-from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.marks import Mark, is_recording
 from targets.cuda.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
+
+if TYPE_CHECKING:
+    from kerneldsl.target import Device
+    from targets.cuda.driver import Driver
 
 __all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kerneldsl.target import Artifact, Dim3, Executable, LaunchConfig, Specialization, Target
+from kerneldsl.target import Target
 from targets.cuda.architectures import DEFAULT_ARCH
-from targets.cuda.mapping import map_extent
 
 if TYPE_CHECKING:
+    from kerneldsl.target import Artifact, Dim3, Executable, LaunchConfig, Specialization
     from targets.cuda.artifact import CudaArtifact
 
 __all__ = ["PtxTarget"]
@@ -66,6 +66,8 @@ class PtxTarget(Target):
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
     ) -> LaunchConfig:
+        from targets.cuda.mapping import map_extent
+
         specialization = executable.artifact.specialization
         return map_extent(
             specialization.traits,

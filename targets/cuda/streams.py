@@ -13,11 +13,13 @@ behavior".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.target import DeviceStream
-from targets.cuda.driver import Driver
+
+if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",

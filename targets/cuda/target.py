@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.target import (
-    Artifact,
-    Check,
-    Device,
-    DeviceEvent,
-    DeviceInfo,
-    DeviceStream,
-    Executable,
-    LaunchTimer,
-    PoolBackend,
-    SharedBuffer,
-)
 from targets.cuda import captures, memory, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
@@ -26,7 +14,7 @@ from targets.cuda.architectures import (
     choose_ptx_version,
     parse_arch,
 )
-from targets.cuda.driver import Driver, get_driver
+from targets.cuda.driver import get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.pointers import device_of_pointer
 from targets.cuda.ptx_target import PtxTarget
@@ -37,6 +25,21 @@ from targets.cuda.streams import (
     wait_stream,
 )
 from targets.cuda.timer import start_timer
+
+if TYPE_CHECKING:
+    from kerneldsl.target import (
+        Artifact,
+        Check,
+        Device,
+        DeviceEvent,
+        DeviceInfo,
+        DeviceStream,
+        Executable,
+        LaunchTimer,
+        PoolBackend,
+        SharedBuffer,
+    )
+    from targets.cuda.driver import Driver
 
 __all__ = ["CudaTarget"]
 

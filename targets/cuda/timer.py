@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import DriverError
 from kerneldsl.target import LaunchTimer
-from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.streams import stream_handle
+
+if TYPE_CHECKING:
+    from targets.cuda.driver import Driver
 
 __all__ = ["CudaTimer", "start_timer"]
 
