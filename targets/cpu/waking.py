@@ -10,7 +10,9 @@ from targets.cpu.threads import ThreadingLayer
 __all__ = ["wake_ns"]
 
 #: Launches that are measured, fewer where they take longer than so many nanoseconds in all.
-_SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 10, 1_000_000
+_SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 24, 2_000_000
+#: Those before them, for which threads may have to be made and woken.
+_FIRST = 8
 #: What the calling thread alone takes for such a launch where the planner's constants come from.
 _ALONE_NS = 2300.0
 _measured: dict[str, float] = {}
@@ -51,6 +53,8 @@ def _measure(layer: ThreadingLayer) -> float:
     # A function of the interpreter that needs no lock, does nothing and looks at no argument.
     nothing = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
     assert nothing is not None
+    for _ in range(_FIRST):
+        layer.run(nothing, 0, layer.thread_count, parallel=True)
     alone: list[int] = []
     shared: list[int] = []
     while len(shared) < _SAMPLES and (len(shared) < _LEAST_SAMPLES or sum(shared) < _MOST_NS):
