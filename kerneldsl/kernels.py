@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from kerneldsl.errors import LaunchConfigError
@@ -55,13 +56,15 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
         options: KernelOptions,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
+        self.__dict__.update(_attributes_of(function))
         self.function = function
         self.options = options
         self._block = options.block
         self._run_together = options.together
         self._remember_launches()
         self._constant_values = constants
+        self.__dict__.pop("_made_dispatcher", None)
         self.__qualname__: str
 
     @property
@@ -134,6 +137,20 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
         from kerneldsl.pickling import reduce_function
 
         return reduce_function(self, self.function, self.options)
+
+
+def _attributes_of(function: Any) -> dict[str, Any]:
+    """A function's attributes, without what ``functools.wraps`` has copied from another kernel."""
+    found = dict(vars(function))
+    seen = [function]
+    while isinstance(wrapped := vars(seen[-1]).get("__wrapped__"), (Kernel, FunctionType)):
+        if any(wrapped is each for each in seen):
+            break
+        if isinstance(wrapped, Kernel):
+            for name in vars(wrapped).keys() - vars(wrapped.function).keys():
+                found.pop(name, None)
+        seen.append(wrapped)
+    return found
 
 
 class DeviceFunction(Generic[P, R]):

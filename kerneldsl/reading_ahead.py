@@ -6,6 +6,7 @@ imports some hundred modules. So they are imported by a thread of their own mean
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,9 @@ def reading_ahead(*modules: str) -> Iterator[None]:
     *modules : str
         What is imported beside what every first launch takes.
     """
+    if sys.is_finalizing():  # a thread might never begin
+        yield
+        return
     is_over = threading.Event()
     thread = threading.Thread(
         target=_read,
@@ -47,17 +51,18 @@ def reading_ahead(*modules: str) -> Iterator[None]:
         name="kerneldsl-reading-ahead",
         daemon=True,
     )
+    is_started = True
     try:
         thread.start()
-    except RuntimeError:  # no more threads, or none any more as the interpreter ends
-        yield
-        return
+    except RuntimeError:  # there are too many threads
+        is_started = False
     try:
         yield
     finally:
         is_over.set()
         # What two threads import at once each may find half-made, if packages import their parts.
-        thread.join(_PATIENCE_S)
+        if is_started:
+            thread.join(_PATIENCE_S)
 
 
 def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.language.kinds import Kind
 from kerneldsl.launcher.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
+from kerneldsl.launcher.layout import UnknownLayout
 from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
@@ -51,7 +52,8 @@ def prepare(
     try:
         launchable = dispatcher.find(shape, args)
         return None if launchable is None else _prepare(launchable, shape, args, generation)
-    except (KernelError, NameError):  # something has changed since the launch
+    # Something has changed since the launch; or an entry is not made for native code.
+    except (KernelError, NameError, UnknownLayout):
         return None
 
 

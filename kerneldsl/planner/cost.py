@@ -206,15 +206,15 @@ def predict(
     # Blocks mostly end with them, and those of a wave end together.
     pace = _norm((pace, atomics_ns), c.ending)
     parts["atomics"] = atomics_ns
-    bound: Bound = max(parts, key=lambda name: parts[name])
-    if parts[bound] < rates.launch_ns + lifetime:
-        bound = "launch"
     # While a block of the last wave waits in its loop, the others of its wave do their share of
     # what sets the pace.
     last_wave = pace * resident / busiest
-    ending = lifetime - counting_ns + _norm((counting_ns, last_wave), c.sharpness)
+    lasting = lifetime - counting_ns + _norm((counting_ns, last_wave), c.sharpness) - last_wave
+    bound: Bound = max(parts, key=lambda name: parts[name])
+    if parts[bound] < rates.launch_ns + lasting:
+        bound = "launch"
     in_flight = min(grid_blocks, resident * count) * block_elements * work.load_bytes
-    return Prediction(rates.launch_ns + ending + pace - last_wave, bound, int(in_flight))
+    return Prediction(rates.launch_ns + lasting + pace, bound, int(in_flight))
 
 
 def _norm(parts: tuple[float, ...], exponent: float) -> float:

@@ -9,7 +9,6 @@ to arguments.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from kerneldsl import environment
 from kerneldsl.errors import (
@@ -23,10 +22,7 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
-from kerneldsl.target import Device, DeviceInfo
-
-if TYPE_CHECKING:
-    from kerneldsl.target import DeviceLike, Target
+from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
 
 __all__ = [
     "Place",

@@ -102,3 +102,7 @@ def __getattr__(name: str) -> Any:
 
     value = globals()[name] = getattr(import_module(module), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

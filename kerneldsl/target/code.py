@@ -7,21 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.abi import EXPLICIT, ParameterLayout
-from kerneldsl.target.element_mapping import ONE_EACH
-from kerneldsl.target.options import DEFAULT_OPTIONS
-from kerneldsl.target.promises import NO_PROMISES
+from kerneldsl.abi import EXPLICIT, LaunchMode, ParameterLayout
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
+from kerneldsl.target.device import Device, Dim3
+from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target.options import DEFAULT_OPTIONS, CompileOptions
+from kerneldsl.target.promises import NO_PROMISES, Promises
 
 if TYPE_CHECKING:
-    from kerneldsl.abi import LaunchMode
-    from kerneldsl.analysis.traits import KernelTraits
-    from kerneldsl.frontend.unit import FunctionUnit
-    from kerneldsl.language.kinds import Kind
-    from kerneldsl.target.device import Device, Dim3
-    from kerneldsl.target.element_mapping import ElementMapping
     from kerneldsl.target.native import NativeEntry
-    from kerneldsl.target.options import CompileOptions
-    from kerneldsl.target.promises import Promises
 
 __all__ = [
     "Artifact",

@@ -10,10 +10,9 @@ and in which order. Only kernels that ask for their place by ``grid`` alone
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from kerneldsl.target.device import Dim3
+from kerneldsl.target.device import Dim3
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kerneldsl.errors import GraphError
-from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Step
-
-if TYPE_CHECKING:
-    from kerneldsl.target.device import Device
-    from kerneldsl.target.streams import Recording
+from kerneldsl.target.device import Device
+from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording, Step
 
 __all__ = ["HostEvent", "HostGraph", "HostStream"]
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kerneldsl.errors import AttributeUnavailableError, KernelError
-from kerneldsl.target.device import Device, DeviceKind, Dim3
-from kerneldsl.target.info_fields import Field
-
-if TYPE_CHECKING:
-    from kerneldsl.target.device import DeviceLimits
-    from kerneldsl.target.info_fields import Applies
+from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+from kerneldsl.target.info_fields import Applies, Field
 
 __all__ = ["DeviceInfo", "DeviceLike"]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.tables import format_bytes, html_table, text_table
+from kerneldsl.target.info_fields import Field
 
 if TYPE_CHECKING:
     from kerneldsl.target.info import DeviceInfo
-    from kerneldsl.target.info_fields import Field
 
 __all__ = ["as_html", "as_text", "format_value"]
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from kerneldsl.target.device import Device
+from kerneldsl.target.device import Device
 
 __all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend", "SharedBuffer"]
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from kerneldsl.target.device import Dim3
+from kerneldsl.target.device import Dim3
 
 __all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
 
@@ -102,7 +101,7 @@ class DriverEntry:
         The default stream's handle.
     note : builtin_function_or_method
         Of one argument, such as a list's ``append``: it is called with `noted` after each launch;
-        what it raises is dropped.
+        what it raises is dropped. With any other callable launches stay with Python.
     noted : object
         What it is called with.
     holds : tuple of Holds

@@ -14,10 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kerneldsl.target.element_mapping import ElementMapping
+from kerneldsl.target.element_mapping import ElementMapping
 
 __all__ = ["MAX_ALIGNMENT", "NARROW", "NO_PROMISES", "ArrayPromises", "Promises", "is_narrow"]
 

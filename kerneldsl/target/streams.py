@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kerneldsl.target.device import Device
+from kerneldsl.target.device import Device
 
 __all__ = [
     "DeviceEvent",

@@ -10,6 +10,8 @@ import struct
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -376,10 +378,21 @@ def test_the_driver_starts_without_the_lock_of_the_interpreter(
         FakeBindings, "do_cuGetProcAddress", lambda self, *asked: found, raising=False
     )
     api.failures["cuGetProcAddress"] = status
+    ahead: list[str] = []
+
+    @contextmanager
+    def reading_ahead(*modules: str) -> Iterator[None]:
+        assert not started
+        yield
+        ahead.extend(modules)
+        assert started or status is not _OK
+
+    monkeypatch.setattr(driver_module, "reading_ahead", reading_ahead)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert CudaTarget().unavailable_reason() is None
     assert started == ([0] if status is _OK else [])
     assert api.names().count("cuInit") == 1
+    assert "targets.cuda.executable" in ahead
 
 
 def test_an_empty_list_of_visible_devices_is_named(

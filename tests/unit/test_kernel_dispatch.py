@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import multiprocessing
 import threading
@@ -36,6 +37,64 @@ def twice(value, offset=1):
 
 
 X = np.arange(8.0)
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("options", [{}, {"space": kd.Space(block=[32, 64], items=[1, 2])}])
+def test_a_function_that_wraps_a_kernel_becomes_a_kernel_of_its_own(between, options):
+    """``functools.wraps`` copies whatever the other kernel has in its dictionary."""
+
+    def add(x, *, items=1):
+        i = kd.grid(1)
+        if i < x.size:
+            x[i] += 1
+
+    def add_more(x, *, items=1):
+        i = kd.grid(1)
+        if i < x.size:
+            x[i] += 100
+
+    def plain(x):
+        pass
+
+    if not options:  # a kernel without a space has no keyword-only parameters
+
+        def add(x):
+            x[kd.grid(1)] += 1
+
+        def add_more(x):
+            x[kd.grid(1)] += 100
+
+    add.tag, add_more.other_tag = "of the function", "its own"
+    first = kd.kernel(**options)(add)
+    x = np.zeros(8)
+    with kd.use("cpu"):
+        first.forall(8)(x)
+        if options:
+            assert first._tiles
+        inner = functools.wraps(first)(plain) if between else first
+        second = kd.kernel(**options)(functools.wraps(inner)(add_more))
+        second.forall(8)(x)
+    assert (x == 101).all()
+    assert second._dispatcher is not first._dispatcher
+    assert second.other_tag == "its own"
+    assert second.__name__ == "add"
+
+
+def test_a_kernel_that_is_made_anew_in_its_place_runs_the_new_function():
+    def add(x):
+        x[kd.grid(1)] += 1
+
+    def add_more(x):
+        x[kd.grid(1)] += 100
+
+    kernel = kd.kernel(add)
+    x = np.zeros(8)
+    with kd.use("cpu"):
+        kernel.forall(8)(x)
+        kernel.__init__(add_more, kernel.options)
+        kernel.forall(8)(x)
+    assert (x == 101).all()
 
 
 def test_a_kernel_wraps_its_function():

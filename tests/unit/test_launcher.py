@@ -741,6 +741,23 @@ def test_a_failing_note_is_dropped(fake):
     assert len(fake.notes) == 0
 
 
+def test_launches_that_are_noted_by_python_stay_with_python(fake):
+    noted = []
+
+    class Notes(list):
+        def append(self, value):
+            noted.append(value)
+
+    fake.notes = Notes()
+    launch = takes[3, 1]
+    before = len(fake.launches)
+    for _ in range(100):
+        launch(1, 2)
+    assert len(fake.launches) - before == 100
+    assert fake.native_launches == 0
+    assert launch.bind(1, 2)() is None
+
+
 def test_a_note_is_a_built_in_method_of_one_argument():
     assert builtin_method([].append)[0] != 0
     for other in (lambda value: None, [].pop, print, str.upper):

@@ -414,3 +414,33 @@ def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
         whys += [each.why for each in plan.considered if each.why.startswith("limited by")]
     assert whys
     assert {why.removeprefix("limited by ") for why in whys} <= set(BOUND_WORDS.values())
+
+
+def _counting(rounds: int, blocks: int, threads: int) -> float:
+    """Nanoseconds of a loop that counts in shared memory, two blocks to a multiprocessor."""
+    device = described_device("sm_90")
+    work = AXPY._replace(loads=float(rounds), shared_atomics=float(rounds))
+    return predict(
+        Candidate((threads, 1, 1), ElementMapping()),
+        work,
+        (blocks * threads,),
+        blocks,
+        2,
+        DeviceRates.from_device(device),
+    ).time_ns
+
+
+def test_rounds_of_a_counting_loop_wait_for_less_than_a_load_each() -> None:
+    latency = DeviceRates.from_device(described_device("sm_90")).l2_latency_ns
+    each = (_counting(17, 1, 32) - _counting(1, 1, 32)) / 16
+    assert 0.5 * latency < each < latency
+
+
+def test_a_wave_counts_while_its_blocks_wait() -> None:
+    rates = DeviceRates.from_device(described_device("sm_90"))
+    counted = 2 * 1024 * 32 / 4.3 / rates.clock_hz * 1e9  # of a multiprocessor, and nothing else
+    waited = _counting(32, 1, 1024)
+    wave = _counting(32, 2 * rates.multiprocessor_count, 1024)
+    assert counted < wave < waited + counted / 2
+    # A second wave is counted when the first has been.
+    assert _counting(32, 4 * rates.multiprocessor_count, 1024) > wave + counted / 2

@@ -15,7 +15,9 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import reading_ahead as module
+from kerneldsl.locks import no_fork
 from kerneldsl.reading_ahead import FIRST_LAUNCH, reading_ahead
+from kerneldsl.runtime import dispatch
 
 ROOT = Path(__file__).parents[2]
 _KERNEL = """
@@ -111,9 +113,50 @@ def test_a_wait_that_is_over_at_once_imports_nothing(tmp_path: Path) -> None:
     assert said == "set() 1"
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_cannot_be_imported_is_left_to_who_needs_it() -> None:
     with reading_ahead("kerneldsl.no_such_module"):
-        time.sleep(0.02)
+        time.sleep(0.05)
+
+
+def test_nobody_forks_while_a_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+
+    def look(name: str) -> None:
+        other = threading.Thread(
+            target=lambda: held.append(not no_fork._lock.acquire(blocking=False))
+        )
+        other.start()
+        other.join()
+
+    monkeypatch.setattr(module, "import_module", look)
+    with reading_ahead():
+        time.sleep(0.05)
+    assert held
+    assert all(held)
+
+
+def test_a_finalizer_that_starts_a_driver_starts_no_thread(tmp_path: Path) -> None:
+    said = python(
+        """
+        from kerneldsl.reading_ahead import reading_ahead
+
+        class Last:
+            def __init__(self):
+                self.itself = self
+
+            def __del__(self, reading_ahead=reading_ahead, say=print, ending=sys.is_finalizing):
+                with reading_ahead():
+                    say("works", ending(), flush=True)
+
+        Last()
+        import gc
+
+        gc.disable()
+        """,
+        tmp_path,
+    )
+    assert said == "works True"
 
 
 def test_an_error_of_the_driver_passes() -> None:
@@ -150,24 +193,27 @@ def test_an_import_that_waits_for_the_waiting_is_left_behind(
     assert ended.wait(60)
 
 
-def test_threads_that_ask_first_get_one_dispatcher() -> None:
-    for _ in range(50):
+def test_threads_that_ask_first_get_one_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(4)
 
-        @kd.kernel
-        def fill(x):
-            x[kd.grid(1)] = 1
+    class Slow(dispatch.Dispatcher):
+        def __init__(self, *args: Any) -> None:
+            together.wait(60)  # all of them are being made at once
+            super().__init__(*args)
 
-        together = threading.Barrier(8)
-        found: list[Any] = []
+    monkeypatch.setattr(dispatch, "Dispatcher", Slow)
 
-        def ask(kernel: Any = fill, barrier: Any = together, found: list[Any] = found) -> None:
-            barrier.wait()
-            found.append(kernel.forall(4)._dispatcher)
+    @kd.kernel
+    def fill(x):
+        x[kd.grid(1)] = 1
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(found) == 8
-        assert all(each is fill._dispatcher for each in found)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(fill.forall(4)._dispatcher)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(map(id, found))) == 1
