@@ -40,8 +40,10 @@ X = np.arange(8.0)
 
 
 @pytest.mark.parametrize("between", [False, True])
-@pytest.mark.parametrize("options", [{}, {"space": kd.Space(block=[32, 64], items=[1, 2])}])
-def test_a_function_that_wraps_a_kernel_becomes_a_kernel_of_its_own(between, options):
+@pytest.mark.parametrize(
+    "spaces", [(), (kd.Space(block=[32], items=[1]), kd.Space(block=[64], items=[2]))]
+)
+def test_a_function_that_wraps_a_kernel_becomes_a_kernel_of_its_own(between, spaces):
     """``functools.wraps`` copies whatever the other kernel has in its dictionary."""
 
     def add(x, *, items=1):
@@ -57,7 +59,8 @@ def test_a_function_that_wraps_a_kernel_becomes_a_kernel_of_its_own(between, opt
     def plain(x):
         pass
 
-    if not options:  # a kernel without a space has no keyword-only parameters
+    options, its_options = [{"space": space} for space in spaces] or ({}, {})
+    if not spaces:  # a kernel without a space has no keyword-only parameters
 
         def add(x):
             x[kd.grid(1)] += 1
@@ -70,14 +73,17 @@ def test_a_function_that_wraps_a_kernel_becomes_a_kernel_of_its_own(between, opt
     x = np.zeros(8)
     with kd.use("cpu"):
         first.forall(8)(x)
-        if options:
-            assert first._tiles
+        if spaces:
+            assert first._tiles == ((32, 1, 1),)
         inner = functools.wraps(first)(plain) if between else first
-        second = kd.kernel(**options)(functools.wraps(inner)(add_more))
+        second = kd.kernel(**its_options)(functools.wraps(inner)(add_more))
         second.forall(8)(x)
     assert (x == 101).all()
     assert second._dispatcher is not first._dispatcher
     assert second.other_tag == "its own"
+    if spaces:
+        assert second.space is spaces[1]
+        assert second._tiles == ((64, 1, 1),)
     assert second.__name__ == "add"
 
 
