@@ -420,9 +420,9 @@ def _initialize() -> Driver:
 
 
 def _start_unlocked(api: Any) -> None:
-    """Start the driver with the interpreter's lock given up, which ``api.cuInit`` keeps.
+    """Start the driver with the interpreter's lock given up; the next ``api.cuInit`` judges.
 
-    How that went is what the next ``api.cuInit`` says.
+    ``api.cuInit`` of the bindings 12.9 and 13.5 gives it up as well, which nothing promises.
     """
     status, *found = api.cuGetProcAddress(b"cuInit", _PROC_ADDRESS_VERSION, _LEGACY_STREAM)
     if not int(status) and found and int(found[0]):
