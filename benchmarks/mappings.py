@@ -27,7 +27,7 @@ from machine import describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
-from kerneldsl.analysis import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.runtime.arguments.arguments import bind
 from kerneldsl.runtime.arguments.binding import kinds_of

@@ -1,7 +1,9 @@
-"""Importing what a first launch takes, while a driver is being waited for.
+"""Doing what a first launch takes, while a driver is being waited for.
 
-A driver takes a tenth of a second to start, in which Python has nothing to do, and a first launch
-imports some hundred modules. So they are imported by a thread of their own meanwhile.
+A driver takes a tenth of a second to start and another to open a device, in which Python has
+nothing to do, and a first launch imports some hundred modules and reads what its cache's keys
+depend on. So a thread of its own does that meanwhile, in steps: when the driver answers, the step
+that is under way is finished, and the next wait goes on from there.
 """
 
 from __future__ import annotations
@@ -17,12 +19,25 @@ from kerneldsl.locks import no_fork
 
 __all__ = ["FIRST_LAUNCH", "reading_ahead"]
 
-#: What a first launch with everything in the cache imports, beside what a target does.
+#: What a first launch with everything in the cache imports, beside what a target does. Each takes a
+#: few milliseconds where those before it have been imported.
 FIRST_LAUNCH = (
-    "kerneldsl.runtime.dispatch",
+    "kerneldsl.language.kinds",
+    "kerneldsl.abi",
+    "kerneldsl.frontend.unit",
+    "kerneldsl.target.code",
     "kerneldsl.runtime.memory.creation",
-    "kerneldsl.frontend.normalize",
+    "kerneldsl.runtime.arguments.staging",
+    "kerneldsl.planner",
+    "kerneldsl.planner.candidates",
+    "kerneldsl.analysis.count_work",
+    "kerneldsl.planner.choose",
+    "kerneldsl.runtime.planning",
+    "kerneldsl.cache",
     "kerneldsl.cache.specialization",
+    "kerneldsl.runtime.dispatch",
+    "kerneldsl.analysis.analyze",
+    "kerneldsl.frontend.normalize",
 )
 
 #: Where there is no driver that is known sooner than this, and nothing need be imported.
@@ -30,6 +45,10 @@ _QUICK_S = 0.003
 #: The thread is not waited for without end: whoever is waiting may be importing a module, say a
 #: program that works on a GPU when it is imported, which another import needs.
 _PATIENCE_S = 1.0
+
+
+#: What was read whole, of which nothing is left for another wait.
+_done: set[tuple[str, ...]] = set()
 
 
 @contextmanager
@@ -41,15 +60,13 @@ def reading_ahead(*modules: str) -> Iterator[None]:
     *modules : str
         What is imported beside what every first launch takes.
     """
-    if sys.is_finalizing():  # a thread might never begin
+    wanted = (*FIRST_LAUNCH, *modules)
+    if wanted in _done or sys.is_finalizing():  # where a thread might never begin
         yield
         return
     is_over = threading.Event()
     thread = threading.Thread(
-        target=_read,
-        args=(is_over, (*FIRST_LAUNCH, *modules)),
-        name="kerneldsl-reading-ahead",
-        daemon=True,
+        target=_read, args=(is_over, wanted), name="kerneldsl-reading-ahead", daemon=True
     )
     is_started = True
     try:
@@ -69,8 +86,19 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
     if is_over.wait(_QUICK_S):
         return
     try:
-        with no_fork:  # a child would wait for the import for ever
-            for module in modules:
+        for module in modules:
+            with no_fork:  # a child would wait for the import for ever
                 import_module(module)
+            if is_over.is_set():
+                return
+        _find_identity()
+        _done.add(modules)
     except Exception as error:  # noqa: BLE001 -- whoever needs the module imports it again, and is told
         logger.debug("reading ahead: %s", error)
+
+
+def _find_identity() -> None:
+    """Find what is the same in every key of the cache; it is remembered there."""
+    from kerneldsl.cache.toolchain import toolchain_identity
+
+    toolchain_identity()

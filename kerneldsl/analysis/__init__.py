@@ -1,5 +1,4 @@
-"""What is known of a kernel before it is compiled, once for all targets; no Numba here."""
+"""What is known of a kernel before it is compiled, once for all targets; no Numba here.
 
-from kerneldsl.analysis.analyze import analyze
-
-__all__ = ["analyze"]
+:mod:`~kerneldsl.analysis.analyze` puts it together.
+"""

@@ -115,7 +115,7 @@ class Specializer:
             return state
 
     def _make_state(self) -> KernelState:
-        from kerneldsl.analysis import analyze
+        from kerneldsl.analysis.analyze import analyze
         from kerneldsl.frontend.normalize import make_unit
 
         unit: FunctionUnit = make_unit(self.function, constants=self.constants)

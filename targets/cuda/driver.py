@@ -15,7 +15,6 @@ CUDA Driver API, sections "Initialization", "Primary Context Management" and "Co
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import sys
@@ -52,6 +51,10 @@ _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 #: Of which version of CUDA functions are looked up whose forms have not changed since, and with
 #: which default stream (CUDA Driver API, "Driver Entry Point Access").
 _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
+
+#: What a first launch imports here. The bindings give up the interpreter's lock in every call, and
+#: two of them take a tenth of a second each: they start the driver and open a device.
+_FIRST_LAUNCH = ("targets.cuda.executable", "targets.cuda.stored")
 
 #: Tells NVIDIA's bindings to take the per-thread default stream where no other is named.
 _PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
@@ -277,9 +280,10 @@ class Driver:
             known = self.contexts.get(index)
             if known is None:
                 device = self.call(self.api.cuDeviceGet, index, doing=f"find cuda:{index}")
-                context = self.call(
-                    self.api.cuDevicePrimaryCtxRetain, device, doing=f"open cuda:{index}"
-                )
+                with reading_ahead(*_FIRST_LAUNCH):
+                    context = self.call(
+                        self.api.cuDevicePrimaryCtxRetain, device, doing=f"open cuda:{index}"
+                    )
                 known = self.contexts[index] = (context, int(context))
                 self._index_of_context[int(context)] = index
         return known
@@ -382,9 +386,8 @@ def _initialize() -> Driver:
             "CUDA 12",
         ) from error
     try:
-        with reading_ahead("targets.cuda.executable", "targets.cuda.stored"):
-            _start_unlocked(api)
-        status = api.cuInit(0)[0]
+        with reading_ahead(*_FIRST_LAUNCH):
+            status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
             f"The CUDA driver's library {_LIBRARY} was not found",
@@ -417,16 +420,6 @@ def _initialize() -> Driver:
         ", ".join(f"{d} {d.name} ({d.arch})" for d in driver.devices()),
     )
     return driver
-
-
-def _start_unlocked(api: Any) -> None:
-    """Start the driver with the interpreter's lock given up; the next ``api.cuInit`` judges.
-
-    ``api.cuInit`` of the bindings 12.9 and 13.5 gives it up as well, which nothing promises.
-    """
-    status, *found = api.cuGetProcAddress(b"cuInit", _PROC_ADDRESS_VERSION, _LEGACY_STREAM)
-    if not int(status) and found and int(found[0]):
-        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(int(found[0]))(0)
 
 
 def _why_nothing_is_visible() -> str | None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kerneldsl.abi import LaunchMode
-from kerneldsl.analysis import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache import toolchain
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
-from kerneldsl.analysis import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.runtime.arguments.arguments import bind

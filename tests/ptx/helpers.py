@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
-from kerneldsl.analysis import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import Kind, parse_signature
 from kerneldsl.target import (

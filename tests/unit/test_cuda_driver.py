@@ -360,39 +360,26 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBi
     assert "libcuda.so.1" in (CudaTarget().unavailable_reason() or "")
 
 
-@pytest.mark.parametrize("status", [_OK, _Status(500, "CUDA_ERROR_NOT_FOUND")])
-def test_the_driver_starts_without_the_lock_of_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch, api: FakeBindings, status: _Status
+def test_modules_are_read_while_the_driver_starts_and_while_it_opens_a_device(
+    monkeypatch: pytest.MonkeyPatch, api: FakeBindings
 ) -> None:
-    started: list[int] = []
-
-    def start(flags: int) -> int:
-        assert "cuInit" not in api.names()
-        started.append(flags)
-        return 0
-
-    native = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(start)
-    address = ctypes.cast(native, ctypes.c_void_p).value
-    found = (address, 0) if status is _OK else (0, 1)
-    monkeypatch.setattr(
-        FakeBindings, "do_cuGetProcAddress", lambda self, *asked: found, raising=False
-    )
-    api.failures["cuGetProcAddress"] = status
-    ahead: list[str] = []
+    read: list[tuple[str, ...]] = []
+    called: list[list[str]] = []
 
     @contextmanager
     def reading_ahead(*modules: str) -> Iterator[None]:
-        assert not started
+        before = len(api.names())
         yield
-        ahead.extend(modules)
-        assert started or status is not _OK
+        read.append(modules)
+        called.append(api.names()[before:])
 
     monkeypatch.setattr(driver_module, "reading_ahead", reading_ahead)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
-    assert CudaTarget().unavailable_reason() is None
-    assert started == ([0] if status is _OK else [])
-    assert api.names().count("cuInit") == 1
-    assert "targets.cuda.executable" in ahead
+    driver = driver_module.get_driver()
+    driver.retain_context(0)
+    driver.retain_context(0)
+    assert called == [["cuInit"], ["cuDevicePrimaryCtxRetain"]]
+    assert all("targets.cuda.executable" in modules for modules in read)
 
 
 def test_an_empty_list_of_visible_devices_is_named(

@@ -36,6 +36,11 @@ def imported():
 """
 
 
+@pytest.fixture(autouse=True)
+def _nothing_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_done", set())
+
+
 def python(text: str, folder: Path) -> str:
     """What a program says, in a process of its own."""
     program = folder / "program.py"
@@ -74,6 +79,58 @@ def test_a_long_wait_is_used(tmp_path: Path) -> None:
         tmp_path,
     )
     assert said == "True set()"
+
+
+def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, last = threading.Event(), threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    def step(name: str) -> None:
+        steps.append(name)
+        if len(steps) == 2:
+            begun.set()
+            assert go_on.wait(60)
+
+    def find_identity() -> None:
+        steps.append("identity")
+        last.set()
+
+    monkeypatch.setattr(module, "import_module", step)
+    monkeypatch.setattr(module, "_find_identity", find_identity)
+    threads = threading.active_count()
+    with reading_ahead("one.more"):
+        assert begun.wait(60)
+        # The wait is over while the second step is under way, and that step is waited for.
+        answer = threading.Timer(0.05, go_on.set)
+        answer.start()
+    answer.join()
+    assert steps == list(FIRST_LAUNCH[:2])
+    assert threading.active_count() == threads
+    with reading_ahead("one.more"):
+        assert last.wait(60)
+    assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
+    with reading_ahead("one.more"):
+        assert threading.active_count() == threads
+        time.sleep(0.05)
+    assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
+
+
+def test_what_keys_depend_on_is_found_ahead(tmp_path: Path) -> None:
+    said = python(
+        """
+        from kerneldsl.reading_ahead import _done, reading_ahead
+
+        with reading_ahead():
+            until = time.monotonic() + 60
+            while not _done and time.monotonic() < until:
+                time.sleep(0.01)
+        from kerneldsl.cache import toolchain
+        print(toolchain.own_identity.cache_info().currsize)
+        print(toolchain.package_identity.cache_info().currsize)
+        """,
+        tmp_path,
+    )
+    assert said.split() == ["1", "2"]
 
 
 def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
