@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
 from kerneldsl.launches import LaunchMixin
+from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions
 
@@ -24,6 +25,9 @@ __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Held while a kernel is given its dispatcher.
+_first_dispatcher = ForkSafeLock()
 
 
 class KernelOptions(NamedTuple):
@@ -57,20 +61,22 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.__dict__.update(_attributes_of(function))
+        if attributes := _attributes_of(function):
+            # Only then: where nobody has asked for its __dict__, CPython finds methods sooner.
+            self.__dict__.update(attributes)
         self.function = function
         self.options = options
         self._block = options.block
         self._run_together = options.together
         self._remember_launches()
         self._constant_values = constants
-        self.__dict__.pop("_made_dispatcher", None)
+        self._made_dispatcher: Dispatcher | None = None
         self.__qualname__: str
 
     @property
     def _dispatcher(self) -> Dispatcher:
         """What launches the kernel; one, whichever thread asks for it first."""
-        found: Dispatcher | None = self.__dict__.get("_made_dispatcher")
+        found = self._made_dispatcher
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
             from kerneldsl.runtime.dispatch import Dispatcher
@@ -79,7 +85,8 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
             made = Dispatcher(
                 self.function, options.compile, options.signature, self._constant_values
             )
-            found = self.__dict__.setdefault("_made_dispatcher", made)
+            with _first_dispatcher:
+                found = self._made_dispatcher = self._made_dispatcher or made
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:

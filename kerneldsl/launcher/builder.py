@@ -122,11 +122,12 @@ class Function:
         self.b.branch(head)
         self.b.position_at_end(done)
 
-    def copy_words(self, out: Any, source: Any, count: Any) -> None:
-        """Copy words of 64 bits."""
-        with self.loop(count) as i:
-            offset = self.b.mul(i, I64(8))
-            self.store(self.load(source, offset), self.at(out, offset))
+    def copy_words(self, out: Any, source: Any, count: Any, *, together: int = 1) -> None:
+        """Copy words of 64 bits, whose number is a multiple of `together`."""
+        kind = I64 if together == 1 else ir.VectorType(I64, together)
+        with self.loop(count if together == 1 else self.b.udiv(count, I64(together))) as i:
+            offset = self.b.mul(i, I64(8 * together))
+            self.store(self.load(source, offset, kind), self.at(out, offset))
 
     def is_instance(self, value: Any, kind: type) -> Any:
         """Whether an object is of exactly a class; a slot that is empty (null) holds none."""

@@ -21,7 +21,7 @@ from kerneldsl.launcher.emit_arguments import emit_arguments
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.emit_methods import MethodAddresses, emit_methods
 from kerneldsl.launcher.emit_start import emit_start
-from kerneldsl.launcher.table import GUARD_WORDS, GuardKind, Word
+from kerneldsl.launcher.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
 
 __all__ = ["Addresses", "emit_module"]
 
@@ -195,9 +195,11 @@ def _emit_try(
     f.b.position_at_end(placed)
     require_all(guards, word(Word.GUARDS, POINTER), word(Word.GUARD_COUNT))
     count = word(Word.BUFFER_WORDS)
-    buffer = f.b.alloca(I64, size=count)
-    buffer.align = 16
-    f.copy_words(buffer, word(Word.BUFFER, POINTER), count)
+    words = f.b.alloca(I64, size=count)
+    words.align = 16
+    # llvmlite holds it for one of int64, and a bitcast for nothing to do.
+    buffer = f.b.inttoptr(f.b.ptrtoint(words, I64), POINTER)
+    f.copy_words(buffer, word(Word.BUFFER, POINTER), count, together=WORDS_TOGETHER)
     steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
     changes = f.b.alloca(I64)
     f.store(word(Word.ASKS_NUMBERS), changes)

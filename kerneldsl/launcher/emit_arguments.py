@@ -9,7 +9,7 @@ from llvmlite import ir
 from kerneldsl.launcher import layout
 from kerneldsl.launcher.builder import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Function
 from kerneldsl.launcher.emit_foreign import emit_foreign
-from kerneldsl.launcher.table import STEP_WORDS, StepKind
+from kerneldsl.launcher.table import BLOCK_HEAD, STEP_WORDS, StepKind
 
 __all__ = ["emit_arguments"]
 
@@ -29,7 +29,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
 
     It returns 1 where all were read and written into the buffer, else 0, and leaves no error. To
     `changes` it adds the number of arrays that are not known to be those that the steps were made
-    for.
+    for; what those pass is not written, as it stands in the buffer.
 
     Parameters
     ----------
@@ -68,9 +68,11 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
         if kind in (StepKind.NDARRAY, StepKind.DESCRIBED, StepKind.ATTRIBUTES):
             f.store(f.b.add(f.load(changes), I64(1)), changes)
         if kind is StepKind.DEVICE_ARRAY:
-            block = _read_device_array(f, value, words, out, place, array_block, seal, bad)
-            is_other = f.b.icmp_unsigned("!=", f.b.ptrtoint(block, I64), f.load(words, _D))
-            f.store(f.b.add(f.load(changes), f.b.zext(is_other, I64)), changes)
+            other = f.block("other")
+            f.b.cbranch(f.equal(f.load(value, array_block), f.load(words, _D)), step, other)
+            f.b.position_at_end(other)
+            f.store(f.b.add(f.load(changes), I64(1)), changes)
+            _read_device_array(f, value, words, out, place, array_block, seal, bad)
         elif kind is StepKind.NDARRAY:
             _read_ndarray(f, value, words, out, bad)
         elif kind in (StepKind.DESCRIBED, StepKind.ATTRIBUTES):
@@ -148,7 +150,7 @@ def _read_device_array(
     array_block: int,
     seal: int,
     bad: Any,
-) -> Any:
+) -> None:
     """A device array's block is bytes: place, code of the kind, flags, then what is passed."""
     fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
     is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
@@ -168,8 +170,7 @@ def _read_device_array(
     f.require(f.equal(f.load(data), place), bad)
     f.require(f.equal(f.load(data, 8), f.load(words, _A)), bad)
     f.require(f.equal(f.b.and_(f.load(data, 16), f.load(words, _B)), I64(0)), bad)
-    f.copy_words(out, f.at(data, 24), f.load(words, _C))
-    return block
+    f.copy_words(out, f.at(data, BLOCK_HEAD), f.load(words, _C))
 
 
 def _read_ndarray(f: Function, value: Any, words: Any, out: Any, bad: Any) -> None:

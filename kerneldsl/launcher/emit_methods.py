@@ -143,17 +143,30 @@ def _emit_bound(
     f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
 
 
-def _find(f: Function, table: Any, last: Any, key: Any, slow: Any) -> None:
-    """Return what a dictionary holds, and write it down as found last, or branch away."""
+def _find(
+    f: Function, table: Any, last: Any, key: Any, addresses: MethodAddresses, slow: Any
+) -> None:
+    """Return what a dictionary holds, or branch away.
+
+    It is written down as found last, and in it the key, which may equal the one before and be
+    another object: the next time that object will do.
+    """
     f.require(f.is_instance(table, dict), slow)
     found = f.python("PyDict_GetItemWithError", POINTER, table, key)
     f.require(f.b.not_(f.is_null(found)), slow)
-    before = f.load(last, 0, POINTER)
-    for _ in range(2):
-        f.python("Py_IncRef", ir.VoidType(), found)
-    f.store(found, last)
-    f.python("Py_DecRef", ir.VoidType(), before)  # which null may be given to
+    f.require(f.is_instance(found, addresses.launch_type), slow)
+    f.python("Py_IncRef", ir.VoidType(), found)
+    _put(f, found, last)
+    _put(f, key, f.at(found, addresses.launch_asked_by))
     f.b.ret(found)
+
+
+def _put(f: Function, value: Any, slot: Any) -> None:
+    """Put an object into a slot, which lets go of what it held."""
+    before = f.load(slot, 0, POINTER)
+    f.python("Py_IncRef", ir.VoidType(), value)
+    f.store(value, slot)
+    f.python("Py_DecRef", ir.VoidType(), before)  # which null may be given to
 
 
 def _last_asked_by(f: Function, last: Any, addresses: MethodAddresses, otherwise: Any) -> Any:
@@ -182,7 +195,7 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     _return_held(f, launch)
     f.b.position_at_end(search)
     f.require(f.is_instance(extent, int), slow)
-    _find(f, f.load(self, addresses.kernel_extents, POINTER), last, extent, slow)
+    _find(f, f.load(self, addresses.kernel_extents, POINTER), last, extent, addresses, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     function = f.pointer(addresses.slow_forall)
@@ -213,7 +226,7 @@ def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
     f.b.position_at_end(search)
     for item in given:
         f.require(f.is_instance(item, int), slow)
-    _find(f, f.load(self, addresses.kernel_grids, POINTER), last, config, slow)
+    _find(f, f.load(self, addresses.kernel_grids, POINTER), last, config, addresses, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     stack = f.b.alloca(POINTER, size=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection
 from typing import Any
 
@@ -56,7 +57,6 @@ class StepMaker:
     attribute_names : list of AttributeNames
         How those are read.
     dtypes : list of numpy.dtype
-    blocks : list of bytes
         What steps name by address.
     """
 
@@ -68,7 +68,6 @@ class StepMaker:
         self.exchanges: list[Exchange] = []
         self.attribute_names: list[AttributeNames] = []
         self.dtypes: list[np.dtype[Any]] = []
-        self.blocks: list[bytes | None] = []
 
     def steps(
         self,
@@ -114,12 +113,23 @@ class StepMaker:
         if not (isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind)):
             return None
         if type(value) is DeviceArray:
-            self.blocks.append(value._block)
-            return _device_array_step(value, found, wanted, offset, is_written)
+            return self._device_array_step(value, found, wanted, offset, is_written)
         if type(value) is np.ndarray:
             self.dtypes.append(value.dtype)
             return _ndarray_step(value, found, wanted, offset, is_written)
         return self._foreign_step(value, found, wanted, offset)
+
+    def _device_array_step(
+        self, value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
+    ) -> Step:
+        words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
+        code, refused = code_of(found), OTHER_HOME | (READ_ONLY if is_written else 0)
+        block = value._block
+        if block is not None:
+            place, own_code, flags = struct.unpack_from("=qqq", block)
+            if place != id(self._place) or own_code != code or flags & refused:
+                block = None
+        return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code, refused, words, block=block)
 
     def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
@@ -145,15 +155,6 @@ class StepMaker:
         index = self._place.device.index
         numbers = (id(value.dtype), index, found.ndim, layout, names.names)
         return Step(StepKind.ATTRIBUTES, kind, offset, *numbers)
-
-
-def _device_array_step(
-    value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
-) -> Step:
-    words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
-    flags = OTHER_HOME | (READ_ONLY if is_written else 0)
-    known = id(value._block)
-    return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code_of(found), flags, words, known)
 
 
 def _ndarray_step(

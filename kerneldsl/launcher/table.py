@@ -26,8 +26,10 @@ from kerneldsl.runtime.tally import Tally
 from kerneldsl.target.native import HostEntry, NativeEntry
 
 __all__ = [
+    "BLOCK_HEAD",
     "GUARD_WORDS",
     "STEP_WORDS",
+    "WORDS_TOGETHER",
     "DriverWord",
     "EntryKind",
     "Guard",
@@ -177,6 +179,12 @@ class StepKind(IntEnum):
 
 
 STEP_WORDS = 8
+#: Where in a device array's block what is passed begins, in bytes.
+BLOCK_HEAD = 24
+#: The address of no object.
+_NO_BLOCK = 1
+#: Words of a buffer that are copied at once; it has a multiple of them.
+WORDS_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,7 @@ class Step:
         Where its first parameter lies, in bytes from the start of the buffer.
     a, b, c, d, e : int
         By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
-        flags that must not be set, words to copy, address of the block that is known. NumPy arrays:
+        flags that must not be set, words to copy. NumPy arrays:
         address of the dtype, flags that are looked at, what they must be, rank with 256 added where
         strides are passed. Tensors: address of the function that describes them, device, rank and
         dtype, layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`).
@@ -203,6 +211,9 @@ class Step:
         have `elements`.
     elements : tuple of Step
         Of a tuple.
+    block : bytes, optional
+        Of a device array: its block, which fulfils all that is asked. Where an argument has that
+        very block again, what it passes stands in the buffer already.
     """
 
     kind: StepKind
@@ -214,11 +225,20 @@ class Step:
     d: int = 0
     e: int = 0
     elements: tuple[Step, ...] = ()
+    block: bytes | None = None
 
     def moved(self, nbytes: int) -> Step:
         """The step with its parameters so many bytes further on."""
         elements = tuple(element.moved(nbytes) for element in self.elements)
         return replace(self, offset=self.offset + nbytes, elements=elements)
+
+    def fill_in(self, buffer: bytearray) -> None:
+        """Write what is known before the argument is."""
+        for element in self.elements:
+            element.fill_in(buffer)
+        if self.block is not None:
+            passed = self.block[BLOCK_HEAD : BLOCK_HEAD + 8 * self.c]
+            buffer[self.offset : self.offset + len(passed)] = passed
 
 
 class _Memory:
@@ -241,6 +261,8 @@ class _Memory:
             numbers = (s.a, s.b, s.c, s.d, s.e)
             if s.kind is StepKind.TUPLE:
                 numbers = (self.put_steps(s.elements), len(s.elements), 0, 0, 0)
+            elif s.kind is StepKind.DEVICE_ARRAY:
+                numbers = (s.a, s.b, s.c, _NO_BLOCK if s.block is None else id(s.block), 0)
             words += (s.kind, id(s.type), s.offset, *numbers)
         self.kept.append(tuple(steps))
         return self.put(words)
@@ -322,14 +344,17 @@ def make_table(
     table = LaunchTable()
     memory = _Memory()
     head = entry.header if isinstance(entry, HostEntry) else b""
-    image = head + parameters
-    padded = image.ljust(-(-max(len(image), 1) // 8) * 8, b"\0")
+    image = bytearray(head + parameters)
+    steps = [step.moved(len(head)) for step in steps]
+    for step in steps:
+        step.fill_in(image)
+    padded = image.ljust(-(-max(len(image), 1) // (8 * WORDS_TOGETHER)) * 8 * WORDS_TOGETHER, b"\0")
     buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
     held = [Guard(GuardKind.DICT, h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
     guards = [*guards, *held]
     table[Word.GENERATION] = generation
     table[Word.ARGUMENT_COUNT] = len(steps)
-    table[Word.STEPS] = memory.put_steps([step.moved(len(head)) for step in steps])
+    table[Word.STEPS] = memory.put_steps(steps)
     table[Word.GUARD_COUNT] = len(guards)
     table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
     table[Word.PLACE_GUARD_COUNT] = len(place_guards)
