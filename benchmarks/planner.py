@@ -7,6 +7,8 @@ On a machine with a GPU, and nothing else on it::
 Each kernel has a process of its own: they compile side by side and measure one after the other.
 Every legal plan (block, items a thread, vector) is timed on the device through a graph of launches;
 the five best and the planner's choice are then measured again, in turns, and compared by medians.
+A size during which something else kept the machine busy is measured again
+(``benchmarks/planner_case.py``), and the log says so.
 ``--record`` keeps every time, to which the constants of the model can be fitted elsewhere
 (``benchmarks/planner_fit.py``). On the CPU::
 
@@ -26,234 +28,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from machine import describe_cpu_machine, describe_gpu_machine
+from planner_case import STREAMING_FROM, run_case
+from planner_kernels import CASES
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: Exponents of the sizes, in indices.
 _EXPONENTS = (10, 14, 18, 22, 24, 26, 28)
-_FINALISTS = 5
-#: Device time of a graph that is timed once, µs; its launches are as many as fill that.
-_SAMPLE_US = 300.0
-_MOST_LAUNCHES = 20
-#: Predicted time from which a graph has one launch, ns.
-_LONG_NS = 300_000
-#: Graphs that are run before the first is timed.
-_WARM_UP = 40
 #: A kernel with fewer plans is shown, and not counted.
 _FEWEST_PLANS = 64
 
 # The bounds of the issue.
 _GEOMEAN, _WORST, _LONG_US, _WITHIN_US = 0.95, 0.8, 10.0, 1.0
-_OVER_OCCUPANCY, _STREAMING_FROM = 1.1, 24
+_OVER_OCCUPANCY = 1.1
 _OF_TORCH = 0.99
-
-
-# ----------------------------------------------------------------- one kernel's process
-
-
-class Stopwatch:
-    """Times launches on the device."""
-
-    def __init__(self) -> None:
-        import kerneldsl as kd
-
-        self.stream = kd.Stream()
-        self._kd = kd
-
-    def graph(self, launch: Callable[[], None], count: int) -> Any:
-        """A graph of so many launches."""
-        with self.stream.capture() as graph:
-            for _ in range(count):
-                launch()
-        return graph
-
-    def microseconds(self, graph: Any, count: int) -> float:
-        """Device time of one launch of a graph of them."""
-        begin = self.stream.record()
-        graph.launch(self.stream)
-        end = self.stream.record()
-        return 1e3 * float(begin.elapsed_ms(end)) / count
-
-
-def run_case(name: str, exponents: tuple[int, ...], rounds: int) -> None:
-    """Measure one kernel; say when it is compiled, wait for the word, print one line of JSON."""
-    from planner_kernels import CASES
-
-    case = next(each for each in CASES if each.name == name)
-    started = time.perf_counter()
-    prepared = case.prepare(min(exponents))
-    for ready in case.kernel.forall(*prepared.extent).plans(*prepared.args):
-        case.kernel.forall(*prepared.extent, plan=ready)(*prepared.args)
-    problem = check(case)
-    compiled_s = time.perf_counter() - started
-    print("READY", flush=True)
-    sys.stdin.readline()
-    started = time.perf_counter()
-    sizes = [measure_size(case, exponent, rounds) for exponent in exponents]
-    result = {
-        "name": name,
-        "is_streaming": case.is_streaming,
-        "compiled_s": compiled_s,
-        "measured_s": time.perf_counter() - started,
-        "problem": problem,
-        "sizes": sizes,
-    }
-    if name == "axpy f32":
-        result["torch"] = compare_with_torch(case, max(exponents))
-    print("RESULT" + json.dumps(result), flush=True)
-
-
-def check(case: Any) -> str | None:
-    """Run every plan over an awkward number of indices; say what came out wrong."""
-    prepared = case.prepare(14)
-    expected = prepared.expected()
-    launch = case.kernel.forall(*prepared.extent)
-    for plan in launch.plans(*prepared.args):
-        prepared.out.fill(prepared.initial)
-        case.kernel.forall(*prepared.extent, plan=plan)(*prepared.args)
-        found = prepared.out.copy_to_host()
-        error = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
-        if not error <= case.tolerance * max(1.0, float(np.abs(expected).max())):
-            return f"{describe(plan)}: off by {error:.3g}"
-    return None
-
-
-def describe(plan: Any) -> str:
-    """A plan in few letters."""
-    return f"{plan.block_dim} × {plan.items} v{plan.vector} {dict(plan.parameters)}"
-
-
-def measure_size(case: Any, exponent: int, rounds: int) -> dict[str, Any]:
-    """Sweep all plans of one size, and measure the best and the chosen again."""
-    watch = Stopwatch()
-    prepared = case.prepare(exponent)
-    args, extent = prepared.args, prepared.extent
-    forall = case.kernel.forall
-    plans = list(forall(*extent).plans(*args))
-    chosen = forall(*extent).plan(*args)
-    started = time.perf_counter()
-    times, graphs = [], []
-    for plan in plans:
-        launch = forall(*extent, plan=plan)
-        launch(*args)
-        fewest = 1 if plan.predicted_ns > _LONG_NS else 2
-        count = max(fewest, min(_MOST_LAUNCHES, int(_SAMPLE_US * 1e3 / plan.predicted_ns)))
-        graph = watch.graph(lambda launch=launch: launch(*args), count)
-        for _ in range(1 if graphs else _WARM_UP):
-            watch.microseconds(graph, count)
-        samples = [watch.microseconds(graph, count) for _ in range(3 if count > 3 else 1)]
-        times.append(statistics.median(samples))
-        graphs.append((graph, count))
-    order = sorted(range(len(plans)), key=times.__getitem__)[:_FINALISTS]
-    mine = find(plans, chosen)
-    finalists = [*order, *([mine] if mine not in order else [])]
-    by_occupancy = None
-    if case.is_streaming and exponent >= _STREAMING_FROM:
-        by_occupancy = find_by_occupancy(plans)
-        finalists += [by_occupancy] if by_occupancy not in finalists else []
-    again: dict[int, list[float]] = {each: [] for each in finalists}
-    for turn in range(rounds):
-        for each in finalists if turn % 2 == 0 else reversed(finalists):
-            again[each].append(watch.microseconds(*graphs[each]))
-    medians = {each: statistics.median(samples) for each, samples in again.items()}
-    best = min(medians, key=medians.__getitem__)
-    return {
-        "exponent": exponent,
-        "extent": extent,
-        "plans": len(plans),
-        "swept_s": time.perf_counter() - started,
-        "chosen": row(plans[mine], times[mine], medians[mine]),
-        "best": row(plans[best], times[best], medians[best]),
-        "ratio": medians[best] / medians[mine],
-        "by_occupancy": by_occupancy
-        and row(plans[by_occupancy], times[by_occupancy], medians[by_occupancy]),
-        "swept": [row(plan, us) for plan, us in zip(plans, times, strict=True)],
-    }
-
-
-def row(plan: Any, us: float, again_us: float | None = None) -> dict[str, Any]:
-    """What is kept of a plan and its time."""
-    kept = {
-        "block": plan.block_dim,
-        "items": plan.items,
-        "vector": plan.vector,
-        "parameters": dict(plan.parameters),
-        "registers": plan.registers,
-        "spill_bytes": plan.spill_bytes,
-        "active_blocks": plan.active_blocks,
-        "predicted_us": plan.predicted_ns / 1e3,
-        "us": us,
-    }
-    return kept if again_us is None else {**kept, "again_us": again_us}
-
-
-def find(plans: list[Any], wanted: Any) -> int:
-    """Where a plan stands among all."""
-    for i, plan in enumerate(plans):
-        if all(
-            getattr(plan, name) == getattr(wanted, name)
-            for name in ("block_dim", "mapping", "parameters")
-        ):
-            return i
-    raise AssertionError(f"{describe(wanted)} is not among the plans")
-
-
-def find_by_occupancy(plans: list[Any]) -> int:
-    """The plan with one index a thread and the block that the driver's calculator gives."""
-    import kerneldsl as kd
-    from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, max_potential_block_size
-
-    one_each = [plan for plan in plans if plan.mapping.item_count == 1]
-    (place,) = {plan.device for plan in one_each}
-    device = next(each.device for each in kd.devices() if str(each) == place)
-    limits = DeviceOccupancyLimits.from_device(device)
-    block = max_potential_block_size(limits, KernelResources(one_each[0].registers)).block_threads
-    return next(i for i, plan in enumerate(plans) if plan in one_each
-                and plan.block_dim == (block, 1, 1))  # fmt: skip
-
-
-def compare_with_torch(case: Any, exponent: int) -> dict[str, float]:
-    """The same axpy by torch, in turns."""
-    import torch
-
-    import kerneldsl as kd
-
-    prepared = case.prepare(exponent)
-    a, x, y, out = prepared.args
-    tensors = [torch.as_tensor(each, device="cuda") for each in (x, y, out)]
-    launch = case.kernel.forall(*prepared.extent)
-    sides = {
-        "kerneldsl": lambda: launch(a, x, y, out),
-        "torch": lambda: torch.add(tensors[1], tensors[0], alpha=float(a), out=tensors[2]),
-    }
-    stream = kd.default_stream()
-    samples: dict[str, list[float]] = {side: [] for side in sides}
-    for turn in range(12):
-        for side in sides if turn % 2 == 0 else reversed(sides):
-            begin = stream.record()
-            for _ in range(4):
-                sides[side]()
-            end = stream.record()
-            samples[side].append(1e3 * begin.elapsed_ms(end) / 4)
-    return {side: statistics.median(found[2:]) for side, found in samples.items()}
-
-
-# ----------------------------------------------------------------------- all of them
 
 
 def run_all(arguments: argparse.Namespace) -> dict[str, Any]:
     """A process for each kernel: all compile at once, and measure in turn."""
-    from planner_kernels import CASES
-
     names = [c.name for c in CASES if not arguments.only or c.name in arguments.only]
     width = max(1, (os.cpu_count() or 2) - 1)
     waiting, running = list(names), []
-    results = []
+    results: list[dict[str, Any]] = []
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(_ROOT), *sys.path[:1]]))
     while waiting or running:
         while waiting and len(running) < width:
@@ -267,18 +66,19 @@ def run_all(arguments: argparse.Namespace) -> dict[str, Any]:
             )  # fmt: skip
             running.append((waiting.pop(0), child, log))
         name, child, log = running.pop(0)
-        results.append(finish(name, child, log))
+        quietest = min((each["quietest_us"] for each in results), default=math.inf)
+        results.append(finish(name, child, log, quietest))
     return {"kernels": results}
 
 
-def finish(name: str, child: subprocess.Popen[str], log: Any) -> dict[str, Any]:
+def finish(name: str, child: subprocess.Popen[str], log: Any, quietest_us: float) -> dict[str, Any]:
     """Let a process measure, now that it is its turn, and take what it found."""
     assert child.stdin is not None
     assert child.stdout is not None
     found = None
     for line in child.stdout:
         if line.startswith("READY"):
-            child.stdin.write("go\n")
+            child.stdin.write(f"{quietest_us}\n")
             child.stdin.flush()
         elif line.startswith("RESULT"):
             found = json.loads(line[len("RESULT") :])
@@ -287,7 +87,12 @@ def finish(name: str, child: subprocess.Popen[str], log: Any) -> dict[str, Any]:
     if found is None:
         log.seek(0)
         text = log.read().strip().splitlines()
-        found = {"name": name, "problem": " / ".join(text[-3:]) or "it ended early", "sizes": []}
+        found = {
+            "name": name,
+            "problem": " / ".join(text[-3:]) or "it ended early",
+            "quietest_us": math.inf,
+            "sizes": [],
+        }
         print(f"{name}: {found['problem']}")
     return found
 
@@ -304,6 +109,8 @@ def show(found: dict[str, Any]) -> None:
             f"chosen {chosen['again_us']:9.2f} µs {_short(chosen):28} {size['ratio']:.3f}",
             flush=True,
         )
+        for pulse in size["disturbed_us"]:
+            print(f"       measured again: a launch of nothing took {pulse:.2f} µs")
 
 
 def _short(found: dict[str, Any]) -> str:
@@ -351,7 +158,7 @@ def judge(results: dict[str, Any]) -> list[str]:
               f"worst {min(ratios):.3f}")  # fmt: skip
     if over_occupancy:
         summary["over_occupancy"] = geomean(over_occupancy)
-        print(f"against the block of max_potential_block_size, streaming from 2^{_STREAMING_FROM}: "
+        print(f"against the block of max_potential_block_size, streaming from 2^{STREAMING_FROM}: "
               f"{summary['over_occupancy']:.3f}×")  # fmt: skip
         if summary["over_occupancy"] < _OVER_OCCUPANCY:
             broken.append(f"{summary['over_occupancy']:.3f}× of max_potential_block_size")
