@@ -22,6 +22,7 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 from targets.cuda.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.numba_glue.library import TRIPLE, initialize_nvptx
+from targets.cuda.ptx_signs import let_signs_wrap
 
 __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
 
@@ -205,7 +206,8 @@ def write_ptx(
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     _name_leftovers(module, entry_name)
-    return _renumber(_CALL, machine.emit_assembly(module)), _renumber(_VERSION, str(module))
+    text = let_signs_wrap(_renumber(_CALL, machine.emit_assembly(module)))
+    return text, _renumber(_VERSION, str(module))
 
 
 def _name_leftovers(module: Any, entry_name: str) -> None:

@@ -367,3 +367,27 @@ def test_too_much_static_shared_memory_is_refused() -> None:
 
     with pytest.raises(kd.ResourceLimitError, match="800000 bytes"):
         compile_ptx(greedy, "int64[::1]")
+
+
+def opposite(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = -x[i] + abs(x[i + 1])
+
+
+def test_signs_of_16_bits_are_written_so_that_ptxas_lets_them_wrap() -> None:
+    body = body_of(compile_ptx(opposite, "int16[::1], int64[::1]"))
+    assert not re.search(r"(neg|abs)\.s16", body)
+    assert re.search(r"sub\.u16\s+%rs\d+, 0, %rs\d+;", body)
+    wide = re.search(
+        r"cvt\.s32\.s16 (%\w+), %rs\d+; abs\.s32 \1, \1; cvt\.u16\.u32 %rs\d+, \1;", body
+    )
+    assert wide is not None
+    assert body.count(f".reg .b32 {wide[1]};") == 1
+
+
+def test_signs_of_other_sizes_are_left() -> None:
+    body = body_of(compile_ptx(opposite, "int32[::1], int64[::1]"))
+    assert "neg.s32" in body
+    assert "abs.s32" in body
+    assert ".u16" not in body

@@ -102,6 +102,40 @@ for _left, _right in (*((d, d) for d in INTEGERS), *_MIXED):
     )
 
 
+def _signs(a, b, out, i):
+    # The least integer has no opposite among its like: it wraps before it is widened.
+    out[0, i] = -a
+    out[1, i] = abs(a)
+    out[2, i] = (-a) >> 3
+    out[3, i] = (-a < 0) + 2 * (abs(a) < 0)
+    out[4, i] = abs(a) // 7
+    out[5, i] = max(a, -a) + min(b, abs(b))
+    out[6, i] = np.int64(np.float64(-a))
+
+
+def _least_and_greatest(dtype):
+    def make(rng):
+        x, y = (random_array(rng, SIZE, dtype) for _ in range(2))
+        limits = np.iinfo(dtype)
+        for array in (x, y):
+            places = rng.permutation(SIZE)[:5]
+            array[places] = (limits.min, limits.min + 1, -1, 0, limits.max)
+        return x, y, poisoned((7, SIZE), np.int64)
+
+    return make
+
+
+_signs_kernel, _signs_expected = binary_case(_signs)
+for _name in ("int8", "int16", "int32", "int64"):
+    _list.add(
+        f"signs_{_name}",
+        _signs_kernel,
+        _least_and_greatest(_name),
+        extent=(SIZE,),
+        expected=_signs_expected,
+    )
+
+
 def _mixed_comparison(a, b, out, i):
     out[0, i] = a < b
     out[1, i] = a <= b
