@@ -4,7 +4,7 @@ On a machine with a GPU, and nothing else on it::
 
     python benchmarks/planner.py --json benchmarks/results/planner.json --record sweep.json
 
-Each kernel has a process of its own: they compile side by side and measure one after the other.
+Each kernel has processes of its own: they compile side by side and measure one after the other.
 Every legal plan (block, items a thread, vector) is timed on the device through a graph of launches;
 the five best and the planner's choice are then measured again, in turns, and compared by medians.
 A size during which something else kept the machine busy is measured again
@@ -28,11 +28,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from machine import describe_cpu_machine, describe_gpu_machine
-from planner_case import STREAMING_FROM, run_case
+from planner_case import STREAMING_FROM, check_case, measure_case
 from planner_kernels import CASES
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -48,57 +49,62 @@ _OF_TORCH = 0.99
 
 
 def run_all(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A process for each kernel: all compile at once, and measure in turn."""
+    """Compile and check all kernels side by side, then measure one after the other.
+
+    Every kernel has a process of its own for each, and finds what was compiled in a cache: while
+    one measures, nothing else has a context on the GPU.
+    """
     names = [c.name for c in CASES if not arguments.only or c.name in arguments.only]
-    width = max(1, (os.cpu_count() or 2) - 1)
-    waiting, running = list(names), []
-    results: list[dict[str, Any]] = []
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(_ROOT), *sys.path[:1]]))
-    while waiting or running:
-        while waiting and len(running) < width:
-            command = [sys.executable, __file__, "--case", waiting[0]]
-            command += ["--exponents", ",".join(map(str, arguments.exponents))]
-            command += ["--rounds", str(arguments.rounds)]
-            log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                env=environment,
-            )  # fmt: skip
-            running.append((waiting.pop(0), child, log))
-        name, child, log = running.pop(0)
-        quietest = min((each["quietest_us"] for each in results), default=math.inf)
-        results.append(finish(name, child, log, quietest))
+    results = []
+    quietest = math.inf
+    with tempfile.TemporaryDirectory() as folder:
+        with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as workers:
+            checked = dict(
+                zip(
+                    names,
+                    workers.map(lambda name: run_part("check", name, folder), names),
+                    strict=True,
+                )
+            )
+        for name in names:
+            found = checked[name]
+            if not found["problem"]:
+                options = ["--exponents", ",".join(map(str, arguments.exponents))]
+                options += ["--rounds", str(arguments.rounds), "--quietest", str(quietest)]
+                found |= run_part("measure", name, folder, *options)
+                quietest = min(quietest, found.get("quietest_us", math.inf))
+            results.append(found)
+            show(found)
     return {"kernels": results}
 
 
-def finish(name: str, child: subprocess.Popen[str], log: Any, quietest_us: float) -> dict[str, Any]:
-    """Let a process measure, now that it is its turn, and take what it found."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    found = None
-    for line in child.stdout:
-        if line.startswith("READY"):
-            child.stdin.write(f"{quietest_us}\n")
-            child.stdin.flush()
-        elif line.startswith("RESULT"):
-            found = json.loads(line[len("RESULT") :])
-            show(found)
-    child.wait()
-    if found is None:
-        log.seek(0)
-        text = log.read().strip().splitlines()
-        found = {
-            "name": name,
-            "problem": " / ".join(text[-3:]) or "it ended early",
-            "quietest_us": math.inf,
-            "sizes": [],
-        }
-        print(f"{name}: {found['problem']}")
-    return found
+def run_part(part: str, name: str, folder: str, *options: str) -> dict[str, Any]:
+    """Check or measure one kernel in a process of its own, and take what it says."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path[:1]]),
+        "KERNELDSL_CACHE_DIR": folder,
+    }
+    done = subprocess.run(
+        [sys.executable, __file__, "--part", part, "--only", name, *options],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT"):
+            found: dict[str, Any] = json.loads(line[len("RESULT") :])
+            return found
+    said = done.stderr.strip().splitlines()[-3:]
+    return {"name": name, "problem": " / ".join(said) or "it ended early", "sizes": []}
 
 
 def show(found: dict[str, Any]) -> None:
     """One line for each size of a kernel."""
+    if found["problem"]:
+        print(f"{found['name']}: {found['problem']}")
+        return
     timing = f"compiled in {found['compiled_s']:.1f} s, measured in {found['measured_s']:.1f} s"
     print(f"{found['name']} ({timing})")
     for size in found["sizes"]:
@@ -188,10 +194,14 @@ def main() -> int:
     parser.add_argument("--exponents", type=_exponents, default=_EXPONENTS)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--commit", help="what is measured, where there is no git repository")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=("check", "measure"), help=argparse.SUPPRESS)
+    parser.add_argument("--quietest", type=float, default=math.inf, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.case:
-        run_case(arguments.case, arguments.exponents, arguments.rounds)
+    if arguments.part == "check":
+        check_case(*arguments.only)
+        return 0
+    if arguments.part == "measure":
+        measure_case(*arguments.only, arguments.exponents, arguments.rounds, arguments.quietest)
         return 0
     started = time.perf_counter()
     if arguments.cpu:

@@ -1,4 +1,4 @@
-"""One kernel of ``benchmarks/planner.py``, in a process of its own: every plan of every size.
+"""One kernel of ``benchmarks/planner.py``, in processes of its own: every plan of every size.
 
 Before and after each size a kernel that does nothing is timed. Where that takes longer than at
 other times, something else keeps the machine busy, and the size is measured again; the results say
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from planner_kernels import CASES
 import kerneldsl as kd
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, max_potential_block_size
 
-__all__ = ["STREAMING_FROM", "run_case"]
+__all__ = ["STREAMING_FROM", "check_case", "measure_case"]
 
 _FINALISTS = 5
 #: Device time of a graph that is timed once, µs; its launches are as many as fill that.
@@ -83,30 +82,44 @@ class Stopwatch:
         return 1e3 * float(begin.elapsed_ms(end)) / count
 
 
-def run_case(name: str, exponents: tuple[int, ...], rounds: int) -> None:
-    """Measure one kernel; say when it is compiled, wait for the word, print one line of JSON."""
-    case = next(each for each in CASES if each.name == name)
+def check_case(name: str) -> None:
+    """Compile every plan, which the cache keeps, and compare what each computes."""
+    case = find_case(name)
     started = time.perf_counter()
-    prepared = case.prepare(min(exponents))
-    for ready in case.kernel.forall(*prepared.extent).plans(*prepared.args):
-        case.kernel.forall(*prepared.extent, plan=ready)(*prepared.args)
     problem = check(case)
-    compiled_s = time.perf_counter() - started
-    print("READY", flush=True)
-    watch = Stopwatch(float(sys.stdin.readline()))
+    say({"name": name, "problem": problem, "sizes": [], "compiled_s": since(started)})
+
+
+def measure_case(name: str, exponents: tuple[int, ...], rounds: int, quietest_us: float) -> None:
+    """Measure every size of one kernel."""
+    case = find_case(name)
+    watch = Stopwatch(quietest_us)
     started = time.perf_counter()
     sizes = measure_sizes(watch, case, exponents, rounds)
     result = {
         "name": name,
         "is_streaming": case.is_streaming,
-        "compiled_s": compiled_s,
-        "measured_s": time.perf_counter() - started,
-        "problem": problem,
+        "measured_s": since(started),
         "quietest_us": watch.quietest_us,
         "sizes": sizes,
     }
     if name == "axpy f32":
         result["torch"] = compare_with_torch(case, max(exponents))
+    say(result)
+
+
+def find_case(name: str) -> Any:
+    """A kernel by its name."""
+    return next(each for each in CASES if each.name == name)
+
+
+def since(started: float) -> float:
+    """Seconds."""
+    return time.perf_counter() - started
+
+
+def say(result: dict[str, Any]) -> None:
+    """One line of JSON for the process that waits for it."""
     print("RESULT" + json.dumps(result), flush=True)
 
 
