@@ -11,7 +11,7 @@ WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
-  tests/unit/test_error*.py) tests/unit/test_fallback.py
+  tests/unit/test_error*.py) $(filter-out %_properties.py,$(wildcard tests/unit/test_fallback*.py))
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
