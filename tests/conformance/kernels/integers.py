@@ -110,7 +110,7 @@ def _signs(a, b, out, i):
     out[3, i] = (-a < 0) + 2 * (abs(a) < 0)
     out[4, i] = abs(a) // 7
     out[5, i] = max(a, -a) + min(b, abs(b))
-    out[6, i] = np.int64(np.float64(-a))
+    out[6, i] = (np.float64(-a) < 0.0) + 2 * (np.float32(abs(a)) > 0.0)
 
 
 def _least_and_greatest(dtype):
