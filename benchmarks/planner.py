@@ -117,6 +117,8 @@ def show(found: dict[str, Any]) -> None:
         )
         for pulse in size["disturbed_us"]:
             print(f"       measured again: a launch of nothing took {pulse:.2f} µs")
+        if not size["is_quiet"]:
+            print(f"       disturbed: a launch of nothing took {size['pulse_us']:.2f} µs")
 
 
 def _short(found: dict[str, Any]) -> str:

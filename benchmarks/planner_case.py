@@ -160,7 +160,8 @@ def measure_sizes(
             disturbed.append(pulse)
             left -= 1
             time.sleep(_PAUSE_S)
-        sizes.append({**found, "pulse_us": pulse, "disturbed_us": disturbed})
+        is_quiet = pulse <= _QUIET * watch.quietest_us
+        sizes.append({**found, "pulse_us": pulse, "is_quiet": is_quiet, "disturbed_us": disturbed})
     return sizes
 
 

@@ -53,6 +53,7 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
     """
 
     __kerneldsl_kernel__ = True
+    _made_dispatcher: Dispatcher | None = None
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
         self._run_together = options.together
         self._remember_launches()
         self._constant_values = constants
-        self._made_dispatcher: Dispatcher | None = None
+        self._made_dispatcher = None
         self.__qualname__: str
 
     @property

@@ -61,7 +61,10 @@ def reading_ahead(*modules: str) -> Iterator[None]:
         What is imported beside what every first launch takes.
     """
     wanted = (*FIRST_LAUNCH, *modules)
-    if wanted in _done or sys.is_finalizing():  # where a thread might never begin
+    # NumPy's parts import one another: a program that begins with it in two threads may be told of
+    # one that is half-made, and neither of the two must be ours. When all ends, a thread might
+    # never begin.
+    if wanted in _done or "numpy" not in sys.modules or sys.is_finalizing():
         yield
         return
     is_over = threading.Event()

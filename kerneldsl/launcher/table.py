@@ -264,6 +264,7 @@ class _Memory:
             elif s.kind is StepKind.DEVICE_ARRAY:
                 numbers = (s.a, s.b, s.c, _NO_BLOCK if s.block is None else id(s.block), 0)
             words += (s.kind, id(s.type), s.offset, *numbers)
+        # With them the blocks of arrays: at the address of one that is gone another may lie.
         self.kept.append(tuple(steps))
         return self.put(words)
 

@@ -171,3 +171,45 @@ def test_an_array_is_known_where_its_block_fulfils_what_is_asked(fake, view, is_
     steps[0].fill_in(image)
     expected = x.pointer.to_bytes(8, sys.byteorder) + (4).to_bytes(8, sys.byteorder)
     assert bytes(image) == (expected if is_known else b"\xff" * 16)
+
+
+def test_a_closed_array_is_no_array_that_was_never_known(fake):
+    x = kd.to_device(np.ones(4, np.float32))
+    x._owner._home = object()  # as memory of another stream has it, which no table knows
+    launch = writes[1, 1]
+    for _ in range(5):
+        launch(x)
+    assert launch._tables
+    count = len(fake.launches)
+    x.close()
+    with pytest.raises(kd.ClosedResourceError):
+        launch(x)
+    assert len(fake.launches) == count
+
+
+def test_a_table_keeps_the_blocks_that_it_knows(fake):
+    x = kd.to_device(np.ones(4, np.float32))
+    launch = writes[1, 1]
+    warm_up(launch, x)
+    block = x._block
+    del x
+    gc.collect()
+    assert sys.getrefcount(block) > 2  # this name, the argument, and the table's step
+    launch._tables = ()
+    assert sys.getrefcount(block) == 2
+
+
+def test_known_arrays_on_the_host():
+    """The buffer of a launch there begins with what the threads share out."""
+    with kd.use("cpu"):
+        x = kd.to_device(np.full(100, 7, np.float32))
+        others = [kd.to_device(np.full(n, 7, np.float32)) for n in (50, 100, 100)]
+        launch = writes.forall(100)
+        warm_up(launch, x)
+        for each in (x, *others, x):
+            each.fill(3)
+            with is_native(launch):
+                launch(each)
+            found = each.copy_to_host()
+            assert found[0] == 1
+            assert (found[1:] == 3).all()

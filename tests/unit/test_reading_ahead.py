@@ -41,10 +41,10 @@ def _nothing_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_done", set())
 
 
-def python(text: str, folder: Path) -> str:
+def python(text: str, folder: Path, head: str = _KERNEL) -> str:
     """What a program says, in a process of its own."""
     program = folder / "program.py"
-    program.write_text(_KERNEL + textwrap.dedent(text))
+    program.write_text(head + textwrap.dedent(text))
     env = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}
     done = subprocess.run(
         [sys.executable, str(program)],
@@ -113,6 +113,20 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
         assert threading.active_count() == threads
         time.sleep(0.05)
     assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
+
+
+def test_without_numpy_nothing_is_read(tmp_path: Path) -> None:
+    """Another thread may be about to import it, whose parts import one another."""
+    program = """
+        from kerneldsl.reading_ahead import reading_ahead
+
+        before = set(sys.modules)
+        with reading_ahead():
+            time.sleep(0.1)
+        print(set(sys.modules) - before, threading.active_count())
+        """
+    assert python(program, tmp_path, "import sys, threading, time\n") == "set() 1"
+    assert python(program, tmp_path, "import sys, threading, time, numpy\n") != "set() 1"
 
 
 def test_what_keys_depend_on_is_found_ahead(tmp_path: Path) -> None:
