@@ -40,6 +40,9 @@ FIRST_LAUNCH = (
     "kerneldsl.frontend.normalize",
 )
 
+#: What finds the part that all keys of the cache have in common, when the modules are there.
+_IDENTITY = ("kerneldsl.cache.toolchain", "toolchain_identity")
+
 #: Where there is no driver that is known sooner than this, and nothing need be imported.
 _QUICK_S = 0.003
 #: The thread is not waited for without end: whoever is waiting may be importing a module, say a
@@ -102,6 +105,5 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
 
 def _find_identity() -> None:
     """Find what is the same in every key of the cache; it is remembered there."""
-    from kerneldsl.cache.toolchain import toolchain_identity
-
-    toolchain_identity()
+    module, name = _IDENTITY
+    getattr(import_module(module), name)()
