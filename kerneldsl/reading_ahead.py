@@ -106,4 +106,4 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
 def _find_identity() -> None:
     """Find what is the same in every key of the cache; it is remembered there."""
     module, name = _IDENTITY
-    getattr(import_module(module), name)()
+    getattr(sys.modules[module], name)()
