@@ -49,7 +49,7 @@ def _slot(body: Body) -> str:
 def _exchange(body: Body, depth: int) -> None:
     tile = body.expressions.choose(body.tiles)
     op = "+=" if body.expressions.chance(4) else "="
-    body.emit(f"{tile.own} {op} {body.expressions.of_type(tile.dtype, 2)}")
+    body.emit(f"{tile.own} {op} {body.expressions.of_type(tile.dtype, 1)}")
     body.emit("kd.syncthreads()")
     _assign(body, Expression(f"{tile.name}[{_slot(body)}]", tile.dtype))
     if body.expressions.chance(3):
@@ -307,7 +307,7 @@ def _chain(body: Body, function: BarrierFunction, call: Expression) -> None:
 
 # -- control of the whole block ----------------------------------------------------------------
 def _alone(body: Body, depth: int) -> None:
-    statements(body, body.rng.randint(1, 2), depth)
+    statements(body, 1, depth - 1)
 
 
 def _uniform_test(body: Body) -> str:
@@ -324,7 +324,7 @@ def _uniform_if(body: Body, depth: int) -> None:
         body.features.add("captured flag around a barrier")
     test = body.expressions.choose(body.flags) if flag else _uniform_test(body)
     with body.block(f"if {test}:"):
-        together(body, body.rng.randint(1, 2), depth - 1)
+        together(body, body.rng.choice((1, 1, 2)), depth - 1)
     if body.expressions.chance(3):
         with body.block("else:"):
             together(body, 1, 0)
@@ -351,7 +351,7 @@ def _uniform_for(body: Body, depth: int) -> None:
         if body.expressions.chance(4):
             body.emit(f"if {name} == m:")
             body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
-        together(body, body.rng.randint(1, 2), depth - 1)
+        together(body, body.rng.choice((1, 1, 2)), depth - 1)
     body.loops -= 1
 
 

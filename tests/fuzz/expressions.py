@@ -13,9 +13,11 @@ from typing import TypeVar
 
 from tests.fuzz.typing import DTYPES, FLOATS, INTEGERS, common_type, result_type
 
-__all__ = ["ArrayName", "Expression", "Expressions", "Function"]
+__all__ = ["USUAL", "ArrayName", "Expression", "Expressions", "Function"]
 
 _T = TypeVar("_T")
+#: dtypes to choose from: the usual ones more often.
+USUAL = ("int64",) * 8 + ("float64", "float32") * 3 + DTYPES
 _INTEGER_CONSTANTS = (0, 1, 2, 3, 3, 5, 7, 9, 17, 100, -1, -4)
 _FLOAT_CONSTANTS = (0.0, 0.5, 1.0, 1.25, 2.0, 3.0, -2.0, 1e-3)
 
@@ -115,7 +117,7 @@ class Expressions:
 
     def of_type(self, dtype: str, depth: int) -> str:
         """Return the text of an expression, converted to `dtype` if it is of another."""
-        for _ in range(2):
+        for _ in range(4):
             found = self.expression(depth)
             if found.dtype == dtype:
                 return found.text
@@ -253,6 +255,10 @@ class Expressions:
             return Expression(f"abs({value.text})", result_type("abs", value.dtype))
         return Expression(f"(-{value.text})", result_type("neg", value.dtype))
 
+    def dtype(self) -> str:
+        """Return a dtype, the usual ones more often."""
+        return self.choose(USUAL)
+
     def _conversion(self, depth: int) -> Expression:
         value = self.expression(depth - 1)
         if value.is_integer and self.chance(3):
@@ -260,7 +266,7 @@ class Expressions:
             return Expression(f"{name}({value.text})", f"{name}64")
         if self.chance(4):
             return Expression(f"int({self.condition(0)})", "int64")
-        return self.converted(value, self.choose(DTYPES))
+        return self.converted(value, self.dtype())
 
     def converted(self, value: Expression, dtype: str) -> Expression:
         """Return a value converted to a dtype; a float beyond the integers' range becomes 3."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.fuzz.body import BarrierFunction
-from tests.fuzz.expressions import Expression, Expressions, Function
-from tests.fuzz.typing import DTYPES, FLOATS, INTEGERS
+from tests.fuzz.expressions import USUAL, Expression, Expressions, Function
+from tests.fuzz.typing import INTEGERS
 
 __all__ = ["barrier_functions", "helpers"]
 
@@ -17,9 +17,9 @@ def helpers(rng: random.Random, lines: list[str], *, has_ids: bool) -> list[Func
     `has_ids` allows them to ask for the thread's place.
     """
     functions: list[Function] = []
-    for number in range(rng.choice((0, 0, 1, 1, 2))):
-        dtypes = tuple(rng.choice(DTYPES) for _ in range(rng.choice((1, 1, 2))))
-        first, second = rng.choice(DTYPES), rng.choice(DTYPES)
+    for number in range(rng.choice((0, 0, 0, 1, 1, 2))):
+        dtypes = tuple(rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2))))
+        first, second = rng.choice(USUAL), rng.choice(USUAL)
         expressions = Expressions(rng, functions=list(functions))
         expressions.values += [Expression("a", first), Expression("b", second)]
         name = f"h{number}"
@@ -184,7 +184,7 @@ def barrier_functions(
     array is not there.
     """
     maker = _Maker(rng, threads, lines)
-    for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
+    for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         kind = rng.choice(
             ("exchange", "exchange", "exchange", "pair", "vote", "vote", "other_slot", "own_tile")
             + ("reduction", "uniform_branch", "nested", "nested", "barrier_free_tail")

@@ -7,7 +7,7 @@ import random
 
 from tests.fuzz.block_idioms import together
 from tests.fuzz.body import Body, Tile
-from tests.fuzz.expressions import ArrayName, Expression, Expressions
+from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.functions import barrier_functions, helpers
 from tests.fuzz.names import plain_names, renamed
 from tests.fuzz.program import DATA_SETS, Array, Program, Scalar
@@ -77,7 +77,7 @@ class _Kernel:
                 tuple(rng.choice((4, 5, 7, 9, 16) if ndim > 1 else (5, 8, 17, 40)) for _ in range(ndim))
                 for _ in range(DATA_SETS)
             )
-            name, dtype = f"y{number}", rng.choice(("int64", *DTYPES))
+            name, dtype = f"y{number}", rng.choice(USUAL)
             self.parameters.append(Array(name, dtype, shapes))
             self.expressions.arrays.append(ArrayName(name, dtype, _sizes(name, ndim), is_table=True))
 
@@ -85,7 +85,7 @@ class _Kernel:
         """Arrays like the output, of one element for each thread, or somewhat shorter."""
         ndim = len(shapes[0])
         for number in range(self.rng.choice((1, 2))):
-            name, dtype = f"x{number}", self.rng.choice(("int64", "float32", *DTYPES))
+            name, dtype = f"x{number}", self.rng.choice(USUAL)
             found = shapes
             if not is_inside:
                 found = tuple((*s[:-1], max(1, s[-1] - self.rng.randrange(4))) for s in shapes)
@@ -121,32 +121,25 @@ class _Kernel:
             self.options.append("debug=True")
             self.features.add("debug")
 
+    # -- the end -------------------------------------------------------------------------------
     def variables(self) -> None:
         """Numbers, each of one dtype throughout."""
         body = self.body
-        for number in range(self.rng.choice((2, 3))):
-            dtype = self.rng.choice(("int64", "int64", "float64", *DTYPES))
-            name = f"v{number}"
-            body.emit(f"{name} = {self.expressions.of_type(dtype, 1)}")
-            body.variables.append(Expression(name, dtype))
-            self.expressions.values += [body.variables[-1]] * 2
+        for variable in body.variables:
+            body.emit(f"{variable.text} = {self.expressions.of_type(variable.dtype, 1)}")
+            self.expressions.values += [variable] * 2
 
-    # -- the end -------------------------------------------------------------------------------
     def output(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        for number in range(self.rng.choice((1, 2))):
-            dtype = self.rng.choice(("int64", "float64", *DTYPES))
+        """Variables, and for each an array that it ends in."""
+        for number in range(self.rng.choice((1, 2, 2))):
+            dtype = self.rng.choice(USUAL)
+            self.body.variables.append(Expression(f"v{number}", dtype))
             self.parameters.append(Array(f"out{number}", dtype, shapes, "output"))
 
     def store(self, index: str) -> None:
-        """Every variable reaches an output that holds its values."""
-        body = self.body
-        outputs = [p for p in self.parameters if isinstance(p, Array) and p.role == "output"]
-        for number, output in enumerate(outputs):
-            left = body.variables[number :: len(outputs)] or body.variables[:1]
-            for position, variable in enumerate(left):
-                value = self.expressions.converted(variable, output.dtype).text
-                op = "=" if position == 0 else "+="
-                body.emit(f"{output.name}[{index}] {op} {value}")
+        """Every variable reaches its output."""
+        for variable in self.body.variables:
+            self.body.emit(f"out{variable.text[1:]}[{index}] = {variable.text}")
 
     def finish(self) -> tuple[str, tuple[Array | Scalar, ...]]:
         names = [p.name for p in self.parameters]
@@ -195,7 +188,7 @@ def _element(seed: int) -> Program:
     if rng.random() < 0.3:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
-    statements(body, rng.randint(2, 4), 2)
+    statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
     made.store(index)
     text, parameters = made.finish()
     made.features |= {"element kernel", f"{ndim}-d", "forall" if is_forall else "grid"}
@@ -284,7 +277,7 @@ def _block(seed: int) -> Program:
     made.counters()
     body.may_return = rng.random() < 0.3
     body.expressions.functions += helpers(rng, made.lines, has_ids=True)
-    dtypes = [rng.choice(("int64", "float32", *DTYPES)) for _ in range(rng.choice((1, 1, 2)))]
+    dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2)))]
     body.barrier_functions += barrier_functions(
         rng, threads, dtypes, made.lines, may_return=body.may_return
     )
@@ -298,7 +291,7 @@ def _block(seed: int) -> Program:
     made.variables()
     if rng.random() < 0.3:
         statements(body, 1, 2)
-    together(body, rng.randint(2, 4), 2)
+    together(body, rng.choice((1, 1, 1, 2, 3)), rng.choice((1, 1, 2)))
     if not returns_first:
         body.emit("if i < out0.size:")
         body.level += 1
@@ -389,4 +382,4 @@ def generate(seed: int) -> Program:
     kind = random.Random(f"kind {seed}").random()
     if kind < 0.03:
         return _divergent(seed)
-    return _element(seed) if kind < 0.45 else _block(seed)
+    return _element(seed) if kind < 0.5 else _block(seed)

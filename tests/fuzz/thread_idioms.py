@@ -24,18 +24,22 @@ def statements(body: Body, count: int, depth: int) -> None:
 
 
 def _inner(body: Body, depth: int) -> None:
-    statements(body, body.rng.randint(1, 2), depth - 1)
+    statements(body, body.rng.choice((1, 1, 2)), depth - 1)
+
+
+def _depth(body: Body) -> int:
+    return body.rng.choice((1, 1, 2))
 
 
 # -- assignments -------------------------------------------------------------------------------
 def _assign(body: Body, depth: int = 0) -> None:
     variable = body.expressions.choose(body.variables)
-    body.emit(f"{variable.text} = {body.expressions.of_type(variable.dtype, 2)}")
+    body.emit(f"{variable.text} = {body.expressions.of_type(variable.dtype, _depth(body))}")
 
 
 def _augment(body: Body, depth: int = 0) -> None:
     variable = body.expressions.choose(body.variables + body.lvalues)
-    value = body.expressions.expression(2)
+    value = body.expressions.expression(_depth(body))
     op = body.expressions.choose("+-*")
     if variable not in body.lvalues and result_type(op, variable.dtype, value.dtype) != variable.dtype:
         value = body.expressions.converted(value, variable.dtype)
@@ -75,7 +79,7 @@ def _own_element(body: Body, depth: int = 0) -> None:
     if not body.lvalues:
         return _assign(body)
     target = body.expressions.choose(body.lvalues)
-    body.emit(f"{target.text} = {body.expressions.of_type(target.dtype, 2)}")
+    body.emit(f"{target.text} = {body.expressions.of_type(target.dtype, _depth(body))}")
     return None
 
 
@@ -122,10 +126,10 @@ def _store(body: Body, value: Expression, test: str) -> None:
 def _if(body: Body, depth: int) -> None:
     with body.block(f"if {body.expressions.condition(1)}:"):
         _inner(body, depth)
-    if body.expressions.chance(3):
+    if body.expressions.chance(6):
         with body.block(f"elif {body.expressions.condition(1)}:"):
             _inner(body, depth)
-    if body.expressions.chance(2):
+    if body.expressions.chance(3):
         with body.block("else:"):
             _inner(body, depth)
 
@@ -137,7 +141,7 @@ def _captured_flag(body: Body, depth: int) -> None:
     flag = body.expressions.choose(body.flags)
     with body.block(f"if {flag}:"):
         _inner(body, depth)
-    if body.expressions.chance(2):
+    if body.expressions.chance(3):
         with body.block("else:"):
             _inner(body, depth)
     return None
