@@ -413,10 +413,9 @@ class _Analysis:
     def text(self, node: ast.AST) -> str:
         return text_of(node, self.unit.locate(node).line)
 
-    @staticmethod
-    def shown(name: str) -> str:
-        """A variable as the user called it, without the prefix of an inlined function."""
-        return name.split("_", 2)[2] if name.startswith("kd_") and name.count("_") > 1 else name
+    def shown(self, name: str) -> str:
+        """Name a variable as the user called it."""
+        return self.unit.spellings.get(name, name)
 
 
 def _children(node: ast.AST) -> Iterator[ast.expr]:

@@ -21,8 +21,8 @@ lines. The tree of a unit is never modified in place: a pass copies it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
@@ -106,6 +106,8 @@ class FunctionUnit:
         The Python function itself.
     is_plain_numba : bool
         Whether it is a Numba ``@njit`` function, which uses no intrinsic.
+    spellings : mapping
+        Renamed variable, of a function that was inlined, to its name in the user's source.
     """
 
     name: str
@@ -122,6 +124,7 @@ class FunctionUnit:
     captured: tuple[Captured, ...]
     function: Callable[..., Any] | None = None
     is_plain_numba: bool = False
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, node: ast.AST) -> SourceLocation:
         """The place of a node in the user's file.

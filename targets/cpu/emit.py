@@ -11,9 +11,10 @@ import ast
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace, Space
 from targets.cpu.interchange import peel
@@ -23,7 +24,15 @@ from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
 from targets.cpu.versions import without_guards
 
-__all__ = ["BUILTINS", "STRIP", "Emitter", "Slot", "once_definitions", "render_for_typing"]
+__all__ = [
+    "BUILTINS",
+    "STRIP",
+    "Emitter",
+    "Probe",
+    "Slot",
+    "once_definitions",
+    "render_for_typing",
+]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
 BUILTINS: Mapping[str, Any] = {"kd_max": max, "kd_min": min, "kd_range": range}
@@ -40,12 +49,27 @@ class Slot:
     ----------
     names : tuple of str
         Variables of the generated code, one for each type.
-    types : tuple
-        The Numba types.
+    makers : tuple of str
+        Operations that make them.
     """
 
     names: tuple[str, ...]
-    types: tuple[Any, ...]
+    makers: tuple[str, ...]
+
+
+class Probe(NamedTuple):
+    """Where Numba is asked for the types that variables have when an item begins.
+
+    Parameters
+    ----------
+    variable : str
+        A variable of the generated code that is assigned a tuple of them.
+    names : list of str
+        The variables, in order.
+    """
+
+    variable: str
+    names: list[str]
 
 
 @dataclass
@@ -226,7 +250,8 @@ class Emitter:
         low, high = self._row_limits
         lows, highs = bounds.low.get("kd_tx", []), bounds.high.get("kd_tx", [])
         inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
-        tests: list[ast.expr] = [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
+        tests: list[ast.expr] = [assumption for assumption, _ in bounds.assumptions]
+        tests += [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
         tests += [ast.Compare(high, [ast.LtE()], [limit]) for limit in highs]
         whole = self.row_loop(inner)
         if not tests:
@@ -262,6 +287,8 @@ class Emitter:
             is_outside = self.pure.is_steady(condition) and not depends and not self._rows
             (outside if is_outside else inside).append(self.pure.expanded(condition))
         bounds.rest = outside
+        for assumption, guard in bounds.assumptions:
+            inside.append(ast.BoolOp(ast.Or(), [assumption, self.pure.expanded(guard)]))
         return [*fetches, *self.guarded(inside, inner)]
 
     def guarded(self, conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
@@ -288,9 +315,7 @@ class Emitter:
             operator: ast.cmpop = ast.Eq() if item.form == "and" else ast.NotEq()
             is_met = ast.Compare(result, [operator], [ast.Constant(0)])
             result = ast.IfExp(is_met, ast.Constant(1), ast.Constant(0))
-        if item.target != "kd_active":
-            result = _call("kd_int32", result)
-        out.append(_assign(item.target, result))
+        out.append(_assign(item.target, _call("kd_int32", result)))
         return out
 
     # -- variables -------------------------------------------------------------------------------
@@ -330,30 +355,37 @@ def once_definitions(pure: PureValues, names: Sequence[str]) -> list[ast.stmt]:
 
 
 def render_for_typing(
-    items: Sequence[Item], pure: PureValues, liveness: Liveness, probes: dict[Item, list[str]]
+    items: Sequence[Item],
+    pure: PureValues,
+    liveness: Liveness,
+    names: FreshNames,
+    probes: dict[Item, Probe],
 ) -> list[ast.stmt]:
     """The items as one thread runs them, with probes for the types of what is fetched.
 
-    Each probe is ``kd_types_<n> = (x, y, …)`` at the place where an item begins; Numba's type of
-    that variable tells the types at that place. `probes` is filled with the names in order; an
-    item's number is its position there.
+    Each probe is ``types = (x, y, …)`` at the place where an item begins; Numba's type of that
+    variable tells the types at that place. `probes` is filled.
     """
     out: list[ast.stmt] = []
+
+    def render(inner: Sequence[Item]) -> list[ast.stmt]:
+        return render_for_typing(inner, pure, liveness, names, probes)
+
     for item in items:
         match item:
             case Threads(rows=list() as rows):
                 conditions, _ = peel(item, pure)
                 needed = pure.needed(set().union(*map(loaded_names, conditions), set()))
-                inner = render_for_typing(rows, pure, liveness, probes)
+                inner = render(rows)
                 for condition in reversed(conditions):
                     inner = [ast.If(condition, inner, [])]
                 out += [_definition(pure, n) for n in needed] + inner
             case Threads() | Vote():
-                names = sorted(liveness.loads(item))
-                if names:
-                    values = ast.Tuple([_load(n) for n in names], ast.Load())
-                    out.append(_assign(f"kd_types_{len(probes)}", values))
-                    probes[item] = names
+                fetched = sorted(liveness.loads(item))
+                if fetched:
+                    probe = probes[item] = Probe(names.make("types"), fetched)
+                    values = ast.Tuple([_load(n) for n in fetched], ast.Load())
+                    out.append(_assign(probe.variable, values))
                 body: list[ast.stmt] = (
                     item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
                 )
@@ -365,24 +397,21 @@ def render_for_typing(
                     body = [ast.If(guard, body, [])]
                 out += body
                 if isinstance(item, Vote):
-                    value: ast.expr = ast.Constant(1)
-                    if item.target != "kd_active":
-                        value = _call("kd_int32", value)
-                    out.append(_assign(item.target, value))
+                    out.append(_assign(item.target, _call("kd_int32", ast.Constant(1))))
             case Once():
                 needed = pure.needed(loaded_names(item.statement))
                 out += [*(_definition(pure, n) for n in needed), item.statement]
             case Branch():
-                body = render_for_typing(item.body, pure, liveness, probes)
-                orelse = render_for_typing(item.orelse, pure, liveness, probes)
+                body = render(item.body)
+                orelse = render(item.orelse)
                 test = pure.expanded(item.test)
                 out.append(ast.If(test, body or [ast.Pass()], orelse))
             case ForLoop():
-                body = render_for_typing(item.body, pure, liveness, probes)
+                body = render(item.body)
                 iterable = pure.expanded(item.iterable)
                 out.append(ast.For(item.target, iterable, body or [ast.Pass()], []))
             case WhileLoop():
-                body = render_for_typing(item.body, pure, liveness, probes)
+                body = render(item.body)
                 test = pure.expanded(item.test)
                 out.append(ast.While(test, body or [ast.Pass()], []))
             case Leave():
