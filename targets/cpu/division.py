@@ -25,9 +25,12 @@ _DIVISION = re.compile(
     r"= (sdiv|srem|udiv|urem)(?: exact)? (i\d+) (?P<dividend>[^,\s]+), (?P<divisor>%[^,\s]+)"
 )
 
+#: What lets LLVM evaluate a call at any time, and once for all calls with equal operands.
+_ATTRIBUTES = "nofree nosync nounwind willreturn speculatable memory(none)"
+
 #: A division as LLVM's optimizer meets it: a call, unless the divisor turns out to be constant.
-_CHOICE = """
-declare {kind} @{safe}({kind}, {kind}) nofree nosync nounwind willreturn speculatable memory(none)
+_DIVIDE = """
+declare {kind} @{safe}({kind}, {kind}) {attributes}
 
 declare i1 @llvm.is.constant.{kind}({kind})
 
@@ -40,34 +43,41 @@ constant:
   ret {kind} %divided
 
 variable:
-  %called = call {kind} @{safe}({kind} %a, {kind} %b)
-  ret {kind} %called
+  %quotient = call {kind} @{safe}({kind} %a, {kind} %b)
+{result}
 }}
+"""
+_QUOTIENT = "  ret {kind} %quotient"
+#: Of the quotient, so that a division and a remainder of equal operands divide once.
+_REMAINDER = """
+  %product = mul {kind} %quotient, %b
+  %remainder = sub {kind} %a, %product
+  ret {kind} %remainder
 """
 
 #: What is called. Divisions by zero trap, and of the least integer by -1; the result is of no
 #: matter there, since generated code asks for both and then takes another value.
 _SAFE_UNSIGNED = """
-define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {{
+define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {attributes} {{
   %dividend = freeze {kind} %a
   %divisor = freeze {kind} %b
   %is_zero = icmp eq {kind} %divisor, 0
   %harmless = select i1 %is_zero, {kind} 1, {kind} %divisor
-  %divided = {op} {kind} %dividend, %harmless
-  ret {kind} %divided
+  %quotient = udiv {kind} %dividend, %harmless
+  ret {kind} %quotient
 }}
 """
 _SAFE_SIGNED = """
-define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {{
+define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {attributes} {{
   %dividend = freeze {kind} %a
   %divisor = freeze {kind} %b
   %is_zero = icmp eq {kind} %divisor, 0
   %is_minus_one = icmp eq {kind} %divisor, -1
   %traps = or i1 %is_zero, %is_minus_one
   %harmless = select i1 %traps, {kind} 1, {kind} %divisor
-  %divided = {op} {kind} %dividend, %harmless
+  %quotient = sdiv {kind} %dividend, %harmless
   %negated = sub {kind} 0, %dividend
-  %result = select i1 %is_minus_one, {kind} {by_minus_one}, {kind} %divided
+  %result = select i1 %is_minus_one, {kind} %negated, {kind} %quotient
   ret {kind} %result
 }}
 """
@@ -98,7 +108,7 @@ class Divisions:
             text += f"declare {kind} @{_name(op, kind)}({kind}, {kind})\n"
         self.module = llvm.parse_assembly(text)
         self.module.name = module.name
-        self._link(_choice(*each) for each in self._kinds)
+        self._link({_divide(*each) for each in self._kinds})
 
     def restore(self, machine: Any) -> None:
         """Turn the calls into divisions again, once the module is optimized.
@@ -110,8 +120,9 @@ class Divisions:
         """
         if not self._kinds:
             return
-        self._link(_safe(*each) for each in self._kinds)
+        self._link({_safe(*each) for each in self._kinds})
         passes = llvm.create_new_module_pass_manager()
+        passes.add_new_gvn_pass()  # calls with equal operands stood in different branches before
         passes.add_always_inliner_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
@@ -132,14 +143,23 @@ def _call(found: re.Match[str]) -> str:
     return f"= call {kind} @{_name(op, kind)}({kind} {dividend}, {kind} {divisor})"
 
 
-def _choice(op: str, kind: str) -> str:
-    name = _name(op, kind)
-    return _CHOICE.format(op=op, kind=kind, name=name, safe=f"{name}.safe")
+def _safe_name(op: str, kind: str) -> str:
+    """The function that gives the quotient, signed or unsigned."""
+    return f"{_name(op[0] + 'div', kind)}.safe"
+
+
+def _divide(op: str, kind: str) -> str:
+    result = (_QUOTIENT if op.endswith("div") else _REMAINDER).format(kind=kind)
+    return _DIVIDE.format(
+        op=op,
+        kind=kind,
+        name=_name(op, kind),
+        safe=_safe_name(op, kind),
+        attributes=_ATTRIBUTES,
+        result=result,
+    )
 
 
 def _safe(op: str, kind: str) -> str:
     template = _SAFE_SIGNED if op.startswith("s") else _SAFE_UNSIGNED
-    by_minus_one = "%negated" if op == "sdiv" else "0"
-    return template.format(
-        op=op, kind=kind, safe=f"{_name(op, kind)}.safe", by_minus_one=by_minus_one
-    )
+    return template.format(kind=kind, safe=_safe_name(op, kind), attributes=_ATTRIBUTES)

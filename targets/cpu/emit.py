@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -144,14 +144,32 @@ class Emitter:
         conditions, body = peel(item, self.pure)
         if not body or all(isinstance(node, ast.Pass) for node in body):
             return []
-        bounds = narrow(conditions, self.loop_names(), self.pure)
-        if item.rows is not None:
-            return self.interchanged(item.rows, bounds)
         if self._rows and isinstance(self.space, BlockSpace):
             return self.row_of_block(item, conditions, body)
-        saves = self.saves(item)
-        inner = [*body, *saves]
-        return self.loops(self.under(bounds, [*self.fetches(item)], inner), bounds)
+
+        def plain(bounds: Bounds) -> list[ast.stmt]:
+            inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
+            return self.loops(inner, bounds)
+
+        def chosen(bounds: Bounds) -> list[ast.stmt]:
+            return plain(bounds) if item.rows is None else self.interchanged(item.rows, bounds)
+
+        return self.narrowed(conditions, chosen, plain)
+
+    def narrowed(
+        self,
+        conditions: list[ast.expr],
+        write: Callable[[Bounds], list[ast.stmt]],
+        write_without: Callable[[Bounds], list[ast.stmt]],
+    ) -> list[ast.stmt]:
+        """Write loops over threads with bounds, and without where assumptions may not hold."""
+        bounds = narrow(conditions, self.loop_names(), self.pure)
+        test = self.all_of(bounds.assumptions)
+        statements = write(bounds)
+        if test is None:
+            return statements
+        otherwise = write_without(narrow(conditions, (), self.pure))
+        return [ast.If(test, statements, copy_tree(otherwise))]
 
     def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
         """The loops over z and y, with the items of one row inside."""
@@ -237,31 +255,30 @@ class Emitter:
             tests.append(ast.Compare(high, [ast.LtE()], [limit]))
         fast = [_thread_loop("kd_tx", low, high, guard_free.body)]
         careful = [_thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
-        if not tests:
-            return fast
-        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-        return [ast.If(test, fast, careful)]
+        test = self.all_of(tests)
+        return fast if test is None else [ast.If(test, fast, careful)]
 
     def row_of_block(
         self, item: Threads, conditions: list[ast.expr], body: list[ast.stmt]
     ) -> list[ast.stmt]:
         """One item of an interchanged row; where the whole row meets its guards, without them."""
         bounds = narrow(conditions, ("kd_tx",), self.pure)
+        if bounds.assumptions:
+            bounds = narrow(conditions, (), self.pure)
         low, high = self._row_limits
         lows, highs = bounds.low.get("kd_tx", []), bounds.high.get("kd_tx", [])
         inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
-        tests: list[ast.expr] = [assumption for assumption, _ in bounds.assumptions]
-        tests += [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
+        tests: list[ast.expr] = [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
         tests += [ast.Compare(high, [ast.LtE()], [limit]) for limit in highs]
         whole = self.row_loop(inner)
-        if not tests:
+        test = self.all_of(tests)
+        if test is None:
             return [whole]
         for limit in lows:
             low = _extreme("kd_max", low, limit)
         for limit in highs:
             high = _extreme("kd_min", high, limit)
         part = _thread_loop("kd_tx", low, high, copy_tree(inner))
-        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
         return [ast.If(test, [whole], [part])]
 
     def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
@@ -287,20 +304,22 @@ class Emitter:
             is_outside = self.pure.is_steady(condition) and not depends and not self._rows
             (outside if is_outside else inside).append(self.pure.expanded(condition))
         bounds.rest = outside
-        for assumption, guard in bounds.assumptions:
-            inside.append(ast.BoolOp(ast.Or(), [assumption, self.pure.expanded(guard)]))
         return [*fetches, *self.guarded(inside, inner)]
 
     def guarded(self, conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
         """Wrap statements into one ``if``."""
-        if not conditions:
-            return body
-        test = conditions[0] if len(conditions) == 1 else ast.BoolOp(ast.And(), conditions)
-        return [ast.If(test, body, [])]
+        test = self.all_of(conditions)
+        return body if test is None else [ast.If(test, body, [])]
+
+    @staticmethod
+    def all_of(conditions: list[ast.expr]) -> ast.expr | None:
+        """One test for several, or ``None`` where there is nothing to test."""
+        if len(conditions) > 1:
+            return ast.BoolOp(ast.And(), conditions)
+        return conditions[0] if conditions else None
 
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
-        bounds = narrow(list(item.guards), self.loop_names(), self.pure)
         predicate = item.predicate
         if item.form == "and":
             predicate = ast.UnaryOp(ast.Not(), predicate)
@@ -308,8 +327,12 @@ class Emitter:
         if isinstance(predicate, ast.Constant) and predicate.value is True:
             one_or_none = ast.Constant(1)  # type: ignore[assignment]
         count = ast.AugAssign(_store("kd_count"), ast.Add(), one_or_none)
-        body = self.under(bounds, self.fetches(item), [count])
-        out: list[ast.stmt] = [_assign("kd_count", ast.Constant(0)), *self.loops(body, bounds)]
+
+        def loops(bounds: Bounds) -> list[ast.stmt]:
+            return self.loops(self.under(bounds, self.fetches(item), [count]), bounds)
+
+        counting = self.narrowed(list(item.guards), loops, loops)
+        out: list[ast.stmt] = [_assign("kd_count", ast.Constant(0)), *counting]
         result: ast.expr = _load("kd_count")
         if item.form != "count":
             operator: ast.cmpop = ast.Eq() if item.form == "and" else ast.NotEq()

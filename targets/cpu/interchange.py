@@ -98,10 +98,10 @@ class Interchange:
 
     def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
         """Whether the conditions around a body only bound its loops, or leave out whole rows."""
-        bounds = narrow(conditions, self.loop_names, self.pure)
-        return not bounds.assumptions and all(
+        rest = narrow(conditions, self.loop_names, self.pure).rest
+        return all(
             self.pure.is_steady(c) and not _mentions(self.pure.expanded(c), self.thread_name)
-            for c in bounds.rest
+            for c in rest
         )
 
     def rows(self, body: list[ast.stmt]) -> list[Item] | None:

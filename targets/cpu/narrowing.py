@@ -8,7 +8,7 @@ Integers wrap, and ``n`` may be any int64, so that is exact only with care. Loop
 small, far below :data:`_SMALL`. A guard ``±v + a < r`` says of integers what it says of int64 as
 long as ``a`` is small, because sums wrap alike however they are associated; then ``r - a``, which
 saturates instead of wrapping, is its bound. Where nothing is known of ``a`` (a scalar argument),
-the bound holds under the condition that ``a`` is small, and the guard stays for the other case.
+the bound holds on the assumption that ``a`` is small, which generated code tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Bounds", "conjuncts", "narrow"]
 
 #: What two of are added, or a loop variable and one, without leaving int64.
 _SMALL = 2**62
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_GREATEST = 2**63 - 1
 
 
 @dataclass
@@ -38,15 +38,14 @@ class Bounds:
         smallest high.
     rest : list of ast.expr
         Conditions that stay in the loop.
-    assumptions : list of (ast.expr, ast.expr)
-        Conditions on which bounds depend, which are the same for all threads, and the guards that
-        stay in the loop where they do not hold; there the bounds keep no thread out.
+    assumptions : list of ast.expr
+        Conditions, the same for all threads, without which the bounds do not hold.
     """
 
     low: dict[str, list[ast.expr]] = field(default_factory=dict)
     high: dict[str, list[ast.expr]] = field(default_factory=dict)
     rest: list[ast.expr] = field(default_factory=list)
-    assumptions: list[tuple[ast.expr, ast.expr]] = field(default_factory=list)
+    assumptions: list[ast.expr] = field(default_factory=list)
 
 
 def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureValues) -> Bounds:
@@ -57,7 +56,8 @@ def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureVal
     conditions : list of ast.expr
         All must hold for a thread to run.
     variables : tuple of str
-        Loop variables, innermost first. A bound of one may only use those further out.
+        Loop variables, innermost first. A bound of one may only use those further out. Without
+        any, all conditions stay.
     pure : PureValues
         Definitions of the variables in the conditions.
     """
@@ -117,11 +117,9 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
         ):
             return False
         sides = [_simplified(side.rest) for side in (a, b) if side.coefficient]
-        assumptions = [_is_small(side) for side in sides if not _is_surely_small(side, pure)]
-        limit = _difference(minuend, subtrahend, pure)
-        if not _record(operator, variable, limit, assumptions, bounds):
+        if not _record(operator, variable, _difference(minuend, subtrahend, pure), bounds):
             return False
-        bounds.assumptions += [(assumption, part) for assumption in assumptions]
+        bounds.assumptions += [_is_small(s) for s in sides if not _is_surely_small(s, pure)]
         return True
     return False
 
@@ -161,33 +159,22 @@ _MIRROR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def _record(
-    operator: ast.cmpop,
-    variable: str,
-    limit: ast.expr,
-    assumptions: list[ast.expr],
-    bounds: Bounds,
-) -> bool:
-    low: ast.expr | None = None
-    high: ast.expr | None = None
+def _record(operator: ast.cmpop, variable: str, limit: ast.expr, bounds: Bounds) -> bool:
+    low, high = bounds.low.setdefault(variable, []), bounds.high.setdefault(variable, [])
     match operator:
         case ast.Lt():
-            high = limit
+            high.append(limit)
         case ast.LtE():
-            high = _next(limit)
+            high.append(_next(limit))
         case ast.Gt():
-            low = _next(limit)
+            low.append(_next(limit))
         case ast.GtE():
-            low = limit
+            low.append(limit)
         case ast.Eq():
-            low, high = limit, _next(limit)
+            low.append(limit)
+            high.append(_next(limit))
         case _:
             return False
-    for found, table, without in ((low, bounds.low, _LEAST), (high, bounds.high, _GREATEST)):
-        if found is not None:
-            for assumption in assumptions:
-                found = ast.IfExp(copy.deepcopy(assumption), found, ast.Constant(without))
-            table.setdefault(variable, []).append(found)
     return True
 
 

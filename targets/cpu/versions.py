@@ -70,8 +70,7 @@ def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> Gua
     if not removal.proven:
         return None
     bounds = narrow(removal.proven, (variable,), pure)
-    assumptions = (assumption for assumption, _ in bounds.assumptions)
-    conditions = _unlike([*assumptions, *(pure.expanded(c) for c in bounds.rest)])
+    conditions = _unlike([*bounds.assumptions, *(pure.expanded(c) for c in bounds.rest)])
     low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
     return GuardFree(new, _unlike(low), _unlike(high), conditions)
 
