@@ -138,6 +138,17 @@ class FunctionUnit:
             origin.qualname,
         )
 
+    def locate_use(self, name: str) -> SourceLocation:
+        """The place of the first call by a reserved name."""
+        calls = (
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == name
+        )
+        return self.locate(next(calls, self.tree))
+
     def use_of(self, node: ast.AST) -> IntrinsicUse | None:
         """The intrinsic that a call node calls, or ``None``."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

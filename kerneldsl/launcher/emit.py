@@ -161,7 +161,10 @@ def _emit_try(
     conditions: Any,
     start: Any,
 ) -> Any:
-    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0."""
+    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
+
+    -1 is a kernel that failed, whose error is raised.
+    """
     f = Function(module, "try", I32, [POINTER, POINTER, I64], is_internal=True)
     table, args, nargs = f.args
     bad, broken = f.block("bad"), f.block("broken")
@@ -211,7 +214,12 @@ def _emit_try(
     require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
     f.b.branch(start_it)
     f.b.position_at_end(start_it)
-    require_all(start, table, buffer)
+    started = f.b.call(start, [table, buffer])
+    counted, not_counted = f.block("counted"), f.block("not_counted")
+    f.b.cbranch(f.equal(started, I32(1)), counted, not_counted).set_weights([1000, 1])
+    f.b.position_at_end(not_counted)
+    f.b.ret(started)
+    f.b.position_at_end(counted)
     f.store(f.b.add(f.load(tally), I64(1)), tally)
     f.store(f.b.sub(f.load(tally, 8), I64(1)), tally, 8)
     f.b.ret(I32(1))

@@ -80,6 +80,9 @@ class HostWord(IntEnum):
     PARALLEL_FOR = 23
     THREADS = 24
     RUNNING = 25
+    #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
+    FAILURE = 26
+    FAIL = 27
 
 
 class DriverWord(IntEnum):
@@ -392,6 +395,9 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
         table[HostWord.PARALLEL_FOR] = entry.parallel_for
         table[HostWord.THREADS] = entry.thread_count
         table[HostWord.RUNNING] = entry.running
+        if entry.fail is not None:
+            table[HostWord.FAILURE] = 8 * entry.failure_word
+            table[HostWord.FAIL] = id(entry.fail)
         return
     table[Word.ENTRY] = EntryKind.DRIVER
     table[DriverWord.LAUNCH] = _signed(entry.launch)

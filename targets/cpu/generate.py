@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
@@ -32,7 +30,7 @@ from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
-from targets.cpu.storage import Storage
+from targets.cpu.storage import StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.votes import isolate_barriers
 
@@ -83,8 +81,8 @@ def generate(
     spec : Specialization
         With a block, unless the kernel uses ``grid`` alone.
     infer : callable
-        Given a function and the number of int64 parameters before the kernel's own, returns
-        Numba's types of its variables.
+        Given a function and the number of int64 parameters before scratch memory and the kernel's
+        own, returns Numba's types of its variables.
     """
     return _Generator(spec, infer).run()
 
@@ -98,6 +96,8 @@ class _Generator:
         self.unit = inline_block_functions(spec.unit)
         self.storage = Storage()
         self.namespace: dict[str, Any] = {}
+        #: What is to be made by each name: dtype, shape, copies, and offset in scratch memory.
+        self.makers: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {}
         self.sites: list[FaultSite] = []
         #: Variables that hold a thread's own array.
         self.local_arrays: set[str] = set()
@@ -134,9 +134,10 @@ class _Generator:
         known = variables.block_names | variables.loop_names | space_names | interchange.counters
         liveness = Liveness(lambda name: self.is_private(name, known, pure))
         liveness.run(items)
-        binder = Binder(self.spec, self.space, self.sites)
+        binder = Binder(self.spec, self.space, self.sites, self.storage)
         binder.bind(self.namespace, tree, unit, shared_names(tree) | set(arrays))
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters, arrays)
+        self.storage.check(self.unit)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         emitter = Emitter(self.space, pure, liveness, slots, fetched, frozenset(once))
@@ -205,15 +206,14 @@ class _Generator:
             shape, dtype = use.static["shape"], use.static["dtype"]
             is_local = bool(effect & Effect.ALLOCATE_LOCAL)
             copies = math.prod(self.block_dim) if is_local and cuts else 1
-            nbytes = math.prod(shape) * np.dtype(dtype).itemsize * copies
-            is_dynamic = shape == (0,)
-            offset = self.storage.place(nbytes) if not is_dynamic else -1
+            where = self.unit.locate_use(name)
+            offset = self.storage.place_array(StaticArray(use, where, copies))
             variable = _only_variable(tree, name) if not (is_local and cuts) else None
             if is_local and variable:
                 self.local_arrays.add(variable)
             storage = variable or f"kd_storage_{name.removeprefix('kd_')}"
             makers[storage] = f"kd_make_{name.removeprefix('kd_')}"
-            self.namespace[makers[storage]] = (dtype, shape, copies, offset)
+            self.makers[makers[storage]] = (dtype, shape, copies, offset)
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
                 index = self.space.linear_thread()
@@ -231,11 +231,10 @@ class _Generator:
 
         statements: list[ast.stmt] = []
         for storage, maker in arrays.items():
-            found = self.namespace[maker]
-            if isinstance(found, tuple):
-                dtype, shape, copies, offset = found
-                where = self.storage.scratch_bytes if offset == -1 else offset
-                self.namespace[maker] = array_maker(dtype, shape, copies, where)
+            dtype, shape, copies, offset = self.makers[maker]
+            # What the launch adds lies behind everything that has been placed by now.
+            where = self.storage.scratch_bytes if shape == (0,) else offset
+            self.namespace[maker] = array_maker(dtype, shape, copies, where)
             call = _call(maker, "kd_scratch", "kd_dynamic")
             statements.append(ast.Assign([ast.Name(storage, ast.Store())], call))
         return statements
@@ -264,7 +263,7 @@ class _Generator:
         tree = self.definition(body, words, parameters)
         place_at(tree, self.unit.tree)
         function = build_function(tree, tree.name, self.namespace, self.unit.filename)
-        found = self.infer(function, len(words) + len(_MEMORY))
+        found = self.infer(function, len(words))
         return self.slots_of(probes, found)
 
     def slots_of(
