@@ -88,8 +88,8 @@ def _emit_guards(module: ir.Module) -> Any:
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, in_object, in_type = (
-            f.block(name) for name in ("dict", "cell", "object", "type")
+        in_dict, in_cell, in_object, in_type, in_flags = (
+            f.block(name) for name in ("dict", "cell", "object", "type", "flags")
         )
         answered, missing, present, found, good = (
             f.block(name) for name in ("answered", "missing", "present", "found", "good")
@@ -101,6 +101,11 @@ def _emit_guards(module: ir.Module) -> Any:
         switch.add_case(I64(GuardKind.CELL), in_cell)
         switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
         switch.add_case(I64(GuardKind.TYPE), in_type)
+        switch.add_case(I64(GuardKind.READ_ONLY), in_flags)
+        f.b.position_at_end(in_flags)
+        flags = f.b.and_(f.load(owner, layout.ARRAY_FLAGS, I32), I32(layout.WRITEABLE))
+        f.require(f.equal(flags, I32(0)), bad)
+        f.b.branch(good)
         f.b.position_at_end(in_type)
         of_type = f.load(owner, layout.TYPE)
         f.b.branch(found)

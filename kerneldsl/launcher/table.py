@@ -122,6 +122,8 @@ class GuardKind(IntEnum):
     CELL = 1
     ATTRIBUTE = 2
     TYPE = 3
+    #: Whether a NumPy array is read-only.
+    READ_ONLY = 4
 
 
 #: Kind, where to look, under which key, what must be there; and the version of the dictionary in
@@ -140,7 +142,7 @@ class Guard:
     kind : GuardKind
         How to look.
     owner : dict or cell or object
-        Where to look; the object whose type is looked at.
+        Where to look; the object whose type, or array whose flags are looked at.
     key : object or None
         Under which key of a dictionary, or name of an attribute.
     value : object
