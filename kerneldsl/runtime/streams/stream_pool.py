@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from kerneldsl.errors import ArgumentValueError, ClosedResourceError
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.streams.streams import Stream
 from kerneldsl.target import Device, DeviceLike
 
 __all__ = ["StreamPool"]
 
 
-class StreamPool:
+class StreamPool(ProcessOwned):
     """A fixed number of streams of one device, given out in turn.
 
     A device runs a handful of queues side by side; a program with more pieces of independent work
