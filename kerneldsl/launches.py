@@ -33,6 +33,8 @@ T = TypeVar("T")
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
 _MAX_TABLES = 4
+#: A sample takes a millisecond or more.
+_MAX_SAMPLES = 100_000
 #: Shapes of one kernel, and whatever is found by shapes, that are remembered.
 _MAX_SHAPES = 256
 
@@ -231,7 +233,7 @@ class Launch(ProcessOwned):
         *args
             As for the launch.
         samples : int, optional
-            How many samples to take.
+            How many samples to take, up to 100,000.
 
         Returns
         -------
@@ -240,8 +242,10 @@ class Launch(ProcessOwned):
         from kerneldsl.runtime.streams.streams import refuse_waiting
         from kerneldsl.timing import measure
 
-        if not isinstance(samples, int) or samples < 1:
-            raise ArgumentValueError(f"samples is {samples!r}", limit="It is an int >= 1")
+        if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
+            raise ArgumentValueError(
+                f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
+            )
         refuse_waiting()
         place = self._dispatcher.place(args, self._shape.place)
         return measure(
