@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.frozen import FrozenArrays
 from kerneldsl.language.intrinsics import Intrinsic
 
 __all__ = ["RESERVED_PREFIX", "Captured", "FunctionUnit", "IntrinsicUse"]
@@ -66,6 +67,8 @@ class Captured(NamedTuple):
         the place of `value` reads as `value`.
     source : callable or None
         Reads the object that is there now, whatever it is equal to.
+    frozen : FrozenArrays or None
+        The arrays in `value`; `read` gives something else once they were found writable.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Captured(NamedTuple):
     value: Any
     read: Callable[[], Any]
     source: Callable[[], Any] | None = None
+    frozen: FrozenArrays | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ class FunctionUnit:
         Name to the unit of a called device function.
     constants : dict
         Name to captured constant (a number, a bool, a string, a tuple of those, a NumPy scalar or a
-        read-only array).
+        read-only array, which is a copy that nobody else has).
     namespace : dict
         Every other outside name to its object.
     captured : tuple of Captured
@@ -140,6 +144,17 @@ class FunctionUnit:
             getattr(node, "end_col_offset", None),
             origin.qualname,
         )
+
+    def locate_use(self, name: str) -> SourceLocation:
+        """The place of the first call by a reserved name."""
+        calls = (
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == name
+        )
+        return self.locate(next(calls, self.tree))
 
     def use_of(self, node: ast.AST) -> IntrinsicUse | None:
         """The intrinsic that a call node calls, or ``None``."""

@@ -26,6 +26,7 @@ from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.prepare import FAULT, prepare_function
+from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.versions import ALWAYS
 
 __all__ = ["Binder", "numba_flags"]
@@ -49,12 +50,17 @@ class Binder:
         Where ids point to.
     sites : list of FaultSite
         Takes the places that can fail in device functions, in debug mode.
+    storage : Storage
+        Places the local arrays of device functions.
     """
 
-    def __init__(self, spec: Specialization, space: Space, sites: list[FaultSite]) -> None:
+    def __init__(
+        self, spec: Specialization, space: Space, sites: list[FaultSite], storage: Storage
+    ) -> None:
         self.spec = spec
         self.space = space
         self.sites = sites
+        self.storage = storage
         self.prints = 0
         self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
@@ -122,10 +128,11 @@ class Binder:
                 elif use.intrinsic.effect & Effect.FENCE:
                     namespace[node.func.id] = atomics.fence
                 elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):
+                    offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                     shape, dtype = use.static["shape"], use.static["dtype"]
-                    namespace[node.func.id] = _local_array(dtype, shape)
-                    zero: list[ast.expr] = [ast.Constant(0), ast.Constant(0)]
-                    node.args = [place_at(z, node) for z in zero]
+                    namespace[node.func.id] = _local_array(dtype, shape, offset)
+                    scratch: list[ast.expr] = [ast.Name(SCRATCH, ast.Load()), ast.Constant(0)]
+                    node.args = [place_at(s, node) for s in scratch]
                 continue
             callee = unit.callee_of(node)
             if callee is not None:
@@ -217,7 +224,7 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name)
         and node.id not in stored
-        and (node.id in _COORDINATES or node.id == FAULT)
+        and (node.id in _COORDINATES or node.id in (FAULT, SCRATCH))
     }
 
 
@@ -234,7 +241,7 @@ def _atomic(name: str, private: bool) -> Any:
 
 
 @functools.cache
-def _local_array(dtype: str, shape: tuple[int, ...]) -> Any:
+def _local_array(dtype: str, shape: tuple[int, ...], offset: int | None) -> Any:
     from targets.cpu.intrinsics.memory import array_maker
 
-    return array_maker(dtype, shape)
+    return array_maker(dtype, shape, offset=offset)

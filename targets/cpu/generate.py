@@ -15,8 +15,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
@@ -41,7 +39,7 @@ from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
-from targets.cpu.storage import Storage
+from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.votes import isolate_barriers
 
@@ -51,7 +49,7 @@ __all__ = ["Generated", "generate"]
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-_MEMORY = ("kd_scratch", "kd_dynamic")
+_MEMORY = (SCRATCH, "kd_dynamic")
 
 
 @dataclass(frozen=True)
@@ -92,8 +90,8 @@ def generate(
     spec : Specialization
         With a block, unless the kernel uses ``grid`` alone.
     infer : callable
-        Given a function and the number of int64 parameters before the kernel's own, returns
-        Numba's types of its variables.
+        Given a function and the number of int64 parameters before scratch memory and the kernel's
+        own, returns Numba's types of its variables.
     """
     return _Generator(spec, infer).run()
 
@@ -105,24 +103,15 @@ class _BlockArray(NamedTuple):
     ----------
     maker : str
         Name of the operation that makes it.
-    dtype : str
-        Its elements.
-    shape : tuple of int
-        Of one array.
-    copies : int
-        Number of arrays: one for each thread, or one.
+    array : StaticArray
+        What is made.
     offset : int or None
-        Bytes from the start of the scratch memory; ``None`` on the stack.
-    is_dynamic : bool
-        Whether it is dynamic shared memory, which has no offset yet.
+        Bytes from the start of scratch memory; ``None`` on the stack.
     """
 
     maker: str
-    dtype: str
-    shape: tuple[int, ...]
-    copies: int
+    array: StaticArray
     offset: int | None
-    is_dynamic: bool
 
 
 class _Generator:
@@ -144,9 +133,10 @@ class _Generator:
         else:
             assert spec.block_dim is not None
             self.space = BlockSpace(spec.block_dim, spec.mode)
-        self.binder = Binder(spec, self.space, self.sites)
+        self.binder = Binder(spec, self.space, self.sites, self.storage)
         #: Variables that always hold one array of the block's own storage.
         self.private_arrays: frozenset[str] = frozenset()
+        #: Variables of the generated code that hold the arrays of a block.
         self.arrays: dict[str, _BlockArray] = {}
 
     @property
@@ -183,13 +173,12 @@ class _Generator:
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         emitter = Emitter(self.space, pure, liveness, slots, fetched, frozenset(once))
         body = [
-            *self.storage_statements(),
             *self.slot_statements(slots),
             *self.axes_of_one(),
             self.units_loop([*once_definitions(pure, once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
-        function_tree = self.bound(function_tree)
+        self.storage.check(self.unit)
         return Generated(
             self.build(function_tree),
             ast.unparse(ast.fix_missing_locations(function_tree)),
@@ -222,19 +211,15 @@ class _Generator:
             effect = use.intrinsic.effect
             if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 continue
-            shape, dtype = use.static["shape"], use.static["dtype"]
             is_local = bool(effect & Effect.ALLOCATE_LOCAL)
             copies = math.prod(self.block_dim) if is_local and cuts else 1
-            nbytes = math.prod(shape) * np.dtype(dtype).itemsize * copies
-            is_dynamic = shape == (0,)
-            offset = self.storage.place(nbytes) if not is_dynamic else None
+            array = StaticArray(use, self.unit.locate_use(name), copies)
+            offset = self.storage.place_array(array)
             variable = _only_variable(tree, name) if not (is_local and cuts) else None
             if is_local and variable:
                 self.local_arrays.add(variable)
             storage = variable or self.names.make("storage")
-            self.arrays[storage] = _BlockArray(
-                self.names.make(f"make_{storage}"), dtype, shape, copies, offset, is_dynamic
-            )
+            self.arrays[storage] = _BlockArray(self.names.make(f"make_{storage}"), array, offset)
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
                 index = self.space.linear_thread()
@@ -247,20 +232,18 @@ class _Generator:
         _CallReplacement(replaced).visit(tree)
 
     def storage_statements(self) -> list[ast.stmt]:
-        """The statements that make the arrays of the block's storage.
-
-        Dynamic shared memory begins behind all other scratch memory, so these are written anew
-        once more of it has been placed.
-        """
+        """The statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
-        for storage, array in self.arrays.items():
-            offset = self.storage.scratch_bytes if array.is_dynamic else array.offset
-            self.namespace[array.maker] = array_maker(
-                array.dtype, array.shape, array.copies, offset
+        for storage, (maker, array, placed) in self.arrays.items():
+            static = array.use.static
+            # What the launch adds lies behind everything that has been placed by now.
+            offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed
+            self.namespace[maker] = array_maker(
+                static["dtype"], static["shape"], array.copies, offset
             )
-            call = _call(array.maker, "kd_scratch", "kd_dynamic")
+            call = _call(maker, SCRATCH, "kd_dynamic")
             statements.append(ast.Assign([ast.Name(storage, ast.Store())], call))
         return statements
 
@@ -283,9 +266,8 @@ class _Generator:
             ast.Assign([ast.Name(name, ast.Store())], _call("kd_unknown"))
             for name in sorted({name for probe in probes.values() for name in probe.names})
         ]
-        body = [*self.storage_statements(), *starts, trip]
-        tree = self.definition(body, words, parameters)
-        found = self.infer(self.build(self.bound(tree)), len(words) + len(_MEMORY))
+        function = self.build(self.definition([*starts, trip], words, parameters))
+        found = self.infer(function, len(words))
         return self.slots_of(probes, found)
 
     def slots_of(
@@ -335,7 +317,7 @@ class _Generator:
 
     def slot_statements(self, slots: dict[str, Slot]) -> list[ast.stmt]:
         return [
-            ast.Assign([ast.Name(name, ast.Store())], _call(maker, "kd_scratch"))
+            ast.Assign([ast.Name(name, ast.Store())], _call(maker, SCRATCH))
             for slot in slots.values()
             for name, maker in zip(slot.names, slot.makers, strict=True)
         ]
@@ -365,30 +347,30 @@ class _Generator:
         loop.body += body
         return loop
 
-    def bound(self, tree: ast.FunctionDef) -> ast.FunctionDef:
-        """Copy a generated function and bind its outside names.
-
-        The items it was written from may stand in it more than once, and in other functions too.
-        """
-        bound = copy_tree(place_at(tree, self.unit.tree))
-        self.binder.bind(self.namespace, bound, self.unit, self.private_arrays)
-        return bound
-
-    def build(self, tree: ast.FunctionDef) -> types.FunctionType:
-        """Make a bound function from its tree."""
-        return build_function(tree, tree.name, self.namespace, self.unit.filename)
-
     def definition(
         self, body: list[ast.stmt], words: tuple[str, ...], parameters: tuple[str, ...]
     ) -> ast.FunctionDef:
+        """A generated function around its statements, with its outside names bound.
+
+        The statements are copied: the items they were written from may stand in them more than
+        once, and in other functions too. The arrays of the block are made first.
+        """
         names = [*words, *_MEMORY, *parameters]
         if self.spec.options.debug:
             names.append(FAULT)
         arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
-        tree = ast.FunctionDef(self.unit.name, arguments, body, [], None, None)
+        tree = ast.FunctionDef(self.unit.name, arguments, copy_tree(body), [], None, None)
         if "type_params" in ast.FunctionDef._fields:  # from Python 3.12 on
             tree.__dict__["type_params"] = []
-        return ast.copy_location(tree, self.unit.tree)
+        place_at(ast.copy_location(tree, self.unit.tree), self.unit.tree)
+        self.binder.bind(self.namespace, tree, self.unit, self.private_arrays)
+        # Binding has placed the arrays of device functions, behind which dynamic memory begins.
+        tree.body[:0] = self.storage_statements()
+        return place_at(tree, self.unit.tree)
+
+    def build(self, tree: ast.FunctionDef) -> types.FunctionType:
+        """Make a generated function from its tree."""
+        return build_function(tree, tree.name, self.namespace, self.unit.filename)
 
 
 _ELEMENT_UNITS = """
