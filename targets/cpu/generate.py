@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.analysis.analyze import tuple_parameters
+from kerneldsl.analysis.effects import Root, root_of_array
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
@@ -119,7 +121,10 @@ class _Generator:
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *arrays))
         uniformity = analyze_uniformity(
-            self.unit.with_tree(tree), varying_names=self.space.thread_names
+            self.unit.with_tree(tree),
+            tuples=tuple_parameters(self.unit, self.spec.kinds),
+            varying_names=self.space.thread_names,
+            declared=self.declared_arrays(arrays),
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
@@ -225,6 +230,11 @@ class _Generator:
                 replaced[name] = ast.Name(storage, ast.Load())
         _CallReplacement(replaced).visit(tree)
         return makers
+
+    def declared_arrays(self, arrays: dict[str, str]) -> dict[str, Root]:
+        """Variables that hold arrays, to the memory that the kernel declares for them."""
+        names = {variable: "kd_" + m.removeprefix("kd_make_") for variable, m in arrays.items()}
+        return {v: root_of_array(name, self.unit.uses[name]) for v, name in names.items()}
 
     def storage_statements(self, arrays: dict[str, str]) -> list[ast.stmt]:
         from targets.cpu.intrinsics.memory import array_maker
