@@ -1,7 +1,8 @@
 """What is known of how a value differs between the threads of a block.
 
 The lattice is UNIFORM < UNPROVEN < VARYING
-(:class:`~kerneldsl.language.intrinsics.Uniformity`). Every value that is not uniform knows its cause, so that a refusal can tell how it came to vary.
+(:class:`~kerneldsl.language.intrinsics.Uniformity`). Every value that is not uniform knows its
+cause, so that a refusal can tell how it came to vary.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ a function or method that arrays alone have, is to index it.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kerneldsl.analysis.expressions import base_name
-from kerneldsl.analysis.library_names import library_name, name_of_function, outside_value
+from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Typing
 
@@ -147,6 +147,7 @@ class Accesses:
         for name, root in (declared or {}).items():
             self._aliases[name] = {(root, 0)}
         bindings = list(_bindings(unit.tree))
+        self._functions = _bound_functions(bindings, unit)
         changed = True
         while changed:
             changed = False
@@ -246,8 +247,8 @@ class Accesses:
                 else:
                     found.add((root, depth))
             return found
-        function = self._function_of(node) if callee is None else None
-        if callee is None and _makes_scalars(function, node):
+        function = self.function_of(node)
+        if _makes_scalars(function, node):
             return set()
         if name_of_function(function) in ("enumerate", "zip"):  # an item is a tuple of items
             return _deeper(set().union(*(self._alias_of(a) for a in node.args)), -1)
@@ -295,8 +296,8 @@ class Accesses:
             return found
         if isinstance(node.func, ast.Attribute) and node.func.attr not in _SCALAR_METHODS:
             found |= _deeper(self._alias_of(node.func.value), 1)
-        name = library_name(node.func, self._unit.namespace)
-        if name is not None and not gives_scalar(self._function_of(node), node):
+        function = self.function_of(node)
+        if name_of_function(function) is not None and not gives_scalar(function, node):
             for argument in node.args:
                 found |= _deeper(self._alias_of(argument), 1)
         return found
@@ -343,7 +344,7 @@ class Accesses:
                 _NO_ROOTS.union(*(self.roots(node.args[p]) for p in effects.read)),
                 _NO_ROOTS.union(*(self.roots(node.args[p]) for p in effects.written)),
             )
-        function = self._function_of(node) if callee is None else None
+        function = self.function_of(node)
         read, written = set[Root](), set[Root]()
         if isinstance(node.func, ast.Attribute) and node.func.attr not in VIEW_METHODS:
             views = self.views(node.func.value)
@@ -358,10 +359,10 @@ class Accesses:
                     written |= views
         return frozenset(read), frozenset(written)
 
-    def _function_of(self, node: ast.Call) -> Any:
-        """The object that is called, or ``None`` where it is made at run time."""
-        if base_name(node.func) in self._aliases:
-            return None
+    def function_of(self, node: ast.Call) -> Any:
+        """The outside object that is called, or ``None`` where it is not known."""
+        if isinstance(node.func, ast.Name) and node.func.id in self._functions:
+            return self._functions[node.func.id]
         return outside_value(node.func, self._unit.namespace)
 
 
@@ -375,6 +376,20 @@ def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
         and node.func.id.startswith(RESERVED_PREFIX)
         and not any(node.func.id in names for names in (unit.uses, unit.callees, unit.namespace))
     )
+
+
+def _bound_functions(
+    bindings: list[tuple[ast.expr, ast.expr]], unit: FunctionUnit
+) -> dict[str, Any]:
+    """Variables that hold a library's function or type, as in ``dtype = np.float32``."""
+    counts = Counter(target.id for target, _ in bindings if isinstance(target, ast.Name))
+    found = {}
+    for target, value in bindings:
+        if isinstance(target, ast.Name) and counts[target.id] == 1:
+            function = outside_value(value, unit.namespace)
+            if callable(function):
+                found[target.id] = function
+    return found
 
 
 def _bindings(tree: ast.FunctionDef) -> list[tuple[ast.expr, ast.expr]]:

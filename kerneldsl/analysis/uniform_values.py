@@ -30,7 +30,7 @@ from kerneldsl.analysis.effects import (
     is_internal_call,
 )
 from kerneldsl.analysis.expressions import text_of
-from kerneldsl.analysis.library_names import library_name, outside_value
+from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Uniformity
@@ -63,7 +63,7 @@ _VIEW_FUNCTIONS = frozenset(
     )
 )
 #: Libraries whose functions compute a value from their arguments alone.
-_COMPUTING_LIBRARIES = ("builtins", "cmath", "math", "numpy", "operator", "_operator")
+_COMPUTING_LIBRARIES = ("builtins", "cmath", "math", "numpy")
 
 
 class ExpressionRules(ABC):
@@ -290,9 +290,9 @@ class ExpressionRules(ABC):
             isinstance(part, ast.Name) and part.id in self.array_names for part in parts
         ):
             return Value(form=Form.ARRAY)  # a thread's own part of what is kept for all of them
-        if isinstance(node.func, ast.Attribute) and self._function(node) is None:
+        if isinstance(node.func, ast.Attribute) and self.memory.accesses.function_of(node) is None:
             return self.method(node.func, node, values, env, control)
-        return self.function(node, values, env, control)
+        return self.function(node, values)
 
     def intrinsic(
         self, use: IntrinsicUse, node: ast.Call, values: list[Value], control: Fact
@@ -337,11 +337,10 @@ class ExpressionRules(ABC):
             return Value(fact, form=Form.NUMBERS)
         return Value(fact, fact)
 
-    def function(
-        self, node: ast.Call, values: list[Value], env: Environment, control: Fact
-    ) -> Value:
+    def function(self, node: ast.Call, values: list[Value]) -> Value:
         """A builtin, a library's function, or one that is not known."""
-        name = library_name(node.func, self.unit.namespace)
+        function = self.memory.accesses.function_of(node)
+        name = name_of_function(function)
         facts = join(*(value.fact for value in values))
         extents = join(*(value.extent for value in values))
         if name in _EXTENT_FUNCTIONS:
@@ -358,28 +357,20 @@ class ExpressionRules(ABC):
         if not self.is_known(node):
             what = f"`{self.text(node)}` calls a function of which nothing is known"
             return self.unknown(node, fact, what)
-        if isinstance(node.func, ast.Name) and self._function(node) is None:
-            # A variable can hold a function of a library alone.
-            fact = join(self.value(node.func, env, control).fact, fact)
-        if gives_scalar(self._function(node), node):
+        if gives_scalar(function, node):
             return Value(fact, form=Form.NUMBERS)
         return Value(fact, fact)
-
-    def _function(self, node: ast.Call) -> object:
-        """The outside object that is called, if it is one."""
-        return outside_value(node.func, self.unit.namespace)
 
     def is_known(self, node: ast.Call) -> bool:
         """Whether the result of a call depends on nothing but what it is given."""
         if self.unit.callee_of(node) is not None:
             return True
-        function = self._function(node)
-        if function is None:
-            name = node.func.id if isinstance(node.func, ast.Name) else None
-            return isinstance(node.func, ast.Attribute) or name in self.assigned
+        function = self.memory.accesses.function_of(node)
+        if function is None:  # a method, of what is looked at anyway
+            return isinstance(node.func, ast.Attribute)
         if isinstance(function, type) and issubclass(function, np.generic):
             return True
-        if library_name(node.func, self.unit.namespace) in COUNTING_FUNCTIONS:
+        if name_of_function(function) in COUNTING_FUNCTIONS:
             return True
         # A ufunc has no module of its own, a type of Numba's that of its class.
         module: str = getattr(function, "__module__", None) or type(function).__module__

@@ -32,7 +32,7 @@ from kerneldsl.analysis.divergence import (
 from kerneldsl.analysis.effects import Accesses, Root
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.intervals import Intervals
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
 from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
@@ -312,7 +312,7 @@ class _Analysis(ExpressionRules):
         """Assign an item of what a loop runs over."""
         name = None
         if isinstance(source, ast.Call):
-            name = library_name(source.func, self.unit.namespace)
+            name = name_of_function(self.memory.accesses.function_of(source))
         if name in ("enumerate", "numpy.ndenumerate", "zip") and isinstance(target, ast.Tuple):
             assert isinstance(source, ast.Call)
             sources = source.args
