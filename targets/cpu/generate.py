@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kerneldsl.analysis.analyze import tuple_parameters
+from kerneldsl.analysis.effects import Root, root_of_array
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
@@ -101,6 +103,8 @@ class _BlockArray(NamedTuple):
 
     Parameters
     ----------
+    declaration : str
+        Reserved name of the call that declares it.
     maker : str
         Name of the operation that makes it.
     array : StaticArray
@@ -109,6 +113,7 @@ class _BlockArray(NamedTuple):
         Bytes from the start of scratch memory; ``None`` on the stack.
     """
 
+    declaration: str
     maker: str
     array: StaticArray
     offset: int | None
@@ -150,7 +155,10 @@ class _Generator:
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays))
         uniformity = analyze_uniformity(
-            self.unit.with_tree(tree), varying_names=self.space.thread_names
+            self.unit.with_tree(tree),
+            tuples=tuple_parameters(self.unit, self.spec.kinds),
+            varying_names=self.space.thread_names,
+            declared=self.declared_arrays(),
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
@@ -219,7 +227,9 @@ class _Generator:
             if is_local and variable:
                 self.local_arrays.add(variable)
             storage = variable or self.names.make("storage")
-            self.arrays[storage] = _BlockArray(self.names.make(f"make_{storage}"), array, offset)
+            self.arrays[storage] = _BlockArray(
+                name, self.names.make(f"make_{storage}"), array, offset
+            )
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
                 index = self.space.linear_thread()
@@ -231,12 +241,19 @@ class _Generator:
                 replaced[name] = ast.Name(storage, ast.Load())
         _CallReplacement(replaced).visit(tree)
 
+    def declared_arrays(self) -> dict[str, Root]:
+        """Variables that hold arrays, to the memory that the kernel declares for them."""
+        return {
+            variable: root_of_array(each.declaration, each.array.use)
+            for variable, each in self.arrays.items()
+        }
+
     def storage_statements(self) -> list[ast.stmt]:
         """The statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
-        for storage, (maker, array, placed) in self.arrays.items():
+        for storage, (_, maker, array, placed) in self.arrays.items():
             static = array.use.static
             # What the launch adds lies behind everything that has been placed by now.
             offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed
