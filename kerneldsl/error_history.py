@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from kerneldsl.errors import DeviceLostError, KernelError
+from kerneldsl.errors import ArgumentValueError, DeviceLostError, KernelError
 
 if TYPE_CHECKING:
     from kerneldsl.error_entries import ErrorEntry
@@ -39,6 +39,7 @@ CATEGORIES = (
 _ROWS_SHOWN = 20
 #: How many of the newest entries are searched for one that is the same.
 _LOOKED_BACK = 64
+_MAX_SIZE = 1_000_000
 _COLUMNS = ("time", "count", "category", "error", "name", "device", "doing", "place")
 
 
@@ -48,7 +49,12 @@ class ErrorLog:
     Parameters
     ----------
     size : int
-        How many entries are kept; the oldest go first.
+        How many entries are kept, up to a million; the oldest go first.
+
+    Raises
+    ------
+    ArgumentValueError
+        If the size is no int from 0 to a million.
 
     Examples
     --------
@@ -60,6 +66,10 @@ class ErrorLog:
     """
 
     def __init__(self, size: int = 1000) -> None:
+        if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
+            raise ArgumentValueError(
+                f"size is {size!r}", value=size, limit=f"It is an int, 0 to {_MAX_SIZE}"
+            )
         self._lock = threading.Lock()
         self._incoming: deque[tuple[ErrorEntry, weakref.ref[KernelError]]] = deque()
         self._entries: deque[_Kept] = deque(maxlen=size)

@@ -11,6 +11,7 @@ from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
 from kerneldsl.launches import LaunchMixin
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.own import CopiedAsItself
 from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions
 
@@ -39,7 +40,7 @@ class KernelOptions(NamedTuple):
     together: Together = ALONE
 
 
-class Kernel(LaunchMixin, InspectionMixin, Generic[P, R]):
+class Kernel(LaunchMixin, InspectionMixin, CopiedAsItself, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
@@ -161,7 +162,7 @@ def _attributes_of(function: Any) -> dict[str, Any]:
     return found
 
 
-class DeviceFunction(Generic[P, R]):
+class DeviceFunction(CopiedAsItself, Generic[P, R]):
     """A function that kernels call. Made by :func:`kerneldsl.func`; plain Python can call it, too.
 
     Attributes

@@ -7,12 +7,14 @@ in the place of these methods, which comes back to them for whatever it does not
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
 from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.together import Together, read_together
 
 if TYPE_CHECKING:
@@ -31,17 +33,21 @@ T = TypeVar("T")
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
 _MAX_TABLES = 4
+#: A sample takes a millisecond or more.
+_MAX_SAMPLES = 100_000
 #: Shapes of one kernel, and whatever is found by shapes, that are remembered.
 _MAX_SHAPES = 256
 
 
-class Launch:
+class Launch(ProcessOwned):
     """A kernel with the shape of its launch: call it with the kernel's arguments.
 
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
     """
 
     __slots__ = ("_asked_by", "_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
+
+    _send_instead = "Send the kernel, and give it its shape there"
 
     def __init__(self, kernel: LaunchMixin, shape: LaunchShape) -> None:
         #: What a kernel remembers it by.
@@ -227,7 +233,7 @@ class Launch:
         *args
             As for the launch.
         samples : int, optional
-            How many samples to take.
+            How many samples to take, up to 100,000.
 
         Returns
         -------
@@ -236,8 +242,10 @@ class Launch:
         from kerneldsl.runtime.streams.streams import refuse_waiting
         from kerneldsl.timing import measure
 
-        if not isinstance(samples, int) or samples < 1:
-            raise ArgumentValueError(f"samples is {samples!r}", limit="It is an int >= 1")
+        if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
+            raise ArgumentValueError(
+                f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
+            )
         refuse_waiting()
         place = self._dispatcher.place(args, self._shape.place)
         return measure(
@@ -257,7 +265,7 @@ class Launch:
         return f"<launch of {name} with grid {shape.grid_dim}, block {shape.block_dim}>"
 
 
-class BoundLaunch:
+class BoundLaunch(ProcessOwned):
     """A launch with its arguments: call it without any. Made by :meth:`Launch.bind`.
 
     Attributes
@@ -270,6 +278,8 @@ class BoundLaunch:
 
     __slots__ = ("args", "launch")
 
+    _send_instead = "Send the kernel and the arguments, and bind them there"
+
     def __init__(self, launch: Launch, args: tuple[Any, ...]) -> None:
         self.launch = launch
         self.args = args
@@ -277,6 +287,10 @@ class BoundLaunch:
     def __call__(self) -> None:
         """Launch the kernel; raises what the launch raises."""
         self.launch(*self.args)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BoundLaunch:
+        """A launch with copies of the arguments."""
+        return self.launch.bind(*copy.deepcopy(self.args, memo))
 
     def __repr__(self) -> str:
         return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]

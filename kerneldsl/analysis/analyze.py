@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
-__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes"]
+__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "tuple_parameters"]
 
 _BLOCK_LEVEL = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER | Effect.ALLOCATE_SHARED
 _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.", "laneid")
@@ -21,13 +23,16 @@ _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.", "laneid")
 SHARED_ALIGNMENT = 16
 
 
-def analyze(unit: FunctionUnit) -> KernelTraits:
+def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     """Collect the facts about a kernel.
 
     Parameters
     ----------
     unit : FunctionUnit
         The kernel, as the front end made it.
+    kinds : sequence of Kind
+        Kinds of its arguments. They are needed where :func:`tuple_parameters` names any: what an
+        index takes out of a tuple of arrays has not the shape of what another index takes.
 
     Returns
     -------
@@ -52,8 +57,11 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
     overlapping: tuple[BarrierProblem, ...] = ()
     if has_barrier:
         flat = inline_block_functions(unit)
-        problems = tuple(analyze_uniformity(flat).problems)
-        overlapping = tuple(analyze_uniformity(flat, arguments_may_overlap=True).problems)
+        tuples = tuple_parameters(unit, kinds)
+        problems = tuple(analyze_uniformity(flat, tuples=tuples).problems)
+        overlapping = tuple(
+            analyze_uniformity(flat, tuples=tuples, arguments_may_overlap=True).problems
+        )
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
@@ -68,6 +76,14 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         written=written,
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
+    )
+
+
+def tuple_parameters(unit: FunctionUnit, kinds: Sequence[Kind]) -> frozenset[str]:
+    """Parameters that are tuples with arrays in them."""
+    pairs = zip(unit.parameters, kinds, strict=False)
+    return frozenset(
+        name for name, kind in pairs if isinstance(kind, TupleKind) and any(array_kinds([kind]))
     )
 
 

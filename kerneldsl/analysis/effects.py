@@ -1,4 +1,4 @@
-"""Which array parameters a function may read and write.
+"""Which memory a function's expressions stand for, and what they may read and write.
 
 Aliases are followed without regard to order: a variable stands for everything that is assigned to
 it anywhere. Device functions are followed by argument position. Where a function is not known, its
@@ -6,35 +6,59 @@ arguments count as read and written.
 
 Ranks are not known here. A value such as ``x[i]`` is taken for an element, which an augmented
 assignment of the variable that holds it does not write back, where no expression of the function
-indexes `x` deeper; otherwise it is a view.
+indexes `x` deeper; otherwise it is a view. To loop over a value, to unpack it, and to give it to
+a function or method that arrays alone have, is to index it.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kerneldsl.analysis.expressions import base_name
 from kerneldsl.analysis.library_names import name_of_function, outside_value
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Typing
 
-__all__ = ["array_effects"]
+__all__ = [
+    "READING_METHODS",
+    "VIEW_METHODS",
+    "Accesses",
+    "Root",
+    "array_effects",
+    "gives_scalar",
+    "is_internal_call",
+    "is_own",
+    "root_of_array",
+]
 
-#: A parameter's position, and how many indices lead from the parameter to the value.
-_Alias = tuple[int, int]
+#: Memory by its owner: the position of a parameter, or the name of an array that is declared.
+Root: TypeAlias = int | str
+#: An owner, and how many indices lead from it to the value.
+_Alias = tuple[Root, int]
 _MAX_DEPTH = 8
+_NO_ROOTS: frozenset[Root] = frozenset()
 
 _PLAIN_ATTRIBUTES = frozenset({"shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides"})
-_VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})
-_READING_METHODS = frozenset(
+#: Methods that give a view of their array.
+VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})
+#: Methods that leave their array as it is, and give no view of it.
+READING_METHODS = frozenset(
     """
     sum prod min max mean std var any all argmin argmax item copy astype dot cumsum cumprod
     flatten nonzero ptp conj conjugate tolist
     """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+#: Methods that a scalar has too.
+_SCALAR_METHODS = frozenset({"conj", "conjugate", "item"})
+#: NumPy's functions, beside the ufuncs, that compute a scalar from scalars.
+_SCALAR_FUNCTIONS = frozenset(
+    f"numpy.{name}"
+    for name in ("around", "clip", "imag", "isclose", "nan_to_num", "real", "round", "where")
 )
 _WRITING_FUNCTIONS = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "shuffle"))
 
@@ -57,6 +81,26 @@ def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(summary.read), frozenset(summary.written)
 
 
+def root_of_array(name: str, use: IntrinsicUse) -> Root:
+    """The memory that a call of ``shared.array`` or ``local.array`` declares.
+
+    Parameters
+    ----------
+    name : str
+        The reserved name that is called.
+    use : IntrinsicUse
+        What it stands for.
+    """
+    if use.static.get("shape") == (0,):
+        return "dynamic shared"  # every such declaration is the same memory
+    return f"{'local' if Effect.ALLOCATE_LOCAL in use.intrinsic.effect else 'shared'}:{name}"
+
+
+def is_own(root: Root) -> bool:
+    """Whether memory is a thread's own: a local array."""
+    return isinstance(root, str) and root.startswith("local:")
+
+
 class _Summary:
     """What a function does to its parameters."""
 
@@ -66,6 +110,10 @@ class _Summary:
         self.depth: dict[int, int] = {}
         self.returned: set[_Alias] = set()
 
+    def add(self, read: frozenset[Root], written: frozenset[Root]) -> None:
+        self.read |= {root for root in read if isinstance(root, int)}
+        self.written |= {root for root in written if isinstance(root, int)}
+
 
 _summaries: WeakKeyDictionary[FunctionUnit, _Summary] = WeakKeyDictionary()
 
@@ -73,38 +121,68 @@ _summaries: WeakKeyDictionary[FunctionUnit, _Summary] = WeakKeyDictionary()
 def _summarize(unit: FunctionUnit) -> _Summary:
     known = _summaries.get(unit)
     if known is None:
-        known = _Effects(unit).run()
+        known = Accesses(unit).summarize()
         _summaries[unit] = known
     return known
 
 
-class _Effects(ast.NodeVisitor):
-    """Collects the effects of one function; its aliases first."""
+class Accesses:
+    """What the expressions of one function stand for, read and write.
 
-    def __init__(self, unit: FunctionUnit) -> None:
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The function.
+    declared : mapping, optional
+        Variables that hold declared arrays, to their memory, where a target has replaced the calls
+        that declare them.
+    """
+
+    def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:
         self._unit = unit
-        self._summary = _Summary()
+        self._depth: dict[Root, int] = {}
         self._aliases: dict[str, set[_Alias]] = {
             name: {(i, 0)} for i, name in enumerate(unit.parameters)
         }
-
-    def run(self) -> _Summary:
-        tree = self._unit.tree
-        bindings = list(_bindings(tree))
+        for name, root in (declared or {}).items():
+            self._aliases[name] = {(root, 0)}
+        bindings = list(_bindings(unit.tree))
+        self._functions = _bound_functions(bindings, unit)
         changed = True
         while changed:
             changed = False
             for target, value in bindings:
                 changed |= self._bind(target, value)
-        for node in ast.walk(tree):
+        for node in ast.walk(unit.tree):
             self._measure_depth(node)
+
+    def roots(self, node: ast.expr) -> frozenset[Root]:
+        """The memory that a value, or what can be reached through it, may be a part of."""
+        return frozenset(root for root, _ in self._alias_of(node))
+
+    def views(self, node: ast.expr) -> frozenset[Root]:
+        """The memory that a value may be a view of; elements are no views."""
+        found = self._alias_of(node)
+        return frozenset(r for r, d in found if d <= 0 or d < self._depth.get(r, 0))
+
+    def is_indexed(self, root: Root) -> bool:
+        """Whether the function looks into memory as into an array."""
+        return self._depth.get(root, 0) > 0
+
+    def summarize(self) -> _Summary:
+        """What a caller has to know."""
+        summary = _Summary()
+        tree = self._unit.tree
         for node in ast.walk(tree):
-            self.visit_one(node)
+            summary.add(*self.of(node))
+            if isinstance(node, ast.Return) and node.value is not None:
+                summary.returned |= self._alias_of(node.value)
+        summary.depth = {root: d for root, d in self._depth.items() if isinstance(root, int)}
         extra = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs
         if extra:  # Numba binds such arguments in ways of its own
-            self._summary.read |= set(range(len(self._unit.parameters)))
-            self._summary.written |= self._summary.read
-        return self._summary
+            summary.read |= set(range(len(self._unit.parameters)))
+            summary.written |= summary.read
+        return summary
 
     def _bind(self, target: ast.expr, value: ast.expr | set[_Alias]) -> bool:
         """Let a target stand for a value; say whether that was news."""
@@ -114,7 +192,8 @@ class _Effects(ast.NodeVisitor):
                 pairs = list(zip(target.elts, elements, strict=True))
                 return any(self._bind(t, v) for t, v in pairs)
             found = self._alias_of(value) if isinstance(value, ast.expr) else value
-            return any(self._bind(t, found) for t in target.elts)
+            items = _deeper(found, 1)
+            return any(self._bind(t, items) for t in target.elts)
         if not isinstance(target, ast.Name):
             return False
         found = self._alias_of(value) if isinstance(value, ast.expr) else value
@@ -125,13 +204,14 @@ class _Effects(ast.NodeVisitor):
         return True
 
     def _alias_of(self, node: ast.expr) -> set[_Alias]:
-        """The parameters' memory that a value may be a part of."""
+        """The memory that a value may be a part of, and how deep in it."""
         match node:
             case ast.Name():
                 return set(self._aliases.get(node.id, ()))
             case ast.Subscript():
-                indices = _count_indices(node.slice)
-                return {(p, min(d + indices, _MAX_DEPTH)) for p, d in self._alias_of(node.value)}
+                if _has_ellipsis(node.slice):  # always a view, if only of one element
+                    return {(root, min(d, 0)) for root, d in self._alias_of(node.value)}
+                return _deeper(self._alias_of(node.value), _count_indices(node.slice))
             case ast.Attribute():
                 if node.attr in _PLAIN_ATTRIBUTES:
                     return set()
@@ -141,7 +221,10 @@ class _Effects(ast.NodeVisitor):
             case ast.BoolOp():
                 return set().union(*(self._alias_of(v) for v in node.values))
             case ast.Tuple() | ast.List():
-                return set().union(*(self._alias_of(e) for e in node.elts))
+                # What is taken out of it again by an index is what was put in.
+                return _deeper(set().union(*(self._alias_of(e) for e in node.elts)), -1)
+            case ast.BinOp(op=ast.Add()):  # of tuples
+                return self._alias_of(node.left) | self._alias_of(node.right)
             case ast.Starred() | ast.NamedExpr():
                 return self._alias_of(node.value)
             case ast.Call():
@@ -151,118 +234,162 @@ class _Effects(ast.NodeVisitor):
     def _alias_of_call(self, node: ast.Call) -> set[_Alias]:
         use = self._unit.use_of(node)
         if use is not None:
+            if use.intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
+                assert isinstance(node.func, ast.Name)
+                return {(root_of_array(node.func.id, use), 0)}
             return self._alias_of(node.args[0]) if use.intrinsic.typing is Typing.VALUE else set()
         callee = self._unit.callee_of(node)
         if callee is not None and not _is_flexible(node, callee):
             found: set[_Alias] = set()
-            for position, depth in _summarize(callee).returned:
-                for p, d in self._alias_of(node.args[position]):
-                    found.add((p, min(d + depth, _MAX_DEPTH)))
+            for root, depth in _summarize(callee).returned:
+                if isinstance(root, int):
+                    found |= _deeper(self._alias_of(node.args[root]), depth)
+                else:
+                    found.add((root, depth))
             return found
-        if callee is None and _makes_scalars(self._function_of(node)):
+        function = self.function_of(node)
+        if _makes_scalars(function, node):
             return set()
+        if name_of_function(function) in ("enumerate", "zip"):  # an item is a tuple of items
+            return _deeper(set().union(*(self._alias_of(a) for a in node.args)), -1)
         inputs = [*node.args, *(k.value for k in node.keywords)]
         if isinstance(node.func, ast.Attribute):
-            if node.func.attr in _READING_METHODS:
+            if node.func.attr in READING_METHODS:
                 return set()
             inputs.append(node.func.value)
         return set().union(*(self._alias_of(a) for a in inputs))
 
     def _measure_depth(self, node: ast.AST) -> None:
-        """Note how deep each parameter is indexed anywhere."""
+        """Note how deep memory is indexed anywhere."""
         found: set[_Alias] = set()
-        if isinstance(node, ast.Subscript):
-            found = self._alias_of(node)
-        elif isinstance(node, ast.Call):
-            callee = self._unit.callee_of(node)
-            if callee is not None and not _is_flexible(node, callee):
-                for position, depth in _summarize(callee).depth.items():
-                    found |= {(p, d + depth) for p, d in self._alias_of(node.args[position])}
-            use = self._unit.use_of(node)
-            if use is not None and Effect.ATOMIC in use.intrinsic.effect:
-                indices = _count_indices(node.args[1])
-                found = {(p, d + indices) for p, d in self._alias_of(node.args[0])}
-        for position, depth in found:
-            known = self._summary.depth.get(position, 0)
-            self._summary.depth[position] = max(known, min(depth, _MAX_DEPTH))
-
-    def _views(self, node: ast.expr) -> set[int]:
-        """Positions whose memory a value may be a view of; elements are no views."""
-        depth = self._summary.depth
-        return {p for p, d in self._alias_of(node) if d == 0 or d < depth.get(p, 0)}
-
-    def _positions(self, node: ast.expr) -> set[int]:
-        return {p for p, _ in self._alias_of(node)}
-
-    def visit_one(self, node: ast.AST) -> None:
-        """Record what one node does, apart from the nodes below it."""
-        summary = self._summary
         match node:
-            case ast.Subscript(ctx=ast.Load()):
-                summary.read |= self._positions(node.value)
             case ast.Subscript():
-                summary.written |= self._positions(node.value)
-            case ast.AugAssign(target=ast.Subscript() as target):
-                summary.read |= self._positions(target.value)
-            case ast.AugAssign(target=ast.Name() as target):
-                subscripted = {p for p in self._views(target) if summary.depth.get(p, 0) > 0}
-                summary.read |= subscripted
-                summary.written |= subscripted
-            case ast.Attribute(ctx=ast.Store()):
-                summary.written |= self._positions(node.value)
+                found = self._alias_of(node)
             case ast.For() | ast.comprehension():
-                summary.read |= self._positions(node.iter)
-            case ast.Return(value=ast.expr() as value):
-                summary.returned |= self._alias_of(value)
+                found = _deeper(self._alias_of(node.iter), 1)
+            case ast.Assign(targets=targets, value=value) if not isinstance(
+                value, ast.Tuple | ast.List
+            ):
+                if any(isinstance(target, ast.Tuple | ast.List) for target in targets):
+                    found = _deeper(self._alias_of(value), 1)
+            case ast.Compare(ops=ops, comparators=comparators):
+                for op, comparator in zip(ops, comparators, strict=True):
+                    if isinstance(op, ast.In | ast.NotIn):
+                        found |= _deeper(self._alias_of(comparator), 1)
             case ast.Call():
-                self._call(node)
-            case ast.Lambda() | ast.FunctionDef() if node is not self._unit.tree:
-                for inner in ast.walk(node):  # a closure of a Numba function
-                    if isinstance(inner, ast.Name):
-                        summary.read |= self._positions(inner)
-                        summary.written |= self._positions(inner)
+                found = self._depth_of_call(node)
+        for root, depth in found:
+            self._depth[root] = max(self._depth.get(root, 0), min(depth, _MAX_DEPTH))
 
-    def _call(self, node: ast.Call) -> None:
-        summary = self._summary
-        arguments = [*node.args, *(k.value for k in node.keywords)]
+    def _depth_of_call(self, node: ast.Call) -> set[_Alias]:
+        found: set[_Alias] = set()
         use = self._unit.use_of(node)
         if use is not None:
             if Effect.ATOMIC in use.intrinsic.effect:
-                summary.read |= self._positions(node.args[0])
-                summary.written |= self._positions(node.args[0])
-            return
+                found = _deeper(self._alias_of(node.args[0]), _count_indices(node.args[1]))
+            return found
+        callee = self._unit.callee_of(node)
+        if callee is not None:
+            if not _is_flexible(node, callee):
+                for position, depth in _summarize(callee).depth.items():
+                    found |= _deeper(self._alias_of(node.args[position]), depth)
+            return found
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in _SCALAR_METHODS:
+            found |= _deeper(self._alias_of(node.func.value), 1)
+        function = self.function_of(node)
+        if name_of_function(function) is not None and not gives_scalar(function, node):
+            for argument in node.args:
+                found |= _deeper(self._alias_of(argument), 1)
+        return found
+
+    def of(self, node: ast.AST) -> tuple[frozenset[Root], frozenset[Root]]:
+        """What one node may read and write, apart from the nodes below it."""
+        match node:
+            case ast.Subscript(ctx=ast.Load()):
+                return self.roots(node.value), _NO_ROOTS
+            case ast.Subscript():
+                return _NO_ROOTS, self.roots(node.value)
+            case ast.AugAssign(target=ast.Subscript() as target):
+                return self.roots(target.value), _NO_ROOTS
+            case ast.AugAssign(target=ast.Name() as target):
+                found = frozenset(r for r in self.views(target) if self.is_indexed(r))
+                return found, found
+            case ast.Attribute(ctx=ast.Store()):
+                return _NO_ROOTS, self.roots(node.value)
+            case ast.For() | ast.comprehension():
+                return self.roots(node.iter), _NO_ROOTS
+            case ast.Call():
+                return self._call(node)
+            case ast.Lambda() | ast.FunctionDef() if node is not self._unit.tree:
+                # A closure of a Numba function.
+                names = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+                found = _NO_ROOTS.union(*(self.roots(name) for name in names))
+                return found, found
+        return _NO_ROOTS, _NO_ROOTS
+
+    def _call(self, node: ast.Call) -> tuple[frozenset[Root], frozenset[Root]]:
+        arguments = [*node.args, *(k.value for k in node.keywords)]
+        use = self._unit.use_of(node)
+        if use is not None:
+            found = _NO_ROOTS
+            if Effect.ATOMIC in use.intrinsic.effect:
+                found = self.roots(node.args[0])
+            return found, found
+        if is_internal_call(node, self._unit):
+            return _NO_ROOTS, _NO_ROOTS
         callee = self._unit.callee_of(node)
         if callee is not None and not _is_flexible(node, callee):
             effects = _summarize(callee)
-            for position in effects.read:
-                summary.read |= self._positions(node.args[position])
-            for position in effects.written:
-                summary.written |= self._positions(node.args[position])
-            return
-        function = self._function_of(node) if callee is None else None
-        if isinstance(node.func, ast.Attribute):
-            self._method(node.func)
-        if _looks_at_scalars(function):
-            return
-        for i, argument in enumerate(arguments):
-            views = self._views(argument)
-            summary.read |= views
-            if not _only_reads(function, i, node):
-                summary.written |= views
+            return (
+                _NO_ROOTS.union(*(self.roots(node.args[p]) for p in effects.read)),
+                _NO_ROOTS.union(*(self.roots(node.args[p]) for p in effects.written)),
+            )
+        function = self.function_of(node)
+        read, written = set[Root](), set[Root]()
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in VIEW_METHODS:
+            views = self.views(node.func.value)
+            read |= views
+            if node.func.attr not in READING_METHODS:
+                written |= views
+        if not _looks_at_scalars(function, node):
+            for i, argument in enumerate(arguments):
+                views = self.views(argument)
+                read |= views
+                if not _only_reads(function, i, node):
+                    written |= views
+        return frozenset(read), frozenset(written)
 
-    def _method(self, method: ast.Attribute) -> None:
-        views = self._views(method.value)
-        if method.attr in _VIEW_METHODS:
-            return
-        self._summary.read |= views
-        if method.attr not in _READING_METHODS:
-            self._summary.written |= views
-
-    def _function_of(self, node: ast.Call) -> Any:
-        """The object that is called, or ``None`` where it is made at run time."""
-        if base_name(node.func) in self._aliases:
-            return None
+    def function_of(self, node: ast.Call) -> Any:
+        """The outside object that is called, or ``None`` where it is not known."""
+        if isinstance(node.func, ast.Name) and node.func.id in self._functions:
+            return self._functions[node.func.id]
         return outside_value(node.func, self._unit.namespace)
+
+
+def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
+    """Whether a call is of a function that a pass or a target has put there.
+
+    Such a function computes a value from its arguments, or a view of one, and writes nothing.
+    """
+    return (
+        isinstance(node.func, ast.Name)
+        and node.func.id.startswith(RESERVED_PREFIX)
+        and not any(node.func.id in names for names in (unit.uses, unit.callees, unit.namespace))
+    )
+
+
+def _bound_functions(
+    bindings: list[tuple[ast.expr, ast.expr]], unit: FunctionUnit
+) -> dict[str, Any]:
+    """Variables that hold a library's function or type, as in ``dtype = np.float32``."""
+    counts = Counter(target.id for target, _ in bindings if isinstance(target, ast.Name))
+    found = {}
+    for target, value in bindings:
+        if isinstance(target, ast.Name) and counts[target.id] == 1:
+            function = outside_value(value, unit.namespace)
+            if callable(function):
+                found[target.id] = function
+    return found
 
 
 def _bindings(tree: ast.FunctionDef) -> list[tuple[ast.expr, ast.expr]]:
@@ -280,6 +407,15 @@ def _bindings(tree: ast.FunctionDef) -> list[tuple[ast.expr, ast.expr]]:
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             found.append((node.optional_vars, node.context_expr))
     return found
+
+
+def _deeper(found: set[_Alias], indices: int) -> set[_Alias]:
+    return {(r, max(-_MAX_DEPTH, min(depth + indices, _MAX_DEPTH))) for r, depth in found}
+
+
+def _has_ellipsis(index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
 
 
 def _count_indices(index: ast.expr) -> int:
@@ -306,8 +442,10 @@ _SCALAR_BUILTINS = (
 )  # fmt: skip
 
 
-def _looks_at_scalars(function: Any) -> bool:
-    """Whether a function cannot look into an array that it is given."""
+def _looks_at_scalars(function: Any, node: ast.Call) -> bool:
+    """Whether a call cannot look into an array that the function is given."""
+    if function in (max, min) and len(node.args) == 1:
+        return False  # of an array's elements
     return (
         any(function is known for known in _SCALAR_BUILTINS)
         or (name_of_function(function) or "").startswith(("math.", "cmath."))
@@ -315,10 +453,19 @@ def _looks_at_scalars(function: Any) -> bool:
     )
 
 
-def _makes_scalars(function: Any) -> bool:
+def gives_scalar(function: Any, node: ast.Call) -> bool:
+    """Whether a function computes a scalar from scalars, and from arrays without dimensions."""
+    return (
+        isinstance(function, np.ufunc)
+        or _looks_at_scalars(function, node)
+        or name_of_function(function) in _SCALAR_FUNCTIONS
+    )
+
+
+def _makes_scalars(function: Any, node: ast.Call) -> bool:
     """Whether a result is never a view of an argument; an element counts as none."""
     return isinstance(function, np.ufunc) or (
-        _looks_at_scalars(function) and function not in (max, min)
+        _looks_at_scalars(function, node) and function not in (max, min)
     )
 
 

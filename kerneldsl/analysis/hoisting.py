@@ -9,11 +9,13 @@ sometimes evaluated.
 from __future__ import annotations
 
 import ast
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
 
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["CallHoister", "place_at"]
@@ -28,11 +30,13 @@ class CallHoister(ABC):
     ----------
     unit : FunctionUnit
         For places in error messages.
+    names : FreshNames
+        Names the variables that are added.
     """
 
-    def __init__(self, unit: FunctionUnit) -> None:
+    def __init__(self, unit: FunctionUnit, names: FreshNames) -> None:
         self.unit = unit
-        self.saved = 0
+        self.names = names
 
     @abstractmethod
     def wants(self, node: ast.Call) -> bool:
@@ -71,11 +75,51 @@ class CallHoister(ABC):
                 self.arguments(call, before)
                 self.take(call, before)
                 return before
+            case ast.Assign():
+                self.assignment(node, before)
+            case ast.AugAssign(target=ast.Subscript() as target) if self.contains(node):
+                return self.augmented(node, target)
             case _:
                 for name, value in ast.iter_fields(node):
                     if isinstance(value, ast.expr):
                         setattr(node, name, self.hoist(value, before))
         return [*before, node]
+
+    def assignment(self, node: ast.Assign, before: list[ast.stmt]) -> None:
+        """Rewrite an assignment: its value is evaluated first, then its targets from the left.
+
+        References
+        ----------
+        Python Language Reference, section 7.2, "Assignment statements".
+        """
+        node.value = self.hoist(node.value, before)
+        if not any(self.contains(target) for target in node.targets):
+            return
+        if not isinstance(node.value, ast.Name | ast.Constant):
+            node.value = self.save(node.value, before)
+        for target in node.targets:
+            self.arguments(target, before)
+
+    def augmented(self, node: ast.AugAssign, target: ast.Subscript) -> list[ast.stmt]:
+        """Rewrite ``s[t] += f(…)``, which loads ``s[t]`` before it evaluates ``f(…)``.
+
+        References
+        ----------
+        Python Language Reference, section 7.2.1, "Augmented assignment statements".
+        """
+        before: list[ast.stmt] = []
+        for name, position, child in list(_expressions(target)):
+            new = self.hoist(child, before)
+            if not isinstance(new, ast.Name | ast.Constant):
+                new = self.save(new, before)
+            _replace_child(target, name, position, new)
+        load = copy.deepcopy(target)
+        load.ctx = ast.Load()
+        loaded = self.save(load, before)
+        operand = self.hoist(node.value, before)
+        variable = place_at(ast.Name(loaded.id, ast.Store()), node)
+        before.append(place_at(ast.AugAssign(variable, node.op, operand), node))
+        return [*before, place_at(ast.Assign([target], copy.copy(loaded)), node)]
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -103,10 +147,7 @@ class CallHoister(ABC):
             new = self.hoist(child, before)
             if index < calling[-1] and not isinstance(new, ast.Name | ast.Constant):
                 new = self.save(new, before)
-            if position is None:
-                setattr(node, name, new)
-            else:
-                getattr(node, name)[position] = new
+            _replace_child(node, name, position, new)
 
     def refuse_sometimes_evaluated(self, node: ast.expr) -> None:
         """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""
@@ -129,10 +170,9 @@ class CallHoister(ABC):
                     remedy="Assign its result to a variable in a statement of its own",
                 )
 
-    def save(self, value: ast.expr, before: list[ast.stmt]) -> ast.expr:
+    def save(self, value: ast.expr, before: list[ast.stmt]) -> ast.Name:
         """Assign a value to a new variable, so that it is evaluated now."""
-        self.saved += 1
-        name = f"kd_saved_{self.saved}"
+        name = self.names.make("saved")
         before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], value), value))
         return place_at(ast.Name(name, ast.Load()), value)
 
@@ -146,6 +186,20 @@ def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:
             for position, item in enumerate(value):
                 if isinstance(item, ast.expr):
                     yield name, position, item
+                elif isinstance(item, ast.keyword):
+                    yield name, position, item.value
+
+
+def _replace_child(node: ast.expr, name: str, position: int | None, new: ast.expr) -> None:
+    """Put an expression in the place that :func:`_expressions` gave."""
+    if position is None:
+        setattr(node, name, new)
+        return
+    children = getattr(node, name)
+    if isinstance(children[position], ast.keyword):
+        children[position].value = new
+    else:
+        children[position] = new
 
 
 def place_at(node: N, place: ast.AST) -> N:

@@ -5,7 +5,7 @@ control flow: whether its barrier is uniform depends on the call, and a target t
 at barriers must see them. Such calls are replaced by the function's body; every other call stays.
 
 The result is a unit like any other. An inlined node keeps its place in its own file and names its
-unit as ``kd_origin``. A local ``x`` of ``f`` becomes ``kd_f1_x``, with a number for each call.
+unit as ``kd_origin``. Locals of an inlined function get fresh names, another at each call.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 
@@ -62,7 +63,7 @@ class _Inliner(CallHoister):
     """Rewrites statements; names of everything that is merged into the kernel's unit."""
 
     def __init__(self, unit: FunctionUnit) -> None:
-        super().__init__(unit)
+        super().__init__(unit, FreshNames.for_unit(unit))
         self.uses = dict(unit.uses)
         self.callees = {
             name: callee for name, callee in unit.callees.items() if not _is_block_function(callee)
@@ -72,7 +73,7 @@ class _Inliner(CallHoister):
         }
         self.constants = dict(unit.constants)
         self.namespace = dict(unit.namespace)
-        self.calls = 0
+        self.spellings = dict(unit.spellings)
 
     def run(self) -> FunctionUnit:
         tree = copy.deepcopy(self.unit.tree)
@@ -84,6 +85,7 @@ class _Inliner(CallHoister):
             callees=self.callees,
             constants=self.constants,
             namespace=self.namespace,
+            spellings=self.spellings,
         )
 
     def wants(self, node: ast.Call) -> bool:
@@ -101,33 +103,38 @@ class _Inliner(CallHoister):
         """Append the callee's body to `before`; return what the call's value became."""
         callee = self.block_callee(call)
         assert callee is not None
-        self.calls += 1
-        prefix = f"kd_{callee.name}{self.calls}_"
         body = copy.deepcopy(callee.tree.body)
         for statement in body:
             for inner in ast.walk(statement):
                 if not hasattr(inner, "kd_origin"):
                     inner.kd_origin = callee  # type: ignore[attr-defined]
         stored = assigned_names(body)
-        rename: dict[str, ast.expr] = {}
-        for name in stored - set(callee.parameters):
-            rename[name] = ast.Name(prefix + name, ast.Load())
+        rename: dict[str, ast.expr] = {
+            name: self.local(name, callee) for name in sorted(stored - set(callee.parameters))
+        }
         for name, argument in zip(callee.parameters, call.args, strict=True):
             if isinstance(argument, ast.Name | ast.Constant) and name not in stored:
                 rename[name] = argument
             else:
-                target = ast.Name(prefix + name, ast.Store())
+                local = self.local(name, callee)
+                target = ast.Name(local.id, ast.Store())
                 before.append(place_at(ast.Assign([target], argument), call))
-                rename[name] = ast.Name(prefix + name, ast.Load())
-        self.merge(callee, prefix, rename)
-        result = prefix + "result"
-        lowered = lower_returns(body, result=result, flag=prefix + "done")
+                rename[name] = local
+        self.merge(callee, rename)
+        result = self.names.make(f"{callee.name}_result")
+        lowered = lower_returns(body, result=result, flag=self.names.make(f"{callee.name}_done"))
         renamer = _Renamer(rename)
         for statement in lowered:
             before.extend(self.statement(renamer.visit(statement)))
         return place_at(ast.Name(result, ast.Load()), call)
 
-    def merge(self, callee: FunctionUnit, prefix: str, rename: dict[str, ast.expr]) -> None:
+    def local(self, name: str, callee: FunctionUnit) -> ast.Name:
+        """Name a local variable of one call."""
+        new = self.names.make(f"{callee.name}_{name}")
+        self.spellings[new] = callee.spellings.get(name, name)
+        return ast.Name(new, ast.Load())
+
+    def merge(self, callee: FunctionUnit, rename: dict[str, ast.expr]) -> None:
         """Bring the callee's outside names into the kernel's unit under names of their own."""
         tables: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
             (callee.uses, self.uses),
@@ -138,11 +145,11 @@ class _Inliner(CallHoister):
             for name, value in theirs.items():
                 if ours.get(name) is value:
                     continue
-                new = prefix + name.removeprefix("kd_")
+                new = self.names.make(name)
                 ours[new] = value
                 rename[name] = ast.Name(new, ast.Load())
         for name, value in callee.callees.items():
-            new = prefix + name
+            new = self.names.make(name)
             (self.block_callees if _is_block_function(value) else self.callees)[new] = value
             rename[name] = ast.Name(new, ast.Load())
 

@@ -1,97 +1,93 @@
-"""Which loads may see a write of their own barrier interval.
+"""Which memory may be written in the barrier interval of an expression.
 
 A *barrier interval* is what runs between two barriers. Within one, threads run in any order, so a
 load at one address gives every thread the same value only if nothing in its interval can write
-there. The statements are laid out as a graph; from each load a search runs forwards and backwards
-until it meets a barrier, and collects the writes on its way.
+there. The statements are laid out as a graph, and within a statement that holds a barrier its
+expressions in the order of evaluation; from each of them a search runs forwards and backwards until
+it meets a barrier, and collects the writes on its way.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from kerneldsl.analysis.effects import array_effects
-from kerneldsl.analysis.expressions import base_name, is_extent
+from kerneldsl.analysis.effects import Accesses, Root
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
 
-__all__ = ["Roots", "array_roots", "conflicting_loads"]
-
-#: The memory a variable may stand for: a parameter, or the place of a shared or local array.
-Roots = frozenset[str]
+__all__ = ["Intervals"]
 
 
 class _Step:
-    """One statement's, or one test's, accesses, or one barrier."""
+    """Accesses that no barrier stands between, or one barrier."""
 
     def __init__(self) -> None:
         self.is_barrier = False
-        self.loads: list[ast.Subscript] = []
-        self.stores: set[str] = set()
+        self.stores: set[Root] = set()
         self.after: list[_Step] = []
         self.before: list[_Step] = []
 
 
-def array_roots(unit: FunctionUnit) -> dict[str, Roots]:
-    """Map each variable to the memory it may stand for, whatever path was taken."""
-    roots: dict[str, set[str]] = {p: {f"parameter:{p}"} for p in unit.parameters}
-    changed = True
-    while changed:
-        changed = False
-        for node in ast.walk(unit.tree):
-            if isinstance(node, ast.Assign):
-                found = _roots_of(node.value, roots, unit)
-                for target in node.targets:
-                    for name in ast.walk(target):
-                        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
-                            known = roots.setdefault(name.id, set())
-                            if not found <= known:
-                                known |= found
-                                changed = True
-    return {name: frozenset(found) for name, found in roots.items()}
+class Intervals:
+    """The barrier intervals of a kernel.
 
+    Parameters
+    ----------
+    unit : FunctionUnit
+        A kernel whose block-level functions have been inlined.
+    accesses : Accesses
+        Of that unit.
+    """
 
-def _roots_of(node: ast.expr, roots: dict[str, set[str]], unit: FunctionUnit) -> set[str]:
-    use = unit.use_of(node)
-    if use is not None:
-        kind = use.intrinsic.effect
-        if kind & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
-            assert isinstance(node, ast.Call)
-            assert isinstance(node.func, ast.Name)
-            if use.static.get("shape") == (0,):
-                return {"dynamic shared"}  # every such declaration is the same memory
-            return {f"array:{node.func.id}"}
-        return set()
-    if isinstance(node, ast.Name):
-        return set(roots.get(node.id, ()))
-    if isinstance(node, ast.IfExp):
-        return _roots_of(node.body, roots, unit) | _roots_of(node.orelse, roots, unit)
-    if isinstance(node, ast.Tuple | ast.List):
-        return set().union(*(_roots_of(e, roots, unit) for e in node.elts), set())
-    if isinstance(node, ast.Subscript | ast.Attribute | ast.NamedExpr):
-        return _roots_of(node.value, roots, unit)
-    if isinstance(node, ast.Call):  # a view made by a function of its arguments
-        return set().union(*(_roots_of(a, roots, unit) for a in node.args), set())
-    return set()
+    def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
+        layout = _Layout(unit, accesses)
+        layout.block(unit.tree.body, layout.step())
+        self._steps = layout.steps_of
+        self._written: dict[_Step, frozenset[Root]] = {}
+
+    def written(self, node: ast.AST) -> frozenset[Root]:
+        """Memory that may be written between the barriers around a node's evaluation.
+
+        Parameters
+        ----------
+        node : ast.AST
+            An expression or simple statement of the kernel; a ``for`` stands for taking an item.
+        """
+        return frozenset[Root]().union(*map(self._around, self._steps[node]))
+
+    def _around(self, step: _Step) -> frozenset[Root]:
+        known = self._written.get(step)
+        if known is None:
+            known = frozenset(step.stores)
+            known |= _stores_until_barrier(step, lambda s: s.after)
+            known |= _stores_until_barrier(step, lambda s: s.before)
+            self._written[step] = known
+        return known
 
 
 class _Layout:
     """Lays a unit's statements out as a graph of steps."""
 
-    def __init__(self, unit: FunctionUnit, roots: dict[str, Roots]) -> None:
+    def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
         self.unit = unit
-        self.roots = roots
-        self.steps: list[_Step] = []
+        self.accesses = accesses
+        #: The steps of each node: one, unless a pass has put the node in several places.
+        self.steps_of: dict[ast.AST, list[_Step]] = {}
         self.loops: list[tuple[_Step, _Step]] = []  # (where continue goes, where break goes)
         self.exit = _Step()
 
     def step(self, *sources: _Step) -> _Step:
         new = _Step()
-        self.steps.append(new)
         for source in sources:
             _connect(source, new)
         return new
+
+    def note(self, node: ast.AST, step: _Step) -> None:
+        """Let a node, apart from those below it, be evaluated in a step."""
+        steps = self.steps_of.setdefault(node, [])
+        if step not in steps:
+            steps.append(step)
+        step.stores |= self.accesses.of(node)[1]
 
     def block(self, statements: list[ast.stmt], current: _Step) -> _Step:
         for node in statements:
@@ -101,72 +97,91 @@ class _Layout:
     def statement(self, node: ast.stmt, current: _Step) -> _Step:
         match node:
             case ast.If():
-                test = self.access(node.test, current)
+                test = self.expression(node.test, self.step(current))
                 body = self.block(node.body, self.step(test))
                 orelse = self.block(node.orelse, self.step(test))
                 return self.step(body, orelse)
             case ast.While() | ast.For():
-                entry = current if isinstance(node, ast.While) else self.access(node.iter, current)
-                head, leave = self.step(entry), self.step()
-                test = self.access(node.test, head) if isinstance(node, ast.While) else head
-                self.loops.append((head, leave))
-                body = self.block(node.body, self.step(test))
-                self.loops.pop()
-                _connect(body, head)
-                _connect(test, leave)
-                return leave
+                return self.loop(node, current)
             case ast.Break() | ast.Continue():
                 head, leave = self.loops[-1]
                 _connect(current, leave if isinstance(node, ast.Break) else head)
                 return self.step()  # nothing leads here
             case ast.Return():
+                current = self.simple(node, current)
                 _connect(current, self.exit)
                 return self.step()
             case _:
-                return self.access(node, current)
+                return self.simple(node, current)
 
-    def access(self, node: ast.AST, current: _Step) -> _Step:
-        """Loads and stores of one simple statement or test; a barrier in it stands between."""
-        loads, stores, barrier = self._gather(node)
-        if not barrier:
-            step = self.step(current)
-            step.loads, step.stores = loads, stores
-            return step
-        before = self.step(current)
-        before.loads = loads
-        wall = self.step(before)
-        wall.is_barrier = True
-        after = self.step(wall)
-        after.stores = stores
-        return after
+    def loop(self, node: ast.While | ast.For, current: _Step) -> _Step:
+        leave = self.step()
+        if isinstance(node, ast.While):
+            head = self.step(current)
+            test = self.expression(node.test, head)
+        else:
+            head = test = self.step(self.expression(node.iter, self.step(current)))
+            self.note(node, head)
+            self.expression(node.target, head)
+        self.loops.append((head, leave))
+        body = self.block(node.body, self.step(test))
+        self.loops.pop()
+        _connect(body, head)
+        _connect(test, leave)
+        return self.block(node.orelse, leave)
 
-    def _gather(self, node: ast.AST) -> tuple[list[ast.Subscript], set[str], bool]:
-        loads: list[ast.Subscript] = []
-        stores: set[str] = set()
-        barrier = False
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Subscript):
-                if is_extent(inner):
-                    continue
-                if isinstance(inner.ctx, ast.Load):
-                    loads.append(inner)
-                else:
-                    stores |= self.names_of(inner)
-            elif isinstance(inner, ast.Call):
-                use, callee = self.unit.use_of(inner), self.unit.callee_of(inner)
-                if use is not None:
-                    barrier = barrier or use.intrinsic.is_barrier
-                    if use.intrinsic.effect & Effect.ATOMIC:
-                        stores |= self.names_of(inner.args[0])
-                elif callee is not None:
-                    _, written = array_effects(callee)
-                    for position in written:
-                        stores |= self.names_of(inner.args[position])
-        return loads, stores, barrier
+    def simple(self, node: ast.stmt, current: _Step) -> _Step:
+        """A statement without statements in it: what is assigned, then where, then the rest."""
+        current = self.step(current)
+        parts = list(_expressions(node))
+        parts.sort(key=lambda part: isinstance(getattr(part, "ctx", None), ast.Store))
+        for part in parts:
+            current = self.expression(part, current)
+        self.note(node, current)
+        return current
 
-    def names_of(self, node: ast.expr) -> Roots:
-        name = base_name(node)
-        return self.roots.get(name, frozenset()) if name is not None else frozenset()
+    def expression(self, node: ast.expr, current: _Step) -> _Step:
+        """One expression; where it holds a barrier, what is evaluated after that comes apart."""
+        if not any(map(self.is_barrier, ast.walk(node))):
+            for inner in ast.walk(node):
+                self.note(inner, current)
+            return current
+        sometimes: list[ast.expr] = []
+        match node:
+            case ast.BoolOp():
+                current = self.expression(node.values[0], current)
+                sometimes = node.values[1:]
+            case ast.IfExp():
+                current = self.expression(node.test, current)
+                sometimes = [node.body, node.orelse]
+            case ast.Compare():
+                current = self.expression(node.left, current)
+                current = self.expression(node.comparators[0], current)
+                sometimes = node.comparators[1:]
+            case _:
+                for part in _expressions(node):
+                    current = self.expression(part, current)
+        for part in sometimes:
+            current = self.step(current, self.expression(part, self.step(current)))
+        self.note(node, current)
+        if self.is_barrier(node):
+            wall = self.step(current)
+            wall.is_barrier = True
+            current = self.step(wall)
+        return current
+
+    def is_barrier(self, node: ast.AST) -> bool:
+        use = self.unit.use_of(node)
+        return use is not None and use.intrinsic.is_barrier
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    """Expressions right below a node, in the order of evaluation but for targets."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, ast.keyword):
+            yield child.value
 
 
 def _connect(source: _Step, target: _Step) -> None:
@@ -174,42 +189,10 @@ def _connect(source: _Step, target: _Step) -> None:
     target.before.append(source)
 
 
-def conflicting_loads(
-    unit: FunctionUnit, roots: dict[str, Roots], *, arguments_may_overlap: bool
-) -> set[ast.Subscript]:
-    """Find the loads that a write of their own barrier interval may change.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel whose block-level functions have been inlined.
-    roots : dict
-        From :func:`array_roots`.
-    arguments_may_overlap : bool
-        Whether two array arguments may be the same memory.
-
-    Returns
-    -------
-    set of ast.Subscript
-        Nodes of the unit's tree.
-    """
-    layout = _Layout(unit, roots)
-    layout.block(unit.tree.body, layout.step())
-    found = set()
-    for step in layout.steps:
-        if not step.loads:
-            continue
-        written = set(step.stores)
-        written |= _stores_until_barrier(step, lambda s: s.after)
-        written |= _stores_until_barrier(step, lambda s: s.before)
-        for load in step.loads:
-            if _overlap(layout.names_of(load), written, arguments_may_overlap):
-                found.add(load)
-    return found
-
-
-def _stores_until_barrier(start: _Step, neighbours: Callable[[_Step], list[_Step]]) -> set[str]:
-    stores: set[str] = set()
+def _stores_until_barrier(
+    start: _Step, neighbours: Callable[[_Step], Iterable[_Step]]
+) -> frozenset[Root]:
+    stores: set[Root] = set()
     seen = {start}
     pending = list(neighbours(start))
     while pending:
@@ -219,15 +202,4 @@ def _stores_until_barrier(start: _Step, neighbours: Callable[[_Step], list[_Step
         seen.add(step)
         stores |= step.stores
         pending.extend(neighbours(step))
-    return stores
-
-
-def _overlap(read: Iterable[str], written: set[str], arguments_may_overlap: bool) -> bool:
-    read = set(read)
-    if read & written:
-        return True
-    if not arguments_may_overlap:
-        return False
-    return any(r.startswith("parameter:") for r in read) and any(
-        w.startswith("parameter:") for w in written
-    )
+    return frozenset(stores)

@@ -1,13 +1,11 @@
 """Which values are the same in every thread of a block, and which barriers every thread reaches.
 
-An abstract interpretation of the kernel's statements over the lattice
-UNIFORM < UNPROVEN < VARYING (see :class:`~kerneldsl.language.intrinsics.Uniformity`). A value is as
-varying as what it is computed from; a variable that is assigned under a varying condition varies
-after it; a loop that threads leave at different times makes its variables vary after it, and its
-body a varying place. An early ``return`` does not: threads that have left the kernel are not
-waited for.
-
-Every value that is not uniform knows its cause, so that a refusal can tell how it came to vary.
+An abstract interpretation of the kernel's statements over the lattice of
+:mod:`kerneldsl.analysis.divergence`. A value is as varying as what it is computed from
+(:mod:`kerneldsl.analysis.uniform_values`); a variable that is assigned under a varying condition
+varies after it; a loop that threads leave at different times makes its variables vary after it, and
+its body a varying place. An early ``return`` does not: threads that have left the kernel are not
+waited for. A device function is interpreted for each call, with what is known of its arguments.
 
 References
 ----------
@@ -18,66 +16,30 @@ CUDA C++ Programming Guide, section "Synchronization Functions".
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 
-from kerneldsl.analysis.expressions import assigned_names, base_name, is_extent, text_of
-from kerneldsl.analysis.intervals import Roots, array_roots, conflicting_loads
+from kerneldsl.analysis.divergence import (
+    Divergence,
+    Environment,
+    Fact,
+    Form,
+    Value,
+    join,
+    join_values,
+    level_of,
+    merge,
+)
+from kerneldsl.analysis.effects import Accesses, Root
+from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.intervals import Intervals
+from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.traits import BarrierProblem
-from kerneldsl.errors import SourceLocation
+from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
+from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect, Uniformity
+from kerneldsl.language.intrinsics import Uniformity
 
-__all__ = ["Divergence", "UniformityResult", "analyze_uniformity"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Divergence:
-    """Why a value, or the way to a place, is not uniform.
-
-    Parameters
-    ----------
-    level : Uniformity
-        UNPROVEN or VARYING.
-    text : str
-        A sentence without its end, such as "`i` is assigned `tid + 1`".
-    where : SourceLocation
-        Where that stands.
-    cause : Divergence or None
-        What it comes from.
-    """
-
-    level: Uniformity
-    text: str
-    where: SourceLocation
-    cause: Divergence | None = None
-
-    def chain(self) -> tuple[str, ...]:
-        """The sentences from here back to the source, each with its place."""
-        lines: list[str] = []
-        link: Divergence | None = self
-        while link is not None and len(lines) < 8:
-            lines.append(f"{link.text}  ({link.where})")
-            link = link.cause
-        return tuple(lines)
-
-
-#: ``None`` stands for a uniform value.
-_Fact = Divergence | None
-_Environment = dict[str, _Fact]
-
-
-def _join(*facts: _Fact) -> _Fact:
-    """The most varying of several facts; the first of equals, so that iteration settles."""
-    worst: _Fact = None
-    for fact in facts:
-        if fact is not None and (worst is None or fact.level > worst.level):
-            worst = fact
-    return worst
-
-
-def _level(fact: _Fact) -> Uniformity:
-    return Uniformity.UNIFORM if fact is None else fact.level
+__all__ = ["UniformityResult", "analyze_uniformity"]
 
 
 class UniformityResult:
@@ -94,13 +56,21 @@ class UniformityResult:
         Barriers in places that are not uniform.
     """
 
-    def __init__(self) -> None:
-        self.expressions: dict[ast.AST, Uniformity] = {}
-        self.places: dict[ast.AST, Uniformity] = {}
-        self.problems: list[BarrierProblem] = []
+    def __init__(
+        self,
+        expressions: dict[ast.AST, Uniformity],
+        places: dict[ast.AST, Uniformity],
+        problems: list[BarrierProblem],
+    ) -> None:
+        self.expressions = expressions
+        self.places = places
+        self.problems = problems
 
     def is_uniform(self, node: ast.AST) -> bool:
-        """Whether an expression has one value in the block, in a place all threads run."""
+        """Whether an expression has one value in the block, in a place all threads run.
+
+        Of an array that is its place in memory and its shape, not what its elements are.
+        """
         return self.expressions.get(node, Uniformity.VARYING) is Uniformity.UNIFORM
 
     def is_uniform_place(self, node: ast.AST) -> bool:
@@ -112,7 +82,9 @@ def analyze_uniformity(
     unit: FunctionUnit,
     *,
     arguments_may_overlap: bool = False,
+    tuples: Collection[str] = (),
     varying_names: Iterable[str] = (),
+    declared: Mapping[str, Root] | None = None,
 ) -> UniformityResult:
     """Analyse a kernel.
 
@@ -122,306 +94,282 @@ def analyze_uniformity(
         With its block-level functions inlined.
     arguments_may_overlap : bool
         Whether two array arguments may be the same memory.
+    tuples : collection of str
+        Parameters that are tuples.
     varying_names : iterable of str
         Names that stand for the thread's own index, in a tree whose ids were replaced already.
+    declared : mapping, optional
+        Variables that hold shared and local arrays, to their memory, in a tree whose declarations
+        were replaced already.
     """
-    return _Analysis(unit, arguments_may_overlap, tuple(varying_names)).run()
+    accesses = Accesses(unit, declared)
+    memory = KernelMemory(
+        accesses, Intervals(unit, accesses), arguments_may_overlap=arguments_may_overlap
+    )
+    analysis = _Analysis(unit, memory, declared or ())
+    environment = {
+        name: Value(form=Form.OTHER if name in tuples else Form.ARRAY) for name in unit.parameters
+    }
+    for name in varying_names:
+        what = f"`{name}` is the thread's own index"
+        fact = Divergence(Uniformity.VARYING, what, unit.locate(unit.tree))
+        environment[name] = Value(fact, form=Form.NUMBERS)
+    analysis.block(unit.tree.body, environment, None)
+    problems = [
+        BarrierProblem(
+            unit.locate(node),
+            divergence.text,
+            divergence.chain(),
+            divergence.level is Uniformity.VARYING,
+        )
+        for node, divergence in analysis.barriers.items()
+    ]
+    return UniformityResult(analysis.levels, analysis.places, problems)
 
 
 class _Loop:
-    """What leaves a loop early, or skips the rest of its body."""
+    """What leaves a loop early, or skips the rest of its body, and what variables then are."""
 
     def __init__(self) -> None:
-        self.breaks: _Fact = None
-        self.continues: _Fact = None
+        self.breaks: Fact = None
+        self.continues: Fact = None
+        self.at_break: Environment = {}
+        self.at_continue: Environment = {}
 
 
-class _Analysis:
-    def __init__(
-        self, unit: FunctionUnit, arguments_may_overlap: bool, varying_names: tuple[str, ...]
-    ) -> None:
-        self.unit = unit
-        self.varying_names = varying_names
-        self.roots: dict[str, Roots] = array_roots(unit)
-        self.conflicts = conflicting_loads(
-            unit, self.roots, arguments_may_overlap=arguments_may_overlap
-        )
-        self.local_arrays = {
-            name for name, use in unit.uses.items() if use.intrinsic.effect & Effect.ALLOCATE_LOCAL
-        }
-        self.result = UniformityResult()
+class _Analysis(ExpressionRules):
+    """Interprets the statements of one function."""
+
+    def __init__(self, unit: FunctionUnit, memory: Memory, array_names: Collection[str]) -> None:
+        super().__init__(unit, memory, array_names)
+        self.places: dict[ast.AST, Uniformity] = {}
         self.loops: list[_Loop] = []
-        self.barriers: dict[ast.AST, Divergence] = {}
-
-    def run(self) -> UniformityResult:
-        environment: _Environment = dict.fromkeys(self.unit.parameters)
-        for name in self.varying_names:
-            what = f"`{name}` is the thread's own index"
-            where = self.unit.locate(self.unit.tree)
-            environment[name] = Divergence(Uniformity.VARYING, what, where)
-        self.block(self.unit.tree.body, environment, None)
-        for node, divergence in self.barriers.items():
-            self.result.problems.append(
-                BarrierProblem(
-                    self.unit.locate(node),
-                    divergence.text,
-                    divergence.chain(),
-                    divergence.level is Uniformity.VARYING,
-                )
-            )
-        return self.result
+        #: What is returned so far; ``None`` before the first ``return`` with a value.
+        self.returned: Value | None = None
+        self._results: dict[object, Value] = {}
 
     # -- statements ---------------------------------------------------------------------------
 
-    def block(self, statements: Iterable[ast.stmt], env: _Environment, control: _Fact) -> None:
+    def block(self, statements: Iterable[ast.stmt], env: Environment, control: Fact) -> None:
+        """Interpret statements that threads reach by `control`; `env` is changed in place."""
         for node in statements:
             here = control
             if self.loops:
-                here = _join(control, self.loops[-1].breaks, self.loops[-1].continues)
-            self._place(node, here)
+                here = join(control, self.loops[-1].breaks, self.loops[-1].continues)
+            self.places[node] = max(self.places.get(node, Uniformity.UNIFORM), level_of(here))
             self.statement(node, env, here)
 
-    def _place(self, node: ast.stmt, control: _Fact) -> None:
-        places = self.result.places
-        places[node] = max(places.get(node, Uniformity.UNIFORM), _level(control))
-
-    def statement(self, node: ast.stmt, env: _Environment, control: _Fact) -> None:
+    def statement(self, node: ast.stmt, env: Environment, control: Fact) -> None:
         match node:
             case ast.Assign():
-                fact = self.expression(node.value, env, control)
+                value = self.value(node.value, env, control)
                 for target in node.targets:
-                    self.store(target, node.value, fact, env, control)
-            case ast.AnnAssign(value=ast.expr() as value):
-                fact = self.expression(value, env, control)
-                self.store(node.target, value, fact, env, control)
+                    self.store(target, node.value, value, env, control, at=node)
+            case ast.AnnAssign(value=ast.expr() as source):
+                value = self.value(source, env, control)
+                self.store(node.target, source, value, env, control, at=node)
             case ast.AugAssign():
-                fact = self.expression(node.value, env, control)
-                if isinstance(node.target, ast.Name):
-                    fact = _join(env.get(node.target.id), fact)
-                self.store(node.target, node.value, fact, env, control)
+                self.augment(node, env, control)
             case ast.If():
                 self.branch(node, env, control)
             case ast.While() | ast.For():
                 self.loop(node, env, control)
             case ast.Break():
-                self.loops[-1].breaks = _join(self.loops[-1].breaks, control)
+                loop = self.loops[-1]
+                loop.breaks = join(loop.breaks, control)
+                loop.at_break = merge(loop.at_break, env)
             case ast.Continue():
-                self.loops[-1].continues = _join(self.loops[-1].continues, control)
+                loop = self.loops[-1]
+                loop.continues = join(loop.continues, control)
+                loop.at_continue = merge(loop.at_continue, env)
+            case ast.Return(value=ast.expr() as source):
+                value = self.value(source, env, control).chosen_by(control)
+                known = self.returned
+                self.returned = value if known is None else join_values(known, value)
             case _:
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
-                        self.expression(child, env, control)
+                        self.value(child, env, control)
 
     def store(
-        self, target: ast.expr, value: ast.expr, fact: _Fact, env: _Environment, control: _Fact
+        self,
+        target: ast.expr,
+        source: ast.expr,
+        value: Value,
+        env: Environment,
+        control: Fact,
+        *,
+        at: ast.AST,
     ) -> None:
         if isinstance(target, ast.Name):
-            if fact is not None:
-                what = f"`{self.shown(target.id)}` is assigned `{self.text(value)}`"
-                fact = Divergence(fact.level, what, self.unit.locate(value), fact)
-            env[target.id] = fact
+            what = f"`{self.shown(target.id)}` is assigned `{self.text(source)}`"
+            fact = self.because(value.fact, what, source) if value.fact else None
+            extent = self.because(value.extent, what, source) if value.extent else None
+            env[target.id] = Value(fact, extent, value.form)
         elif isinstance(target, ast.Tuple | ast.List):
-            parts: list[_Fact] = [fact] * len(target.elts)
-            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-                parts = [self.expression(e, env, control) for e in value.elts]
-            for element, part in zip(target.elts, parts, strict=True):
-                self.store(element, value, part, env, control)
+            self.unpack(target, source, value, env, control, at)
         else:
-            self.expression(target, env, control)
+            self.value(target, env, control)
 
-    def branch(self, node: ast.If, env: _Environment, control: _Fact) -> None:
-        test = self.condition(node.test, env, control)
-        inner = _join(control, test)
-        then_env, else_env = dict(env), dict(env)
-        self.block(node.body, then_env, inner)
-        self.block(node.orelse, else_env, inner)
-        self.merge(env, then_env, else_env, node, test)
-
-    def merge(
-        self, env: _Environment, one: _Environment, two: _Environment, node: ast.stmt, test: _Fact
+    def unpack(
+        self,
+        target: ast.Tuple | ast.List,
+        source: ast.expr,
+        value: Value,
+        env: Environment,
+        control: Fact,
+        at: ast.AST,
     ) -> None:
-        """Join two ways; what either assigned varies as much as the choice between them."""
-        stored = assigned_names(node)
-        env.clear()
-        for name in one.keys() | two.keys():
-            fact = _join(one.get(name), two.get(name))
-            if name in stored and _level(test) > _level(fact):
-                assert test is not None
-                what = f"`{self.shown(name)}` is assigned on one of two ways"
-                fact = Divergence(test.level, what, self.unit.locate(node), test)
-            env[name] = fact
+        """Assign the items of a value."""
+        if isinstance(source, ast.Tuple | ast.List) and len(source.elts) == len(target.elts):
+            parts = [(part, self.value(part, env, control)) for part in source.elts]
+        else:
+            # Of a tuple, or of an array, which is then read.
+            item = Value(self.contents(value, source, at), value.extent, value.form)
+            parts = [(source, item)] * len(target.elts)
+        for element, (part, known) in zip(target.elts, parts, strict=True):
+            self.store(element, part, known, env, control, at=at)
 
-    def loop(self, node: ast.While | ast.For, env: _Environment, control: _Fact) -> None:
+    def augment(self, node: ast.AugAssign, env: Environment, control: Fact) -> None:
+        value = self.value(node.value, env, control)
+        fact = self.contents(value, node.value, node)
+        if isinstance(node.target, ast.Name):
+            before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            known = self.value(before, env, control)
+            fact = join(self.contents(known, node.target, node), fact)
+            value = Value(fact, join(known.extent, value.extent), known.form)
+        self.store(node.target, node.value, value, env, control, at=node)
+
+    def branch(self, node: ast.If, env: Environment, control: Fact) -> None:
+        test = self.condition(node.test, env, control)
+        then_env, else_env = dict(env), dict(env)
+        self.block(node.body, then_env, join(control, test))
+        self.block(node.orelse, else_env, join(control, test))
+        env.clear()
+        env.update(merge(then_env, else_env))
+        what = "is assigned on one of two ways"
+        self.choose(assigned_names(node), env, test, what, node)
+
+    def choose(
+        self, names: Iterable[str], env: Environment, fact: Fact, what: str, node: ast.stmt
+    ) -> None:
+        """Let variables vary as much as the choice between the ways that assign them."""
+        for name in names:
+            known = env.get(name)
+            if fact is None or known is None:
+                continue
+            cause = self.because(fact, f"`{self.shown(name)}` {what}", node)
+            env[name] = known.chosen_by(cause)
+
+    def loop(self, node: ast.While | ast.For, env: Environment, control: Fact) -> None:
         stored = assigned_names(node)
         frame = _Loop()
         while True:
-            before = {name: _level(fact) for name, fact in env.items()}
-            levels = (_level(frame.breaks), _level(frame.continues))
+            before = {name: value.levels for name, value in env.items()}
+            breaks = level_of(frame.breaks)
             if isinstance(node, ast.While):
                 test = self.condition(node.test, env, control)
             else:
                 test = self.iteration(node, env, control)
-            leaving = _join(test, frame.breaks)
+            leaving = join(test, frame.breaks)
             body_env = dict(env)
             self.loops.append(frame)
             # A `continue` skips only the rest of its own iteration.
             frame.continues = None
-            self.block(node.body, body_env, _join(control, leaving))
+            self.block(node.body, body_env, join(control, leaving))
             self.loops.pop()
-            skipped = frame.continues
-            for name, at_end in body_env.items():
-                fact = _join(env.get(name), at_end)
-                if name in stored and _level(skipped) > _level(fact):
-                    fact = skipped
-                env[name] = fact
-            after = {name: _level(fact) for name, fact in env.items()}
-            if after == before and levels == (_level(frame.breaks), _level(frame.continues)):
+            at_end = merge(body_env, frame.at_continue)
+            what = "is assigned where threads go on with the loop apart"
+            self.choose(stored, at_end, frame.continues, what, node)
+            env.update(merge(env, at_end))
+            after = {name: value.levels for name, value in env.items()}
+            if after == before and breaks == level_of(frame.breaks):
                 break
-        leaving = _join(test, frame.breaks)
-        if leaving is not None:
-            for name in stored:
-                if _level(leaving) > _level(env.get(name)):
-                    what = f"`{self.shown(name)}` is assigned in a loop that threads leave apart"
-                    env[name] = Divergence(leaving.level, what, self.unit.locate(node), leaving)
-        self.block(node.orelse, env, _join(control, leaving))
+        leaving = join(test, frame.breaks)
+        env.update(merge(env, frame.at_break))
+        self.choose(stored, env, leaving, "is assigned in a loop that threads leave apart", node)
+        self.block(node.orelse, env, join(control, leaving))
 
-    def iteration(self, node: ast.For, env: _Environment, control: _Fact) -> _Fact:
-        fact = self.expression(node.iter, env, control)
-        self.store(node.target, node.iter, fact, env, control)
+    def iteration(self, node: ast.For, env: Environment, control: Fact) -> Fact:
+        """Take an item; say how the number of items varies."""
+        value = self.value(node.iter, env, control)
+        self.take(node.target, node.iter, value, node, env, control)
+        fact = value.worst
         if fact is None:
             return None
         what = f"the loop over `{self.text(node.iter)}` runs a varying number of times"
-        return Divergence(fact.level, what, self.unit.locate(node.iter), fact)
+        return self.because(fact, what, node.iter)
 
-    def condition(self, test: ast.expr, env: _Environment, control: _Fact) -> _Fact:
-        fact = self.expression(test, env, control)
-        if fact is None:
-            return None
-        verb = "varies" if fact.level is Uniformity.VARYING else "is not known to be uniform"
-        what = f"the condition `{self.text(test)}` {verb}"
-        return Divergence(fact.level, what, self.unit.locate(test), fact)
+    def take(
+        self,
+        target: ast.expr,
+        source: ast.expr,
+        value: Value,
+        node: ast.For,
+        env: Environment,
+        control: Fact,
+    ) -> None:
+        """Assign an item of what a loop runs over."""
+        name = None
+        if isinstance(source, ast.Call):
+            name = name_of_function(self.memory.accesses.function_of(source))
+        if name in ("enumerate", "numpy.ndenumerate", "zip") and isinstance(target, ast.Tuple):
+            assert isinstance(source, ast.Call)
+            sources = source.args
+            targets = target.elts
+            if name != "zip":
+                sources, targets = source.args[:1], target.elts[1:]
+                starts = [self.value(start, env, control) for start in source.args[1:]]
+                shape = value.extent if name == "numpy.ndenumerate" else None
+                count = Value(join(shape, *(start.worst for start in starts)), form=Form.NUMBERS)
+                self.store(target.elts[0], source, count, env, control, at=node)
+            for element, part in zip(targets, sources, strict=False):
+                self.take(element, part, self.value(part, env, control), node, env, control)
+            return
+        form = Form.NUMBERS if name in COUNTING_FUNCTIONS else value.form
+        item = Value(self.contents(value, source, node), value.extent, form)
+        self.store(target, source, item, env, control, at=node)
 
-    # -- expressions --------------------------------------------------------------------------
+    # -- device functions ---------------------------------------------------------------------
 
-    def expression(self, node: ast.expr, env: _Environment, control: _Fact) -> _Fact:
-        fact = self._expression(node, env, control)
-        levels = self.result.expressions
-        levels[node] = max(levels.get(node, Uniformity.UNIFORM), _level(fact))
-        return fact
-
-    def _expression(self, node: ast.expr, env: _Environment, control: _Fact) -> _Fact:
-        match node:
-            case ast.Name(ctx=ast.Load()):
-                return env.get(node.id)
-            case ast.Subscript():
-                return self.subscript(node, env, control)
-            case ast.Call():
-                return self.call(node, env, control)
-            case ast.BoolOp():
-                # What stands behind a varying operand is evaluated by some threads only.
-                facts: list[_Fact] = []
-                for value in node.values:
-                    facts.append(self.condition(value, env, _join(control, *facts)))
-                return _join(*facts)
-            case ast.IfExp():
-                test = self.condition(node.test, env, control)
-                inner = _join(control, test)
-                return _join(
-                    test,
-                    self.expression(node.body, env, inner),
-                    self.expression(node.orelse, env, inner),
-                )
-            case ast.NamedExpr():
-                fact = self.expression(node.value, env, control)
-                self.store(node.target, node.value, fact, env, control)
-                return fact
-            case ast.Attribute(value=ast.Name(), attr="shape" | "size" | "ndim" | "strides"):
-                return None  # of an array that is itself chosen by a varying value: see subscript
-            case _:
-                return _join(*(self.expression(c, env, control) for c in _children(node)))
-
-    def subscript(self, node: ast.Subscript, env: _Environment, control: _Fact) -> _Fact:
-        address = self.expression(node.slice, env, control)
-        base = self.expression(node.value, env, control)
-        if not isinstance(node.ctx, ast.Load):
-            return _join(address, base)
-        name = base_name(node)
-        if name is None or not self.roots.get(name) or is_extent(node):
-            return _join(address, base)  # an element of a tuple, of a shape or of a constant
-        worst = _join(address, base)
-        here = self.unit.locate(node)
-        if worst is not None:
-            what = f"`{self.text(node)}` is loaded from a varying place"
-            return Divergence(Uniformity.UNPROVEN, what, here, worst)
-        if any(root.removeprefix("array:") in self.local_arrays for root in self.roots[name]):
-            what = f"`{self.text(node)}` is loaded from a thread's own array"
-            return Divergence(Uniformity.UNPROVEN, what, here)
-        if node in self.conflicts:
-            what = (
-                f"`{self.text(node)}` is loaded from memory that may be written "
-                "before the next or after the last barrier"
-            )
-            return Divergence(Uniformity.UNPROVEN, what, here)
-        return None
-
-    def call(self, node: ast.Call, env: _Environment, control: _Fact) -> _Fact:
-        arguments = [self.expression(a, env, control) for a in node.args]
-        arguments += [self.expression(k.value, env, control) for k in node.keywords]
-        use = self.unit.use_of(node)
-        if use is not None:
-            intrinsic = use.intrinsic
-            if intrinsic.is_barrier:
-                if control is not None:
-                    known = self.barriers.get(node)
-                    if known is None or known.level < control.level:
-                        self.barriers[node] = control
-                return None
-            if intrinsic.name == "uniform":
-                return None
-            if intrinsic.uniformity is Uniformity.UNIFORM:
-                return _join(*arguments)
-            if intrinsic.effect & Effect.ALLOCATE_LOCAL:
-                return None  # every thread has its own, under the same name
-            meaning = (
-                "is the thread's own index"
-                if intrinsic.uniformity is Uniformity.VARYING
-                else "gives each thread a value of its own"
-            )
-            what = f"`{self.text(node)}` {meaning}"
-            return Divergence(intrinsic.uniformity, what, self.unit.locate(node))
-        callee = self.unit.callee_of(node)
-        if callee is not None:
-            return _join(*arguments, self.callee_fact(callee, node))
-        return _join(*arguments)
-
-    def callee_fact(self, callee: FunctionUnit, node: ast.Call) -> _Fact:
-        """What a device function adds to its arguments: own ids, loads, atomics."""
-        worst = Uniformity.UNIFORM
-        for unit in callee.reachable():
-            for use in unit.uses.values():
-                if not use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
-                    worst = max(worst, use.intrinsic.uniformity)
-            if any(isinstance(n, ast.Subscript) for n in ast.walk(unit.tree)):
-                worst = max(worst, Uniformity.UNPROVEN)
-        if worst is Uniformity.UNIFORM:
-            return None
-        what = f"`{self.text(node)}` calls a function that reads memory or the thread's index"
-        return Divergence(worst, what, self.unit.locate(node))
-
-    # -- words --------------------------------------------------------------------------------
-
-    def text(self, node: ast.AST) -> str:
-        return text_of(node, self.unit.locate(node).line)
+    def called(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
+        doubts: dict[int, str] = {}
+        for position, argument in enumerate(node.args):
+            doubt = self.memory.doubt(self.memory.accesses.views(argument), node)
+            if doubt is not None:
+                doubts[position] = doubt
+        if callee.is_plain_numba:
+            result = self.plain_result(callee, node, arguments)
+        else:
+            levels = tuple(argument.levels for argument in arguments)
+            key = (node, levels, tuple(doubts.items()))
+            known = self._results.get(key)
+            result = known or self.result(callee, arguments, doubts)
+            self._results[key] = result
+        if result.worst is None:
+            return result
+        cause = self.because(result.worst, f"`{self.text(node)}` returns what varies", node)
+        fact = cause if result.fact is not None else None
+        return Value(fact, result.extent, result.form)
 
     @staticmethod
-    def shown(name: str) -> str:
-        """A variable as the user called it, without the prefix of an inlined function."""
-        return name.split("_", 2)[2] if name.startswith("kd_") and name.count("_") > 1 else name
+    def result(callee: FunctionUnit, arguments: list[Value], doubts: dict[int, str]) -> Value:
+        """What a device function returns for these arguments."""
+        analysis = _Analysis(callee, CalleeMemory(Accesses(callee), doubts), ())
+        environment = dict(zip(callee.parameters, arguments, strict=True))
+        analysis.block(callee.tree.body, environment, None)
+        return analysis.returned or Value()
 
+    def plain_result(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
+        """What a Numba function returns, which may be written in all of Python.
 
-def _children(node: ast.AST) -> Iterator[ast.expr]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            yield child
-        elif isinstance(child, ast.keyword):
-            yield child.value
+        It uses no intrinsic, and computes from its arguments if all that it calls does.
+        """
+        fact = self._contents_of_all(node, arguments)
+        for unit in callee.reachable():
+            inside = _Analysis(unit, CalleeMemory(Accesses(unit), {}), ())
+            for call in ast.walk(unit.tree):
+                if isinstance(call, ast.Call) and not inside.is_known(call):
+                    what = f"`{self.text(node)}` calls a function of which nothing is known"
+                    return self.unknown(node, fact, what)
+        return Value(fact, fact)

@@ -2,8 +2,8 @@
 
 What is read from the cache becomes machine code, so a folder into which somebody else can put a
 file is a way into this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` says
-that it is meant so. The files in it are looked at once more when they are opened, so a folder that
-is exchanged in between gains nobody anything.
+that it is meant so, and entries are signed. The files in it are looked at once more when they are
+opened, so a folder that is exchanged in between gains nobody anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Folder(NamedTuple):
     is_site : bool
         Whether it is the second folder, which is only read.
     is_shared : bool
-        Whether other owners and writers are welcome.
+        Whether other owners and writers are welcome; their entries are signed.
     """
 
     path: Path
@@ -143,8 +143,8 @@ class Folder(NamedTuple):
                 value=str(path),
                 limit="What is in the cache is run, so it must be of this user"
                 + (" or of root" if self.is_site else ""),
-                remedy=f"Set {self._variable} to a folder of this user; or KERNELDSL_CACHE_SHARED=1"
-                ", best with KERNELDSL_CACHE_KEY_FILE, if the other user is trusted",
+                remedy=f"Set {self._variable} to a folder of this user; or share the folder, with "
+                "KERNELDSL_CACHE_SHARED=1 and KERNELDSL_CACHE_KEY_FILE, so that entries are signed",
             )
         if is_open_to_others(status):
             raise CacheError(
@@ -152,8 +152,8 @@ class Folder(NamedTuple):
                 f"{stat.S_IMODE(status.st_mode):04o})",
                 value=str(path),
                 limit="What is in the cache is run, so only its owner may write to it",
-                remedy=f"Run: chmod go-w {path}; or set KERNELDSL_CACHE_SHARED=1, best with "
-                "KERNELDSL_CACHE_KEY_FILE, if the others are trusted",
+                remedy=f"Run: chmod go-w {path}; or share it, with KERNELDSL_CACHE_SHARED=1 and "
+                "KERNELDSL_CACHE_KEY_FILE, so that entries are signed",
             )
         return True
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from kerneldsl.untrusted import parse_json
+
 __all__ = ["Key"]
 
 
@@ -55,7 +57,7 @@ class Key:
         ValueError
             If it is not written as :attr:`encoded` writes it.
         """
-        found = json.loads(encoded)
+        found = parse_json(encoded)
         if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
             raise ValueError("a key is an object of strings")
         key = cls(found)

@@ -40,8 +40,8 @@ class Settings(NamedTuple):
     key_file : str
         ``KERNELDSL_CACHE_KEY_FILE``.
     is_shared : bool
-        ``KERNELDSL_CACHE_SHARED``: folders of other users, and folders that others may write to,
-        are taken.
+        ``KERNELDSL_CACHE_SHARED`` with a key file: folders of other users, and folders that others
+        may write to, are taken. Without one nothing would tell whose entries are in them.
     """
 
     is_on: bool
@@ -61,7 +61,7 @@ def read_settings() -> Settings:
         site=site,
         size=size,
         key_file=key_file,
-        is_shared=shared.lower() not in {"", *_OFF},
+        is_shared=shared.lower() not in {"", *_OFF} and bool(key_file),
     )
 
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from kerneldsl.errors import CacheError
+from kerneldsl.untrusted import read_plain_file
 
 __all__ = ["MIN_SECRET_BYTES", "read_secret"]
 
@@ -39,9 +40,7 @@ def read_secret(key_file: str) -> bytes | None:
         return None
     path = Path(key_file).expanduser()
     try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            secret = file.read(_MAX_SECRET_BYTES + 1).strip()
+        contents, status = read_plain_file(path, _MAX_SECRET_BYTES + 1)
     except OSError as error:
         raise CacheError(
             f"the key of the cache, {path}, cannot be read: {error.strerror or error}",
@@ -56,10 +55,14 @@ def read_secret(key_file: str) -> bytes | None:
             limit="Who can read it can sign entries, and entries are run",
             remedy=f"Run: chmod 600 {path}",
         )
-    if not MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES:
+    secret = contents.strip()
+    if not MIN_SECRET_BYTES <= len(secret) <= len(contents) <= _MAX_SECRET_BYTES:
+        many = (
+            f"more than {_MAX_SECRET_BYTES}" if len(contents) > _MAX_SECRET_BYTES else len(secret)
+        )
         raise CacheError(
-            f"the key of the cache, {path}, has {len(secret)} bytes",
-            value=len(secret),
+            f"the key of the cache, {path}, has {many} bytes",
+            value=min(len(secret), len(contents)),
             limit=f"It has {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes",
             remedy=f"Make one: head -c 32 /dev/urandom | base64 > {path}",
         )

@@ -320,21 +320,26 @@ def _described(entry: EntryInfo) -> dict[str, Any]:
 
 
 def _read(entry: EntryInfo) -> dict[str, bytes]:
-    from kerneldsl.cache.entry import decode
+    from kerneldsl.cache.entry import MAX_ENTRY_BYTES, decode
     from kerneldsl.cache.reasons import BadEntry
+    from kerneldsl.untrusted import read_plain_file
 
     try:
-        return dict(decode(Path(entry.path).read_bytes()).sections)
+        contents, _ = read_plain_file(entry.path, MAX_ENTRY_BYTES)
+        return dict(decode(contents).sections)
     except (OSError, BadEntry):  # evicted or replaced since it was listed
         return {}
 
 
 def _made(entry: EntryInfo) -> dict[str, Any]:
     """What was noted of the kernel when it was compiled."""
-    import json
+    from kerneldsl.untrusted import parse_json
 
-    made: dict[str, Any] = json.loads(_read(entry).get("made", b"{}"))
-    return made
+    try:
+        made = parse_json(_read(entry).get("made", b"{}"))
+    except ValueError:
+        return {}
+    return made if isinstance(made, dict) else {}
 
 
 def _machine(entry: EntryInfo) -> str:

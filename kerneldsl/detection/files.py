@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from kerneldsl.untrusted import read_plain_file
+
 __all__ = [
     "find_library",
     "library_version",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 _TIMEOUT_SECONDS = 5
+#: More than any file of the system that is read here has.
+_MAX_TEXT_BYTES = 2**20
 #: Where libraries lie that the loader's cache need not know: the driver's under WSL 2, on NixOS and
 #: in containers, and the system's own.
 _FOLDERS = (
@@ -118,9 +122,10 @@ def package_version(name: str) -> str | None:
 def read_text(path: str | Path) -> str | None:
     """What is in a file of the system, or ``None`` where it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        contents, _ = read_plain_file(path, _MAX_TEXT_BYTES)
+    except (OSError, ValueError):  # ValueError: a path with a null character
         return None
+    return contents.decode(errors="replace")
 
 
 def tool_output(tool: str, *arguments: str) -> str | None:

@@ -12,7 +12,6 @@ documentation, "ROCm Linux Filesystem Hierarchy Standard"; NVIDIA Driver README,
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -32,6 +31,7 @@ from kerneldsl.detection.files import (
     system_name,
     tool_output,
 )
+from kerneldsl.untrusted import parse_json
 
 __all__ = ["PROBES", "Finding", "nvidia_driver_library", "nvidia_driver_version", "nvidia_gpus"]
 
@@ -175,7 +175,7 @@ def _vulkan_drivers() -> Iterator[str]:
         manifests = [p for r in roots for p in sorted(glob(os.path.join(r, "vulkan/icd.d/*.json")))]
     for manifest in dict.fromkeys(manifests):
         try:
-            library = json.loads(read_text(manifest) or "{}")["ICD"]["library_path"]
+            library = parse_json(read_text(manifest) or "{}")["ICD"]["library_path"]
         except (ValueError, KeyError, TypeError):
             continue
         beside = os.path.join(os.path.dirname(manifest), str(library))

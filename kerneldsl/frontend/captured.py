@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.frontend.frozen import freeze
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.kinds import DTYPE_NAMES
 
@@ -28,6 +29,8 @@ CAPTURABLE = (
     "functions"
 )
 _INT64 = np.iinfo(np.int64)
+#: Read in the place of an array that has been made writable.
+_WRITTEN = object()
 
 
 def is_constant(value: object) -> bool:
@@ -143,22 +146,14 @@ def _is_same(value: Any, now: Any) -> bool:
     return bool(now == value)
 
 
-def _seal(constant: Any) -> None:
-    if isinstance(constant, tuple):
-        for element in constant:
-            _seal(element)
-    base = constant.base if isinstance(constant, np.ndarray) else None
-    while isinstance(base, np.ndarray):
-        base.flags.writeable = False
-        base = base.base
-
-
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
-    """Describe a captured value.
+    """Describe a captured value, whose arrays are watched from now on."""
+    frozen = freeze(value) if is_constant(value) else None
+    if frozen is None:
+        return Captured(name, path, value, lambda: same_value(value, read()), read)
 
-    The array below a read-only view, which nobody else holds, becomes read-only too: else it could
-    be written by way of the view.
-    """
-    if is_constant(value):
-        _seal(value)
-    return Captured(name, path, value, lambda: same_value(value, read()), read)
+    def read_frozen() -> Any:
+        now = same_value(value, read())
+        return now if frozen.are_unchanged() else _WRITTEN
+
+    return Captured(name, path, value, read_frozen, read, frozen)

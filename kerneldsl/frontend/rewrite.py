@@ -19,6 +19,8 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
+from kerneldsl.frontend.frozen import private_copy
+from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
     is_read,
     message_of,
@@ -198,7 +200,7 @@ class Rewriter(ast.NodeTransformer):
         self._check_constant(resolved)
         name = self._name_of(resolved.path)
         captured = self._capture(name, resolved)
-        plain = plain_value(captured.value)
+        plain = private_copy(plain_value(captured.value))
         self.constants[name] = (
             captured
             if plain is captured.value
@@ -332,8 +334,11 @@ class Rewriter(ast.NodeTransformer):
         if type(value) in (bool, int, float) and not math.isnan(value):  # nan has no literal
             return ast.copy_location(ast.Constant(value), node)
         name = self._name_of(path)
-        # No launch looks at it again: the function is captured, and its defaults with it.
-        self.constants[name] = make_captured(name, path, plain_value(value), lambda: value)
+        held = make_captured(name, path, value, CellReader(types.CellType(value), name))
+        if held.frozen is not None:
+            self._captured[path] = held
+        # No launch looks at another one again: the function is captured, and its defaults with it.
+        self.constants[name] = held._replace(value=private_copy(plain_value(value)))
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:

@@ -21,11 +21,12 @@ lines. The tree of a unit is never modified in place: a pass copies it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.frozen import FrozenArrays
 from kerneldsl.language.intrinsics import Intrinsic
 
 __all__ = ["RESERVED_PREFIX", "Captured", "FunctionUnit", "IntrinsicUse"]
@@ -66,6 +67,8 @@ class Captured(NamedTuple):
         the place of `value` reads as `value`.
     source : callable or None
         Reads the object that is there now, whatever it is equal to.
+    frozen : FrozenArrays or None
+        The arrays in `value`; `read` gives something else once they were found writable.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Captured(NamedTuple):
     value: Any
     read: Callable[[], Any]
     source: Callable[[], Any] | None = None
+    frozen: FrozenArrays | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ class FunctionUnit:
         Name to the unit of a called device function.
     constants : dict
         Name to captured constant (a number, a bool, a string, a tuple of those, a NumPy scalar or a
-        read-only array).
+        read-only array, which is a copy that nobody else has).
     namespace : dict
         Every other outside name to its object.
     captured : tuple of Captured
@@ -106,6 +110,8 @@ class FunctionUnit:
         The Python function itself.
     is_plain_numba : bool
         Whether it is a Numba ``@njit`` function, which uses no intrinsic.
+    spellings : mapping
+        Renamed variable, of a function that was inlined, to its name in the user's source.
     """
 
     name: str
@@ -122,6 +128,7 @@ class FunctionUnit:
     captured: tuple[Captured, ...]
     function: Callable[..., Any] | None = None
     is_plain_numba: bool = False
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, node: ast.AST) -> SourceLocation:
         """The place of a node in the user's file.
@@ -137,6 +144,17 @@ class FunctionUnit:
             getattr(node, "end_col_offset", None),
             origin.qualname,
         )
+
+    def locate_use(self, name: str) -> SourceLocation:
+        """The place of the first call by a reserved name."""
+        calls = (
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == name
+        )
+        return self.locate(next(calls, self.tree))
 
     def use_of(self, node: ast.AST) -> IntrinsicUse | None:
         """The intrinsic that a call node calls, or ``None``."""

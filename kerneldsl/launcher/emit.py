@@ -88,8 +88,8 @@ def _emit_guards(module: ir.Module) -> Any:
     words, count = f.args
     bad = f.block("bad")
     with f.loop(count) as i:
-        in_dict, in_cell, in_object, in_type = (
-            f.block(name) for name in ("dict", "cell", "object", "type")
+        in_dict, in_cell, in_object, in_type, in_flags = (
+            f.block(name) for name in ("dict", "cell", "object", "type", "flags")
         )
         answered, missing, present, found, good = (
             f.block(name) for name in ("answered", "missing", "present", "found", "good")
@@ -101,6 +101,11 @@ def _emit_guards(module: ir.Module) -> Any:
         switch.add_case(I64(GuardKind.CELL), in_cell)
         switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
         switch.add_case(I64(GuardKind.TYPE), in_type)
+        switch.add_case(I64(GuardKind.READ_ONLY), in_flags)
+        f.b.position_at_end(in_flags)
+        flags = f.b.and_(f.load(owner, layout.ARRAY_FLAGS, I32), I32(layout.WRITEABLE))
+        f.require(f.equal(flags, I32(0)), bad)
+        f.b.branch(good)
         f.b.position_at_end(in_type)
         of_type = f.load(owner, layout.TYPE)
         f.b.branch(found)
@@ -161,7 +166,10 @@ def _emit_try(
     conditions: Any,
     start: Any,
 ) -> Any:
-    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0."""
+    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
+
+    -1 is a kernel that failed, whose error is raised.
+    """
     f = Function(module, "try", I32, [POINTER, POINTER, I64], is_internal=True)
     table, args, nargs = f.args
     bad, broken = f.block("bad"), f.block("broken")
@@ -211,7 +219,12 @@ def _emit_try(
     require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
     f.b.branch(start_it)
     f.b.position_at_end(start_it)
-    require_all(start, table, buffer)
+    started = f.b.call(start, [table, buffer])
+    counted, not_counted = f.block("counted"), f.block("not_counted")
+    f.b.cbranch(f.equal(started, I32(1)), counted, not_counted).set_weights([1000, 1])
+    f.b.position_at_end(not_counted)
+    f.b.ret(started)
+    f.b.position_at_end(counted)
     f.store(f.b.add(f.load(tally), I64(1)), tally)
     f.store(f.b.sub(f.load(tally, 8), I64(1)), tally, 8)
     f.b.ret(I32(1))

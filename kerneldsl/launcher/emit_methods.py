@@ -66,7 +66,8 @@ def emit_methods(module: ir.Module, addresses: MethodAddresses, attempt: Any) ->
     addresses : MethodAddresses
         What they know.
     attempt : ir.Function
-        ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started.
+        ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1 where
+        it failed and the error is raised.
     """
     hand_over = _emit_hand_over(module)
     _emit_launch(module, addresses, attempt, hand_over)
@@ -94,11 +95,16 @@ def _emit_hand_over(module: ir.Module) -> Any:
 
 
 def _return_none_if(f: Function, launched: Any, slow: Any) -> None:
-    """Return ``None`` where a kernel was started, and branch away where not."""
-    f.require(f.equal(launched, I32(1)), slow)
+    """Return ``None`` where a kernel was started, null where it failed; else branch away."""
+    other, failed = f.block("other"), f.block("failed")
+    f.require(f.equal(launched, I32(1)), other)
     none = f.pointer(id(None))
     f.python("Py_IncRef", ir.VoidType(), none)
     f.b.ret(none)
+    f.b.position_at_end(other)
+    f.b.cbranch(f.equal(launched, I32(0)), slow, failed)
+    f.b.position_at_end(failed)
+    f.b.ret(I64(0).inttoptr(POINTER))
 
 
 def _emit_launch(

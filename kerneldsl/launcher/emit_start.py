@@ -17,7 +17,10 @@ _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
 
 
 def emit_start(module: ir.Module) -> Any:
-    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0."""
+    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0.
+
+    -1 is a kernel that failed, whose error is raised.
+    """
     f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
     table, buffer = f.args
     bad = f.block("bad")
@@ -85,14 +88,14 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     parallel_for = _word(f, table, HostWord.PARALLEL_FOR)
     threads = f.b.trunc(_word(f, table, HostWord.THREADS), I32)
     running = f.load(table, 8 * HostWord.RUNNING, POINTER)
-    alone, shared = f.block("alone"), f.block("shared")
+    alone, shared, finished = f.block("alone"), f.block("shared"), f.block("finished")
     f.b.cbranch(f.equal(parallel_for, I64(0)), alone, shared)
 
     f.b.position_at_end(alone)
     state = f.python("PyEval_SaveThread", POINTER)
     f.call(address, ir.VoidType(), base, count, step, buffer)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
-    f.b.ret(I32(1))
+    f.b.branch(finished)
 
     f.b.position_at_end(shared)
     f.store(f.b.add(f.load(running), I64(1)), running)
@@ -105,6 +108,21 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     )
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.store(f.b.sub(f.load(running), I64(1)), running)
+    f.b.branch(finished)
+
+    f.b.position_at_end(finished)
+    fail = f.load(table, 8 * HostWord.FAIL, POINTER)
+    good, asked, failed = f.block("good"), f.block("asked"), f.block("failed")
+    f.b.cbranch(f.is_null(fail), good, asked)
+    f.b.position_at_end(asked)
+    told = f.load(f.at(buffer, _word(f, table, HostWord.FAILURE)))
+    f.b.cbranch(f.equal(told, I64(0)), good, failed).set_weights([1000, 1])
+    f.b.position_at_end(failed)
+    value = f.python("PyLong_FromLongLong", POINTER, told)
+    f.python("PyObject_CallOneArg", POINTER, fail, value)
+    f.python("Py_DecRef", ir.VoidType(), value)
+    f.b.ret(I32(-1))
+    f.b.position_at_end(good)
     f.b.ret(I32(1))
 
 

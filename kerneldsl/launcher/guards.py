@@ -1,8 +1,8 @@
 """What has to be as it was for a prepared launch to be good: constants, the place, the log.
 
 Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
-object's type) and compare by identity. A condition that cannot be said so gives no guards, and its
-launches stay with Python.
+object's type, or an array's flags) and compare by identity. A condition that cannot be said so
+gives no guards, and its launches stay with Python.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from kerneldsl.environment import logger
 from kerneldsl.frontend.captured import same_value
+from kerneldsl.frontend.frozen import FrozenArrays
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launcher.table import Guard, GuardKind
@@ -45,8 +46,17 @@ def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
         guards = _reader_guards(each.source)
         if guards is None or same_value(each.value, guards[-1].value) is not each.value:
             return None
+        if each.frozen is not None:
+            guards += _frozen_guards(each.frozen)
         found += [guard for guard in guards if not _is_among(guard, found)]
     return found
+
+
+def _frozen_guards(frozen: FrozenArrays) -> list[Guard]:
+    """That arrays are read-only, and have not been found writable since the table was made."""
+    cell = frozen.cell
+    unchanged = Guard(GuardKind.CELL, cell, None, cell.cell_contents)
+    return [unchanged, *(Guard(GuardKind.READ_ONLY, array, None, None) for array in frozen.arrays)]
 
 
 def _is_among(guard: Guard, others: list[Guard]) -> bool:

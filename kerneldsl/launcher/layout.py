@@ -38,6 +38,7 @@ __all__ = [
     "TUPLE_ITEMS",
     "TUPLE_SIZE",
     "TYPE",
+    "WRITEABLE",
     "UnknownLayout",
     "UnknownPlatform",
     "builtin_method",
@@ -56,6 +57,8 @@ CELL_VALUE = 16
 CDATA_POINTER = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMENSIONS, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DESCR, ARRAY_FLAGS = 56, 64
+#: Of an array that can be written (NumPy C API, "Array flags").
+WRITEABLE = 0x400
 
 #: The flags of a method of one argument (Python/C API, "Common Object Structures").
 METH_O = 0x8

@@ -18,6 +18,7 @@ from kerneldsl.launcher.exchange import (
     dtype_word,
     exchange_of,
 )
+from kerneldsl.launcher.layout import WRITEABLE
 from kerneldsl.launcher.table import Step, StepKind
 from kerneldsl.runtime.arguments.binding import code_of, flat_count
 from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
@@ -26,7 +27,7 @@ from kerneldsl.runtime.placement import Place
 __all__ = ["StepMaker"]
 
 # numpy.ndarray.flags.num (NumPy C API, "Array flags").
-_C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+_C, _F, _ALIGNED = 0x1, 0x2, 0x100
 _INT64 = (-(2**63), 2**63 - 1)
 _COPIES = {
     1: StepKind.COPY_1,
@@ -167,8 +168,8 @@ def _ndarray_step(
     looked_at = {"C": _C, "F": _C | _F, "A": _C | _F}[found.layout] | _ALIGNED
     expected = {"C": _C, "F": _F, "A": 0}[found.layout] | _ALIGNED
     if is_written:
-        looked_at |= _WRITEABLE
-        expected |= _WRITEABLE
+        looked_at |= WRITEABLE
+        expected |= WRITEABLE
     rank = wanted.ndim + (256 if wanted.layout == "A" else 0)
     return Step(StepKind.NDARRAY, np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
 

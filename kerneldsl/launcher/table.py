@@ -80,6 +80,9 @@ class HostWord(IntEnum):
     PARALLEL_FOR = 23
     THREADS = 24
     RUNNING = 25
+    #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
+    FAILURE = 26
+    FAIL = 27
 
 
 class DriverWord(IntEnum):
@@ -119,6 +122,8 @@ class GuardKind(IntEnum):
     CELL = 1
     ATTRIBUTE = 2
     TYPE = 3
+    #: Whether a NumPy array is read-only.
+    READ_ONLY = 4
 
 
 #: Kind, where to look, under which key, what must be there; and the version of the dictionary in
@@ -137,7 +142,7 @@ class Guard:
     kind : GuardKind
         How to look.
     owner : dict or cell or object
-        Where to look; the object whose type is looked at.
+        Where to look; the object whose type, or array whose flags are looked at.
     key : object or None
         Under which key of a dictionary, or name of an attribute.
     value : object
@@ -392,6 +397,9 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
         table[HostWord.PARALLEL_FOR] = entry.parallel_for
         table[HostWord.THREADS] = entry.thread_count
         table[HostWord.RUNNING] = entry.running
+        if entry.fail is not None:
+            table[HostWord.FAILURE] = 8 * entry.failure_word
+            table[HostWord.FAIL] = id(entry.fail)
         return
     table[Word.ENTRY] = EntryKind.DRIVER
     table[DriverWord.LAUNCH] = _signed(entry.launch)

@@ -53,7 +53,8 @@ def build_function(
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))
     code = compile(module, filename, "exec", dont_inherit=True)
-    scope = {"__name__": name, "__builtins__": builtins, **namespace}
+    # Without a module's name: of a function that has one, Numba imports the module.
+    scope = {"__builtins__": builtins, **namespace}
     exec(code, scope)  # runs one def statement
     function = scope.pop(name)
     assert isinstance(function, types.FunctionType)

@@ -223,6 +223,13 @@ def _read_values(name: str, values: Any) -> Iterator[Any]:
         )
     seen: list[Any] = []
     for value in values:
+        if len(seen) == _MAX_MEMBERS:
+            raise ArgumentValueError(
+                f"{name} has more than {_MAX_MEMBERS} values",
+                value=values,
+                limit=f"A space has {_MAX_MEMBERS} members at most",
+                remedy="Give fewer values; powers of two are mostly enough",
+            )
         parts = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(part, _VALUES) for part in parts):
             raise ArgumentTypeError(

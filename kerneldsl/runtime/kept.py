@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
@@ -10,6 +11,7 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.environment import logger
 from kerneldsl.target import Artifact, Specialization, Target, UnusableCodeError
+from kerneldsl.untrusted import parse_json
 
 __all__ = ["compile_or_load", "find_key"]
 
@@ -92,8 +94,8 @@ def _keep(
         logger.debug("cache: %s works in this process alone", specialization.unit.qualname)
         return
     try:
-        # A captured array, the environment or a library may have changed while it was compiled:
-        # then nobody can say which of the two states the code is of.
+        # The environment or a library may have changed while it was compiled: then nobody can say
+        # which of the two states the code is of.
         is_same = find_key(target, specialization, anew=True) == key
     except UncacheableError as error:
         logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
@@ -111,7 +113,8 @@ def _made(specialization: Specialization, elapsed_s: float) -> bytes:
 
 def _made_in(found: Found) -> float:
     try:
-        seconds = json.loads(found.entry.sections[_MADE])["compile_s"]
+        seconds = parse_json(found.entry.sections[_MADE])["compile_s"]
     except (KeyError, ValueError, TypeError):  # of no consequence for the code
         return 0.0
-    return seconds if isinstance(seconds, float) else 0.0
+    is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
+    return seconds if is_duration else 0.0

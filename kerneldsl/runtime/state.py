@@ -13,7 +13,7 @@ from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.language.kinds import Kind, TupleKind, format_signature
 from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
@@ -202,9 +202,18 @@ class KernelState:
 
     def specialization(self, key: ArtifactKey) -> Specialization:
         """What is compiled under a key."""
+        traits = self.traits_if_overlapping if key.is_overlapping else self.traits
+        if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in key.kinds):
+            from kerneldsl.analysis.analyze import analyze
+
+            known = analyze(self.unit, key.kinds)
+            problems = known.barrier_problems
+            if key.is_overlapping:
+                problems = known.barrier_problems_if_overlapping
+            traits = replace(traits, barrier_problems=problems)
         return Specialization(
             self.unit,
-            self.traits_if_overlapping if key.is_overlapping else self.traits,
+            traits,
             key.kinds,
             key.options,
             key.mode,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from kerneldsl.target.device import Dim3
 
@@ -64,6 +64,10 @@ class HostEntry:
         What must hold.
     keep : tuple
         What the addresses belong to.
+    failure_word : int
+        Which int64 of the header the entry sets to another value than 0 where it failed.
+    fail : callable or None
+        Is called with that value after such a launch, and raises what is wrong.
     """
 
     address: int
@@ -74,6 +78,8 @@ class HostEntry:
     running: int = 0
     holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
+    failure_word: int = 0
+    fail: Callable[[int], NoReturn] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
@@ -18,8 +19,8 @@ from kerneldsl.target import (
     Resources,
     Specialization,
 )
-from targets.cpu.code import HEADER_BYTES, Compiled
-from targets.cpu.faults import raise_recorded
+from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
+from targets.cpu.faults import raise_missing_memory, raise_recorded
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _MIN_STEP_THREADS = 16 * 1024
 #: Shortest piece of a row that is worth a step of its own.
 _MIN_SEGMENT = 2048
 _HEADER = struct.Struct("=12q")
+_WORD = struct.Struct("=q")
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,9 @@ class CpuExecutable(Executable):
             -(-units // step),
             parallel=parallel,
         )
+        (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
+        if missing_bytes:
+            raise_missing_memory(self.artifact, missing_bytes)
         if record is not None:
             raise_recorded(record.raw, self.artifact, config)
 
@@ -125,8 +130,11 @@ class CpuExecutable(Executable):
         header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, 0, 0)
         steps = -(-units // step)
         address = self.artifact.compiled.address
+        fail = partial(raise_missing_memory, self.artifact)
         if not parallel or steps == 1 or layer.parallel_for is None:
-            return HostEntry(address, header, steps, keep=(self,))
+            return HostEntry(
+                address, header, steps, keep=(self,), failure_word=MISSING_BYTES_WORD, fail=fail
+            )
         if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
             return None
         return HostEntry(
@@ -137,6 +145,8 @@ class CpuExecutable(Executable):
             layer.thread_count,
             running_address(),
             keep=(self, layer),
+            failure_word=MISSING_BYTES_WORD,
+            fail=fail,
         )
 
     def _divide(

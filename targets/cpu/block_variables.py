@@ -110,7 +110,7 @@ class BlockVariables:
                     case ast.While():
                         self._classify(node.body, block, private, loops, in_loop=True)
                     case ast.Assign(targets=[ast.Name() as target]):
-                        block.setdefault(target.id, []).append(node)  # the result of a vote
+                        block.setdefault(target.id, [])  # a vote, whatever its predicate
                     case _:
                         private |= assigned_names(node)
             elif self.is_uniform_assignment(node):

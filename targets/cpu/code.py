@@ -13,6 +13,7 @@ word  meaning
 8     bytes of dynamic shared memory
 9     set to 1 by a body that ended with a fault
 10    address of the fault record, in debug mode
+11    set to the bytes of scratch memory that a body could not get
 ====  ==========================================================
 """
 
@@ -21,12 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HEADER_BYTES", "SPACE_WORDS", "Compiled"]
+__all__ = ["HEADER_BYTES", "MISSING_BYTES_WORD", "SPACE_WORDS", "Compiled"]
 
 #: Bytes of the header; the parameter buffer follows.
 HEADER_BYTES = 8 * 12
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
+#: Which word says that there was no scratch memory.
+MISSING_BYTES_WORD = 11
 
 
 @dataclass(frozen=True)

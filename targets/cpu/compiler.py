@@ -22,8 +22,9 @@ from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 -
 from kerneldsl.lowering.arrays import array_value
 from kerneldsl.lowering.pipeline import InferenceOnly, KernelCompiler
 from kerneldsl.lowering.types import numba_type
-from targets.cpu.code import HEADER_BYTES, SPACE_WORDS, Compiled
+from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, SPACE_WORDS, Compiled
 from targets.cpu.library import create_library
+from targets.cpu.storage import ALIGNMENT
 
 __all__ = ["compile_body", "infer_types", "size_of"]
 
@@ -63,7 +64,8 @@ def infer_types(
     Parameters
     ----------
     function : function
-        Takes `words` int64, then arguments of `kinds`, and in debug mode one more int64.
+        Takes `words` int64, then scratch memory and its dynamic bytes, then arguments of `kinds`,
+        and in debug mode one more int64.
     words : int
         Leading parameters.
     kinds : tuple of Kind
@@ -92,6 +94,7 @@ def infer_types(
 def _argument_types(words: int, kinds: tuple[Kind, ...], debug: bool) -> tuple[Any, ...]:
     return (
         *([types.int64] * words),
+        *(types.voidptr, types.int64),
         *(numba_type(kind) for kind in kinds),
         *([types.int64] if debug else []),
     )
@@ -132,8 +135,7 @@ def compile_body(
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
     target_context.refresh()
-    words = 2 + SPACE_WORDS + 2
-    arguments = _argument_types(words, layout.kinds, layout.debug)
+    arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)
     library = create_library(function.__name__)
     library.enable_object_caching()  # keeps the object code, a few kilobytes
     result = numba_compiler.compile_extra(
@@ -189,12 +191,14 @@ class _Entry:
         first = builder.mul(start, step)
         last = self.smaller(builder.mul(builder.add(start, count), step), total)
         dynamic = self.word(2 + SPACE_WORDS)
-        scratch: Any = _I64(0)
+        memory: Any = pointer(None)
+        scratch = memory
         if self.uses_scratch:
-            scratch = builder.ptrtoint(self.allocate(dynamic), _I64)
+            memory = self.allocate(dynamic)
+            scratch = self.aligned(memory)
         values = [first, last]
         values += [self.word(2 + i) for i in range(SPACE_WORDS)]
-        values += [self._aligned(scratch), dynamic, *self.arguments()]
+        values += [scratch, dynamic, *self.arguments()]
         argument_types = self.result.signature.args
         body = ir.Function(
             self.module,
@@ -210,31 +214,44 @@ class _Entry:
             free = cgutils.get_or_insert_function(
                 self.module, ir.FunctionType(ir.VoidType(), [pointer]), "free"
             )
-            builder.call(free, [builder.inttoptr(scratch, pointer)])
+            builder.call(free, [memory])
         with builder.if_then(status.is_error, likely=False):
-            flag = builder.gep(builder.bitcast(self.launch, words), [_I32(3 + SPACE_WORDS)])
-            builder.store(_I64(1), flag)
+            self.set_word(3 + SPACE_WORDS, _I64(1))
         builder.ret_void()
 
     def word(self, number: int) -> Any:
+        return self.builder.load(self.word_at(number))
+
+    def set_word(self, number: int, value: Any) -> None:
+        self.builder.store(value, self.word_at(number))
+
+    def word_at(self, number: int) -> Any:
         words = self.builder.bitcast(self.launch, _I64.as_pointer())
-        return self.builder.load(self.builder.gep(words, [_I32(number)]))
+        return self.builder.gep(words, [_I32(number)])
 
     def smaller(self, a: Any, b: Any) -> Any:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def allocate(self, dynamic: Any) -> Any:
-        """Scratch memory of this call; an alignment's worth more than asked for."""
+        """Scratch memory of this call, an alignment's worth more than is used.
+
+        Without memory the entry says how much it asked for, and returns.
+        """
         pointer = _BYTE.as_pointer()
         malloc = cgutils.get_or_insert_function(
             self.module, ir.FunctionType(pointer, [_I64]), "malloc"
         )
-        size = self.builder.add(dynamic, _I64(self.scratch_bytes + 128))
-        return self.builder.call(malloc, [size])
+        size = self.builder.add(dynamic, _I64(self.scratch_bytes + ALIGNMENT))
+        memory = self.builder.call(malloc, [size])
+        is_missing = self.builder.icmp_unsigned("==", memory, pointer(None))
+        with self.builder.if_then(is_missing, likely=False):
+            self.set_word(MISSING_BYTES_WORD, size)
+            self.builder.ret_void()
+        return memory
 
-    def _aligned(self, address: Any) -> Any:
-        up = self.builder.add(address, _I64(63))
-        return self.builder.and_(up, _I64(-64))
+    def aligned(self, memory: Any) -> Any:
+        below = self.builder.neg(self.builder.ptrtoint(memory, _I64))
+        return self.builder.gep(memory, [self.builder.and_(below, _I64(ALIGNMENT - 1))])
 
     # -- arguments -------------------------------------------------------------------------------
 

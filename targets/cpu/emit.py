@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace, Space
 from targets.cpu.interchange import peel
@@ -23,7 +24,15 @@ from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
 from targets.cpu.versions import without_guards
 
-__all__ = ["BUILTINS", "STRIP", "Emitter", "Slot", "once_definitions", "render_for_typing"]
+__all__ = [
+    "BUILTINS",
+    "STRIP",
+    "Emitter",
+    "Probe",
+    "Slot",
+    "once_definitions",
+    "render_for_typing",
+]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
 BUILTINS: Mapping[str, Any] = {"kd_max": max, "kd_min": min, "kd_range": range}
@@ -40,12 +49,27 @@ class Slot:
     ----------
     names : tuple of str
         Variables of the generated code, one for each type.
-    types : tuple
-        The Numba types.
+    makers : tuple of str
+        Operations that make them.
     """
 
     names: tuple[str, ...]
-    types: tuple[Any, ...]
+    makers: tuple[str, ...]
+
+
+class Probe(NamedTuple):
+    """Where Numba is asked for the types that variables have when an item begins.
+
+    Parameters
+    ----------
+    variable : str
+        A variable of the generated code that is assigned a tuple of them.
+    names : list of str
+        The variables, in order.
+    """
+
+    variable: str
+    names: list[str]
 
 
 @dataclass
@@ -120,14 +144,32 @@ class Emitter:
         conditions, body = peel(item, self.pure)
         if not body or all(isinstance(node, ast.Pass) for node in body):
             return []
-        bounds = narrow(conditions, self.loop_names(), self.pure)
-        if item.rows is not None:
-            return self.interchanged(item.rows, bounds)
         if self._rows and isinstance(self.space, BlockSpace):
             return self.row_of_block(item, conditions, body)
-        saves = self.saves(item)
-        inner = [*body, *saves]
-        return self.loops(self.under(bounds, [*self.fetches(item)], inner), bounds)
+
+        def plain(bounds: Bounds) -> list[ast.stmt]:
+            inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
+            return self.loops(inner, bounds)
+
+        def chosen(bounds: Bounds) -> list[ast.stmt]:
+            return plain(bounds) if item.rows is None else self.interchanged(item.rows, bounds)
+
+        return self.narrowed(conditions, chosen, plain)
+
+    def narrowed(
+        self,
+        conditions: list[ast.expr],
+        write: Callable[[Bounds], list[ast.stmt]],
+        write_without: Callable[[Bounds], list[ast.stmt]],
+    ) -> list[ast.stmt]:
+        """Write loops over threads with bounds, and without where assumptions may not hold."""
+        bounds = narrow(conditions, self.loop_names(), self.pure)
+        test = self.all_of(bounds.assumptions)
+        statements = write(bounds)
+        if test is None:
+            return statements
+        otherwise = write_without(narrow(conditions, (), self.pure))
+        return [ast.If(test, statements, copy_tree(otherwise))]
 
     def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
         """The loops over z and y, with the items of one row inside."""
@@ -213,30 +255,30 @@ class Emitter:
             tests.append(ast.Compare(high, [ast.LtE()], [limit]))
         fast = [_thread_loop("kd_tx", low, high, guard_free.body)]
         careful = [_thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
-        if not tests:
-            return fast
-        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-        return [ast.If(test, fast, careful)]
+        test = self.all_of(tests)
+        return fast if test is None else [ast.If(test, fast, careful)]
 
     def row_of_block(
         self, item: Threads, conditions: list[ast.expr], body: list[ast.stmt]
     ) -> list[ast.stmt]:
         """One item of an interchanged row; where the whole row meets its guards, without them."""
         bounds = narrow(conditions, ("kd_tx",), self.pure)
+        if bounds.assumptions:
+            bounds = narrow(conditions, (), self.pure)
         low, high = self._row_limits
         lows, highs = bounds.low.get("kd_tx", []), bounds.high.get("kd_tx", [])
         inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
         tests: list[ast.expr] = [ast.Compare(limit, [ast.LtE()], [low]) for limit in lows]
         tests += [ast.Compare(high, [ast.LtE()], [limit]) for limit in highs]
         whole = self.row_loop(inner)
-        if not tests:
+        test = self.all_of(tests)
+        if test is None:
             return [whole]
         for limit in lows:
             low = _extreme("kd_max", low, limit)
         for limit in highs:
             high = _extreme("kd_min", high, limit)
         part = _thread_loop("kd_tx", low, high, copy_tree(inner))
-        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
         return [ast.If(test, [whole], [part])]
 
     def row_loop(self, body: list[ast.stmt]) -> ast.stmt:
@@ -266,14 +308,18 @@ class Emitter:
 
     def guarded(self, conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
         """Wrap statements into one ``if``."""
-        if not conditions:
-            return body
-        test = conditions[0] if len(conditions) == 1 else ast.BoolOp(ast.And(), conditions)
-        return [ast.If(test, body, [])]
+        test = self.all_of(conditions)
+        return body if test is None else [ast.If(test, body, [])]
+
+    @staticmethod
+    def all_of(conditions: list[ast.expr]) -> ast.expr | None:
+        """One test for several, or ``None`` where there is nothing to test."""
+        if len(conditions) > 1:
+            return ast.BoolOp(ast.And(), conditions)
+        return conditions[0] if conditions else None
 
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
-        bounds = narrow(list(item.guards), self.loop_names(), self.pure)
         predicate = item.predicate
         if item.form == "and":
             predicate = ast.UnaryOp(ast.Not(), predicate)
@@ -281,16 +327,18 @@ class Emitter:
         if isinstance(predicate, ast.Constant) and predicate.value is True:
             one_or_none = ast.Constant(1)  # type: ignore[assignment]
         count = ast.AugAssign(_store("kd_count"), ast.Add(), one_or_none)
-        body = self.under(bounds, self.fetches(item), [count])
-        out: list[ast.stmt] = [_assign("kd_count", ast.Constant(0)), *self.loops(body, bounds)]
+
+        def loops(bounds: Bounds) -> list[ast.stmt]:
+            return self.loops(self.under(bounds, self.fetches(item), [count]), bounds)
+
+        counting = self.narrowed(list(item.guards), loops, loops)
+        out: list[ast.stmt] = [_assign("kd_count", ast.Constant(0)), *counting]
         result: ast.expr = _load("kd_count")
         if item.form != "count":
             operator: ast.cmpop = ast.Eq() if item.form == "and" else ast.NotEq()
             is_met = ast.Compare(result, [operator], [ast.Constant(0)])
             result = ast.IfExp(is_met, ast.Constant(1), ast.Constant(0))
-        if item.target != "kd_active":
-            result = _call("kd_int32", result)
-        out.append(_assign(item.target, result))
+        out.append(_assign(item.target, _call("kd_int32", result)))
         return out
 
     # -- variables -------------------------------------------------------------------------------
@@ -330,30 +378,37 @@ def once_definitions(pure: PureValues, names: Sequence[str]) -> list[ast.stmt]:
 
 
 def render_for_typing(
-    items: Sequence[Item], pure: PureValues, liveness: Liveness, probes: dict[Item, list[str]]
+    items: Sequence[Item],
+    pure: PureValues,
+    liveness: Liveness,
+    names: FreshNames,
+    probes: dict[Item, Probe],
 ) -> list[ast.stmt]:
     """The items as one thread runs them, with probes for the types of what is fetched.
 
-    Each probe is ``kd_types_<n> = (x, y, …)`` at the place where an item begins; Numba's type of
-    that variable tells the types at that place. `probes` is filled with the names in order; an
-    item's number is its position there.
+    Each probe is ``types = (x, y, …)`` at the place where an item begins; Numba's type of that
+    variable tells the types at that place. `probes` is filled.
     """
     out: list[ast.stmt] = []
+
+    def render(inner: Sequence[Item]) -> list[ast.stmt]:
+        return render_for_typing(inner, pure, liveness, names, probes)
+
     for item in items:
         match item:
             case Threads(rows=list() as rows):
                 conditions, _ = peel(item, pure)
                 needed = pure.needed(set().union(*map(loaded_names, conditions), set()))
-                inner = render_for_typing(rows, pure, liveness, probes)
+                inner = render(rows)
                 for condition in reversed(conditions):
                     inner = [ast.If(condition, inner, [])]
                 out += [_definition(pure, n) for n in needed] + inner
             case Threads() | Vote():
-                names = sorted(liveness.loads(item))
-                if names:
-                    values = ast.Tuple([_load(n) for n in names], ast.Load())
-                    out.append(_assign(f"kd_types_{len(probes)}", values))
-                    probes[item] = names
+                fetched = sorted(liveness.loads(item))
+                if fetched:
+                    probe = probes[item] = Probe(names.make("types"), fetched)
+                    values = ast.Tuple([_load(n) for n in fetched], ast.Load())
+                    out.append(_assign(probe.variable, values))
                 body: list[ast.stmt] = (
                     item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
                 )
@@ -365,24 +420,21 @@ def render_for_typing(
                     body = [ast.If(guard, body, [])]
                 out += body
                 if isinstance(item, Vote):
-                    value: ast.expr = ast.Constant(1)
-                    if item.target != "kd_active":
-                        value = _call("kd_int32", value)
-                    out.append(_assign(item.target, value))
+                    out.append(_assign(item.target, _call("kd_int32", ast.Constant(1))))
             case Once():
                 needed = pure.needed(loaded_names(item.statement))
                 out += [*(_definition(pure, n) for n in needed), item.statement]
             case Branch():
-                body = render_for_typing(item.body, pure, liveness, probes)
-                orelse = render_for_typing(item.orelse, pure, liveness, probes)
+                body = render(item.body)
+                orelse = render(item.orelse)
                 test = pure.expanded(item.test)
                 out.append(ast.If(test, body or [ast.Pass()], orelse))
             case ForLoop():
-                body = render_for_typing(item.body, pure, liveness, probes)
+                body = render(item.body)
                 iterable = pure.expanded(item.iterable)
                 out.append(ast.For(item.target, iterable, body or [ast.Pass()], []))
             case WhileLoop():
-                body = render_for_typing(item.body, pure, liveness, probes)
+                body = render(item.body)
                 test = pure.expanded(item.test)
                 out.append(ast.While(test, body or [ast.Pass()], []))
             case Leave():

@@ -1,17 +1,20 @@
-"""From a fault record to the exception, on the CPU."""
+"""From what a launch left behind to the exception, on the CPU."""
 
 from __future__ import annotations
 
+import errno
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
+from kerneldsl.tables import format_bytes
 from kerneldsl.target import LaunchConfig
 
 if TYPE_CHECKING:
     from targets.cpu.artifact import CpuArtifact
 
-__all__ = ["raise_recorded"]
+__all__ = ["raise_missing_memory", "raise_recorded"]
 
 _RECORD = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
 _THREAD = [name for name, _, _ in FAULT_FIELDS].index("thread_x")
@@ -27,6 +30,21 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
     if artifact.is_element_space and config.extent is None:
         record = _in_blocks(record, config)
     raise_fault(record, artifact.fault_table)
+
+
+def raise_missing_memory(artifact: CpuArtifact, nbytes: int) -> NoReturn:
+    """Raise for a launch in which a thread could not allocate its scratch memory."""
+    name = artifact.specialization.unit.qualname
+    raise OutOfMemoryError(
+        f"{name} could not allocate {format_bytes(nbytes)} for the shared and local arrays of a "
+        "block, so what it writes is incomplete",
+        code=errno.ENOMEM,
+        name="ENOMEM",
+        value=nbytes,
+        limit="The operating system refused them to one of the threads that share the launch",
+        remedy="Free memory, or use smaller arrays or smaller blocks",
+        doing=f"launch {name}",
+    )
 
 
 def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:

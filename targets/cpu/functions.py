@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.prepare import FAULT, prepare_function
+from targets.cpu.storage import SCRATCH, StaticArray, Storage
+from targets.cpu.versions import ALWAYS
 
-__all__ = ["Binder", "numba_flags", "shared_names"]
+__all__ = ["Binder", "numba_flags"]
 
 
 def numba_flags(spec: Specialization) -> frozenset[str] | bool:
@@ -34,27 +37,6 @@ def numba_flags(spec: Specialization) -> frozenset[str] | bool:
     if spec.options.fastmath:
         return True
     return frozenset({"contract"}) if spec.options.contract else False
-
-
-def shared_names(tree: ast.FunctionDef) -> set[str]:
-    """Variables that always hold a shared or a local array of this block."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            value = node.value
-            is_storage = isinstance(value, ast.Name) and value.id.startswith("kd_storage_")
-            is_view = (
-                isinstance(value, ast.Call)
-                and isinstance(value.func, ast.Name)
-                and value.func.id == "kd_view"
-            )
-            if is_storage or is_view:
-                found.add(node.targets[0].id)
-    counts: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            counts[node.id] = counts.get(node.id, 0) + 1
-    return {name for name in found if counts[name] == 1}
 
 
 class Binder:
@@ -68,12 +50,17 @@ class Binder:
         Where ids point to.
     sites : list of FaultSite
         Takes the places that can fail in device functions, in debug mode.
+    storage : Storage
+        Places the local arrays of device functions.
     """
 
-    def __init__(self, spec: Specialization, space: Space, sites: list[FaultSite]) -> None:
+    def __init__(
+        self, spec: Specialization, space: Space, sites: list[FaultSite], storage: Storage
+    ) -> None:
         self.spec = spec
         self.space = space
         self.sites = sites
+        self.storage = storage
         self.prints = 0
         self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
@@ -82,7 +69,7 @@ class Binder:
         namespace: dict[str, Any],
         tree: ast.FunctionDef,
         unit: FunctionUnit,
-        private_arrays: set[str],
+        private_arrays: Collection[str],
     ) -> None:
         """Bind one function.
 
@@ -97,7 +84,7 @@ class Binder:
         private_arrays : set of str
             Variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import atomics, faults, memory, typing_hints
+        from targets.cpu.intrinsics import atomics, bounds, faults, memory, typing_hints
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
@@ -110,8 +97,14 @@ class Binder:
             kd_int32=np.int32,
             kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
+            kd_saturating_add=bounds.saturating_add,
+            kd_saturating_sub=bounds.saturating_sub,
             **BUILTINS,
-            **{CHECKED: faults.checker, FAULT_CALL: faults.faulter},
+            **{
+                ALWAYS: typing_hints.always,
+                CHECKED: faults.checker,
+                FAULT_CALL: faults.faulter,
+            },
         )
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -135,10 +128,11 @@ class Binder:
                 elif use.intrinsic.effect & Effect.FENCE:
                     namespace[node.func.id] = atomics.fence
                 elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):
+                    offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                     shape, dtype = use.static["shape"], use.static["dtype"]
-                    namespace[node.func.id] = _local_array(dtype, shape)
-                    zero: list[ast.expr] = [ast.Constant(0), ast.Constant(0)]
-                    node.args = [place_at(z, node) for z in zero]
+                    namespace[node.func.id] = _local_array(dtype, shape, offset)
+                    scratch: list[ast.expr] = [ast.Name(SCRATCH, ast.Load()), ast.Constant(0)]
+                    node.args = [place_at(s, node) for s in scratch]
                 continue
             callee = unit.callee_of(node)
             if callee is not None:
@@ -195,10 +189,12 @@ class Binder:
             return known
         from numba import njit
 
+        from targets.cpu.library import FunctionCompiler
+
         tree = prepare_function(unit, self.spec, self.sites)
         tree = replace_ids(tree, unit, self.space)
         namespace: dict[str, Any] = {}
-        self.bind(namespace, tree, unit, shared_names(tree))
+        self.bind(namespace, tree, unit, ())
         passed = tuple(sorted(free_coordinates(tree)))
         arguments = [ast.arg(n) for n in (*passed, *unit.parameters)]
         tree.args = ast.arguments([], arguments, None, [], [], None, [])
@@ -209,6 +205,7 @@ class Binder:
             forceinline=not self.spec.options.debug,
             no_cpython_wrapper=True,
             no_cfunc_wrapper=True,
+            pipeline_class=FunctionCompiler,
         )
         result = (jit(function), passed)
         self.compiled[id(unit)] = result
@@ -227,7 +224,7 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name)
         and node.id not in stored
-        and (node.id in _COORDINATES or node.id == FAULT)
+        and (node.id in _COORDINATES or node.id in (FAULT, SCRATCH))
     }
 
 
@@ -244,7 +241,7 @@ def _atomic(name: str, private: bool) -> Any:
 
 
 @functools.cache
-def _local_array(dtype: str, shape: tuple[int, ...]) -> Any:
+def _local_array(dtype: str, shape: tuple[int, ...], offset: int | None) -> Any:
     from targets.cpu.intrinsics.memory import array_maker
 
-    return array_maker(dtype, shape)
+    return array_maker(dtype, shape, offset=offset)

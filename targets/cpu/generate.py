@@ -10,29 +10,38 @@ from __future__ import annotations
 import ast
 import math
 import types
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from kerneldsl.analysis.analyze import tuple_parameters
+from kerneldsl.analysis.effects import Root, root_of_array
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.target import Specialization
-from targets.cpu.emit import STRIP, Emitter, Slot, once_definitions, render_for_typing
-from targets.cpu.functions import Binder, shared_names
+from targets.cpu.emit import (
+    STRIP,
+    Emitter,
+    Probe,
+    Slot,
+    once_definitions,
+    render_for_typing,
+)
+from targets.cpu.functions import Binder
 from targets.cpu.ids import BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
-from targets.cpu.storage import Storage
+from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.votes import isolate_barriers
 
@@ -42,7 +51,7 @@ __all__ = ["Generated", "generate"]
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-_MEMORY = ("kd_scratch", "kd_dynamic")
+_MEMORY = (SCRATCH, "kd_dynamic")
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,31 @@ def generate(
     spec : Specialization
         With a block, unless the kernel uses ``grid`` alone.
     infer : callable
-        Given a function and the number of int64 parameters before the kernel's own, returns
-        Numba's types of its variables.
+        Given a function and the number of int64 parameters before scratch memory and the kernel's
+        own, returns Numba's types of its variables.
     """
     return _Generator(spec, infer).run()
+
+
+class _BlockArray(NamedTuple):
+    """A shared array, or every thread's own local array, in the storage of a block.
+
+    Parameters
+    ----------
+    declaration : str
+        Reserved name of the call that declares it.
+    maker : str
+        Name of the operation that makes it.
+    array : StaticArray
+        What is made.
+    offset : int or None
+        Bytes from the start of scratch memory; ``None`` on the stack.
+    """
+
+    declaration: str
+    maker: str
+    array: StaticArray
+    offset: int | None
 
 
 class _Generator:
@@ -96,6 +126,7 @@ class _Generator:
         self.spec = spec
         self.infer = infer
         self.unit = inline_block_functions(spec.unit)
+        self.names = FreshNames.for_unit(self.unit)
         self.storage = Storage()
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
@@ -107,6 +138,11 @@ class _Generator:
         else:
             assert spec.block_dim is not None
             self.space = BlockSpace(spec.block_dim, spec.mode)
+        self.binder = Binder(spec, self.space, self.sites, self.storage)
+        #: Variables that always hold one array of the block's own storage.
+        self.private_arrays: frozenset[str] = frozenset()
+        #: Variables of the generated code that hold the arrays of a block.
+        self.arrays: dict[str, _BlockArray] = {}
 
     @property
     def block_dim(self) -> tuple[int, int, int]:
@@ -114,16 +150,19 @@ class _Generator:
 
     def run(self) -> Generated:
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites)
-        tree = isolate_barriers(prepared.tree, self.unit)
-        arrays = self.place_arrays(tree)
+        tree = isolate_barriers(prepared.tree, self.unit, self.names)
+        self.place_arrays(tree)
         tree = replace_ids(tree, self.unit, self.space)
-        space_names = frozenset((*self.space_names(), *arrays))
+        space_names = frozenset((*self.space_names(), *self.arrays))
         uniformity = analyze_uniformity(
-            self.unit.with_tree(tree), varying_names=self.space.thread_names
+            self.unit.with_tree(tree),
+            tuples=tuple_parameters(self.unit, self.spec.kinds),
+            varying_names=self.space.thread_names,
+            declared=self.declared_arrays(),
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
-        structure = Structure(unit, tree, uniformity, pure)
+        structure = Structure(unit, tree, uniformity, pure, self.names)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         interchange = Interchange(
@@ -132,26 +171,24 @@ class _Generator:
         if not self.spec.options.debug:
             interchange.apply(items)
         known = variables.block_names | variables.loop_names | space_names | interchange.counters
-        liveness = Liveness(lambda name: self.is_private(name, known, pure))
+        private = structure.thread_variables | {structure.left}
+        private |= set(pure.assignments) - known - set(pure.definitions)
+        liveness = Liveness(frozenset(private))
         liveness.run(items)
-        binder = Binder(self.spec, self.space, self.sites)
-        binder.bind(self.namespace, tree, unit, shared_names(tree) | set(arrays))
-        slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters, arrays)
+        self.private_arrays = _array_variables(tree, self.arrays)
+        slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         emitter = Emitter(self.space, pure, liveness, slots, fetched, frozenset(once))
         body = [
-            *self.storage_statements(arrays),
             *self.slot_statements(slots),
             *self.axes_of_one(),
             self.units_loop([*once_definitions(pure, once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
-        place_at(function_tree, self.unit.tree)
-        name = function_tree.name
-        function = build_function(function_tree, name, self.namespace, self.unit.filename)
+        self.storage.check(self.unit)
         return Generated(
-            function,
+            self.build(function_tree),
             ast.unparse(ast.fix_missing_locations(function_tree)),
             isinstance(self.space, ElementSpace),
             self.storage.scratch_bytes,
@@ -169,51 +206,30 @@ class _Generator:
         blocks = ("kd_bx", "kd_by", "kd_bz")
         return (*self.space.thread_names, *blocks, *self.space_words())
 
-    def is_private(self, name: str, known: frozenset[str] | set[str], pure: PureValues) -> bool:
-        """Whether each thread has its own value of a variable, which must be kept for it."""
-        return (
-            (
-                pure.assignments[name] > 0
-                and name not in known
-                and name not in pure.definitions
-                and not name.startswith(("kd_types_", "kd_vote_", "kd_active", "kd_count"))
-            )
-            or name in ("kd_left",)
-            or name.startswith("kd_mask_")
-        )
-
     # -- storage ---------------------------------------------------------------------------------
 
-    def place_arrays(self, tree: ast.FunctionDef) -> dict[str, str]:
-        """Decide where shared and local arrays live; rewrite their calls in place.
-
-        Returns
-        -------
-        dict
-            Variable of the generated code to the maker that gives its value.
-        """
+    def place_arrays(self, tree: ast.FunctionDef) -> None:
+        """Decide where shared and local arrays live; rewrite their calls in place."""
         cuts = any(
             use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER)
             for use in self.unit.uses.values()
         )
-        makers: dict[str, str] = {}
         replaced: dict[str, ast.expr] = {}
         for name, use in self.unit.uses.items():
             effect = use.intrinsic.effect
             if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 continue
-            shape, dtype = use.static["shape"], use.static["dtype"]
             is_local = bool(effect & Effect.ALLOCATE_LOCAL)
             copies = math.prod(self.block_dim) if is_local and cuts else 1
-            nbytes = math.prod(shape) * np.dtype(dtype).itemsize * copies
-            is_dynamic = shape == (0,)
-            offset = self.storage.place(nbytes) if not is_dynamic else -1
+            array = StaticArray(use, self.unit.locate_use(name), copies)
+            offset = self.storage.place_array(array)
             variable = _only_variable(tree, name) if not (is_local and cuts) else None
             if is_local and variable:
                 self.local_arrays.add(variable)
-            storage = variable or f"kd_storage_{name.removeprefix('kd_')}"
-            makers[storage] = f"kd_make_{name.removeprefix('kd_')}"
-            self.namespace[makers[storage]] = (dtype, shape, copies, offset)
+            storage = variable or self.names.make("storage")
+            self.arrays[storage] = _BlockArray(
+                name, self.names.make(f"make_{storage}"), array, offset
+            )
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
                 index = self.space.linear_thread()
@@ -224,19 +240,27 @@ class _Generator:
             elif variable is None:
                 replaced[name] = ast.Name(storage, ast.Load())
         _CallReplacement(replaced).visit(tree)
-        return makers
 
-    def storage_statements(self, arrays: dict[str, str]) -> list[ast.stmt]:
+    def declared_arrays(self) -> dict[str, Root]:
+        """Variables that hold arrays, to the memory that the kernel declares for them."""
+        return {
+            variable: root_of_array(each.declaration, each.array.use)
+            for variable, each in self.arrays.items()
+        }
+
+    def storage_statements(self) -> list[ast.stmt]:
+        """The statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
-        for storage, maker in arrays.items():
-            found = self.namespace[maker]
-            if isinstance(found, tuple):
-                dtype, shape, copies, offset = found
-                where = self.storage.scratch_bytes if offset == -1 else offset
-                self.namespace[maker] = array_maker(dtype, shape, copies, where)
-            call = _call(maker, "kd_scratch", "kd_dynamic")
+        for storage, (_, maker, array, placed) in self.arrays.items():
+            static = array.use.static
+            # What the launch adds lies behind everything that has been placed by now.
+            offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed
+            self.namespace[maker] = array_maker(
+                static["dtype"], static["shape"], array.copies, offset
+            )
+            call = _call(maker, SCRATCH, "kd_dynamic")
             statements.append(ast.Assign([ast.Name(storage, ast.Store())], call))
         return statements
 
@@ -246,11 +270,10 @@ class _Generator:
         pure: PureValues,
         liveness: Liveness,
         parameters: tuple[str, ...],
-        arrays: dict[str, str],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        probes: dict[Item, list[str]] = {}
-        rendered = render_for_typing(items, pure, liveness, probes)
+        probes: dict[Item, Probe] = {}
+        rendered = render_for_typing(items, pure, liveness, self.names, probes)
         if not probes:
             return {}, {}
         words = (*_RANGE, *self.space_names())
@@ -258,17 +281,14 @@ class _Generator:
         trip = ast.While(ast.Constant(True), [*rendered, ast.Break()], [])
         starts: list[ast.stmt] = [
             ast.Assign([ast.Name(name, ast.Store())], _call("kd_unknown"))
-            for name in sorted({name for names in probes.values() for name in names})
+            for name in sorted({name for probe in probes.values() for name in probe.names})
         ]
-        body = [*self.storage_statements(arrays), *starts, trip]
-        tree = self.definition(body, words, parameters)
-        place_at(tree, self.unit.tree)
-        function = build_function(tree, tree.name, self.namespace, self.unit.filename)
-        found = self.infer(function, len(words) + len(_MEMORY))
+        function = self.build(self.definition([*starts, trip], words, parameters))
+        found = self.infer(function, len(words))
         return self.slots_of(probes, found)
 
     def slots_of(
-        self, probes: dict[Item, list[str]], found: dict[str, Any]
+        self, probes: dict[Item, Probe], found: dict[str, Any]
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         from numba import types as numba_types
 
@@ -277,8 +297,9 @@ class _Generator:
 
         kinds: dict[str, list[Any]] = {}
         fetched: dict[Item, dict[str, int]] = {}
-        for number, (item, names) in enumerate(probes.items()):
-            elements = found[f"kd_types_{number}"]
+        for item, (probe, names) in probes.items():
+            # Numba drops what a constant condition rules out: nothing is stored there, or fetched.
+            elements = found.get(probe, (UnknownType(),) * len(names))
             fetched[item] = {}
             for name, element in zip(names, elements, strict=True):
                 plain = numba_types.unliteral(element)
@@ -294,14 +315,16 @@ class _Generator:
         for name, elements in kinds.items():
             if not elements:
                 continue  # never has a value where an item begins
-            slot_names = []
-            for number, element in enumerate(elements):
-                variable = f"kd_slot_{name}" + (f"_{number}" if number else "")
+            slot_names, makers = [], []
+            for element in elements:
+                variable = self.names.make(f"slot_{name}")
                 size = _numba_bytes(element) * math.prod(dims)
                 offset = self.storage.place(size)
-                self.namespace[f"kd_make_{variable}"] = slot_maker(element, dims, offset)
+                maker = self.names.make(f"make_slot_{name}")
+                self.namespace[maker] = slot_maker(element, dims, offset)
                 slot_names.append(variable)
-            slots[name] = Slot(tuple(slot_names), tuple(elements))
+                makers.append(maker)
+            slots[name] = Slot(tuple(slot_names), tuple(makers))
         return slots, fetched
 
     def slot_dims(self) -> tuple[int, ...]:
@@ -311,9 +334,9 @@ class _Generator:
 
     def slot_statements(self, slots: dict[str, Slot]) -> list[ast.stmt]:
         return [
-            ast.Assign([ast.Name(name, ast.Store())], _call(f"kd_make_{name}", "kd_scratch"))
+            ast.Assign([ast.Name(name, ast.Store())], _call(maker, SCRATCH))
             for slot in slots.values()
-            for name in slot.names
+            for name, maker in zip(slot.names, slot.makers, strict=True)
         ]
 
     # -- the function ----------------------------------------------------------------------------
@@ -344,14 +367,27 @@ class _Generator:
     def definition(
         self, body: list[ast.stmt], words: tuple[str, ...], parameters: tuple[str, ...]
     ) -> ast.FunctionDef:
+        """A generated function around its statements, with its outside names bound.
+
+        The statements are copied: the items they were written from may stand in them more than
+        once, and in other functions too. The arrays of the block are made first.
+        """
         names = [*words, *_MEMORY, *parameters]
         if self.spec.options.debug:
             names.append(FAULT)
         arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
-        tree = ast.FunctionDef(self.unit.name, arguments, body, [], None, None)
+        tree = ast.FunctionDef(self.unit.name, arguments, copy_tree(body), [], None, None)
         if "type_params" in ast.FunctionDef._fields:  # from Python 3.12 on
             tree.__dict__["type_params"] = []
-        return ast.copy_location(tree, self.unit.tree)
+        place_at(ast.copy_location(tree, self.unit.tree), self.unit.tree)
+        self.binder.bind(self.namespace, tree, self.unit, self.private_arrays)
+        # Binding has placed the arrays of device functions, behind which dynamic memory begins.
+        tree.body[:0] = self.storage_statements()
+        return place_at(tree, self.unit.tree)
+
+    def build(self, tree: ast.FunctionDef) -> types.FunctionType:
+        """Make a generated function from its tree."""
+        return build_function(tree, tree.name, self.namespace, self.unit.filename)
 
 
 _ELEMENT_UNITS = """
@@ -378,6 +414,31 @@ for kd_block in kd_range(kd_first, kd_last):
         kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
         kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """
+
+
+def _array_variables(tree: ast.FunctionDef, storage: Collection[str]) -> frozenset[str]:
+    """Variables that always hold a shared or a local array of this block.
+
+    Parameters
+    ----------
+    tree : ast.FunctionDef
+        With its arrays placed.
+    storage : collection of str
+        Variables of the generated code that hold such an array.
+    """
+    found: set[str] = set()
+    stores: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                stores[name] += 1
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=value)):
+                found |= {name} if value in storage else set()
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="kd_view"))
+            ):
+                found.add(name)
+    return frozenset((*storage, *(name for name in found if stores[name] == 1)))
 
 
 def _only_variable(tree: ast.FunctionDef, maker: str) -> str | None:

@@ -207,10 +207,12 @@ class _Replacement(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``kd.grid(2)[0]`` becomes its first coordinate."""
+        """``kd.grid(2)[0]`` becomes its first coordinate; a tuple of the user's stays as it is."""
+        is_id = isinstance(node.value, ast.Call) and self.unit.use_of(node.value) is not None
         self.generic_visit(node)
         if (
-            isinstance(node.value, ast.Tuple)
+            is_id
+            and isinstance(node.value, ast.Tuple)
             and isinstance(node.slice, ast.Constant)
             and isinstance(node.slice.value, int)
             and -len(node.value.elts) <= node.slice.value < len(node.value.elts)

@@ -12,6 +12,7 @@ becomes loop metadata that forbids unrolling.
 from __future__ import annotations
 
 import re
+import weakref
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -19,13 +20,17 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.wrapping import let_integers_wrap
+from targets.cpu.division import Divisions
 
-__all__ = ["BodyLibrary", "create_library", "keep_loop"]
+__all__ = ["BodyLibrary", "FunctionCompiler", "create_library", "keep_loop"]
 
+#: How the names of variables begin that hold the address of a function's environment.
+_ENVIRONMENT = "_ZN08NumbaEnv"
 _MARK = "kerneldsl.loop"
 _MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+ }$', re.MULTILINE)
 
@@ -48,6 +53,8 @@ def _marked_blocks(module: Any) -> list[Any]:
 
 class BodyLibrary(JITCodeLibrary):
     """Code of one kernel for this machine."""
+
+    _final_module: Any
 
     def add_ir_module(self, ir_module: Any) -> None:
         """Add a module, with its marks turned into loop metadata."""
@@ -74,7 +81,48 @@ class BodyLibrary(JITCodeLibrary):
         options.loop_interleaving = True
         options.loop_unrolling = True
         builder = llvm.create_pass_builder(machine, options)
+        divisions = Divisions(self._final_module)
+        self._final_module = divisions.module
         builder.getModulePassManager().run(self._final_module, builder)
+        divisions.restore(machine)
+
+
+class FunctionLibrary(BodyLibrary):
+    """Code of one device function, which is optimized and run as a part of its kernels alone."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        # Numba writes the address of a function's environment into this variable, which the
+        # kernel's code shares.
+        variables = "".join(
+            f'@"{variable.name}" = common global ptr null\n'
+            for variable in self._final_module.global_variables
+            if variable.name.startswith(_ENVIRONMENT)
+        )
+        environment = llvm.parse_assembly(variables)
+        cleanup = self._codegen._add_module(environment)
+        if cleanup:
+            weakref.finalize(self, cleanup)
+        self._codegen._engine.finalize_object()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Give no address: there is no machine code of a device function by itself."""
+        self._ensure_finalized()
+        return 0
+
+
+class FunctionCompiler(Compiler):
+    """Numba's compiler for functions, with a library of ours."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Numba's own pipelines."""
+        self.state.library = FunctionLibrary(self.state.targetctx.codegen(), "device function")
+        pipelines: list[Any] = super().define_pipelines()
+        return pipelines
 
 
 def create_library(name: str) -> BodyLibrary:

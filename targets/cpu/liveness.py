@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
@@ -71,11 +71,11 @@ class Liveness:
 
     Parameters
     ----------
-    private : callable
-        Whether a name is a private variable that is not computed anew.
+    private : frozenset of str
+        Variables of which each thread has its own, and that are not computed anew.
     """
 
-    private: Callable[[str], bool]
+    private: Names
     after: dict[Item, Names] = field(default_factory=dict)
 
     def run(self, items: list[Item]) -> None:
@@ -108,7 +108,7 @@ class Liveness:
         return self.flow(item).maybe & self.after[item]
 
     def _keep(self, names: Iterable[str]) -> Names:
-        return frozenset(n for n in names if self.private(n))
+        return self.private.intersection(names)
 
     def _block(self, items: list[Item], live: Names, at_break: Names, at_next: Names) -> Names:
         for item in reversed(items):

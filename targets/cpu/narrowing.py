@@ -3,6 +3,12 @@
 ``if i < n:`` around everything that a loop over ``kd_tx`` does, with ``i = kd_bx * 256 + kd_tx``,
 becomes the bound ``min(256, n - kd_bx * 256)``: no test is left in the loop, and a block that is
 wholly inside runs its full range.
+
+Integers wrap, and ``n`` may be any int64, so that is exact only with care. Loop variables are
+small, far below :data:`_SMALL`. A guard ``±v + a < r`` says of integers what it says of int64 as
+long as ``a`` is small, because sums wrap alike however they are associated; then ``r - a``, which
+saturates instead of wrapping, is its bound. Where nothing is known of ``a`` (a scalar argument),
+the bound holds on the assumption that ``a`` is small, which generated code tests.
 """
 
 from __future__ import annotations
@@ -11,9 +17,14 @@ import ast
 import copy
 from dataclasses import dataclass, field
 
+from targets.cpu.magnitudes import magnitude
 from targets.cpu.purity import PureValues
 
 __all__ = ["Bounds", "conjuncts", "narrow"]
+
+#: What two of are added, or a loop variable and one, without leaving int64.
+_SMALL = 2**62
+_GREATEST = 2**63 - 1
 
 
 @dataclass
@@ -27,11 +38,14 @@ class Bounds:
         smallest high.
     rest : list of ast.expr
         Conditions that stay in the loop.
+    assumptions : list of ast.expr
+        Conditions, the same for all threads, without which the bounds do not hold.
     """
 
     low: dict[str, list[ast.expr]] = field(default_factory=dict)
     high: dict[str, list[ast.expr]] = field(default_factory=dict)
     rest: list[ast.expr] = field(default_factory=list)
+    assumptions: list[ast.expr] = field(default_factory=list)
 
 
 def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureValues) -> Bounds:
@@ -42,7 +56,8 @@ def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureVal
     conditions : list of ast.expr
         All must hold for a thread to run.
     variables : tuple of str
-        Loop variables, innermost first. A bound of one may only use those further out.
+        Loop variables, innermost first. A bound of one may only use those further out. Without
+        any, all conditions stay.
     pure : PureValues
         Definitions of the variables in the conditions.
     """
@@ -90,15 +105,50 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
         if abs(coefficient) != 1:
             return False
         operator: ast.cmpop = part.ops[0]
-        limit: ast.expr = ast.BinOp(b.rest, ast.Sub(), a.rest)
+        minuend, subtrahend = _simplified(b.rest), _simplified(a.rest)
         if coefficient == -1:
-            limit = ast.BinOp(a.rest, ast.Sub(), b.rest)
+            minuend, subtrahend = subtrahend, minuend
             operator = _MIRROR.get(type(operator), type(operator))()
         inner = set(variables[:position])
-        if any(isinstance(n, ast.Name) and n.id in inner for n in ast.walk(limit)):
+        if any(
+            isinstance(n, ast.Name) and n.id in inner
+            for rest in (minuend, subtrahend)
+            for n in ast.walk(rest)
+        ):
             return False
-        return _record(operator, variable, _simplified(limit), bounds)
+        sides = [_simplified(side.rest) for side in (a, b) if side.coefficient]
+        if not _record(operator, variable, _difference(minuend, subtrahend, pure), bounds):
+            return False
+        bounds.assumptions += [_is_small(s) for s in sides if not _is_surely_small(s, pure)]
+        return True
     return False
+
+
+def _is_surely_small(node: ast.expr, pure: PureValues) -> bool:
+    largest = magnitude(node, pure)
+    return largest is not None and largest <= _SMALL
+
+
+def _is_small(node: ast.expr) -> ast.expr:
+    """The condition that an expression is small."""
+    limits: list[ast.expr] = [copy.deepcopy(node), ast.Constant(_SMALL)]
+    return ast.Compare(ast.Constant(-_SMALL), [ast.LtE(), ast.LtE()], limits)
+
+
+def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
+    """``left - right``, or the end of int64 that lies nearest to it."""
+    found = _simplified(ast.BinOp(left, ast.Sub(), right))
+    if found is left or _is_surely_small(found, pure):
+        return found
+    return ast.Call(ast.Name("kd_saturating_sub", ast.Load()), [left, right], [])
+
+
+def _next(limit: ast.expr) -> ast.expr:
+    """``limit + 1``, or the greatest int64."""
+    if isinstance(limit, ast.Constant) and isinstance(limit.value, int):
+        return ast.Constant(min(limit.value + 1, _GREATEST))
+    one = ast.Constant(1)
+    return ast.Call(ast.Name("kd_saturating_add", ast.Load()), [copy.deepcopy(limit), one], [])
 
 
 _MIRROR: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -110,19 +160,19 @@ _MIRROR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def _record(operator: ast.cmpop, variable: str, limit: ast.expr, bounds: Bounds) -> bool:
-    after = _simplified(ast.BinOp(limit, ast.Add(), ast.Constant(1)))
+    low, high = bounds.low.setdefault(variable, []), bounds.high.setdefault(variable, [])
     match operator:
         case ast.Lt():
-            bounds.high.setdefault(variable, []).append(limit)
+            high.append(limit)
         case ast.LtE():
-            bounds.high.setdefault(variable, []).append(after)
+            high.append(_next(limit))
         case ast.Gt():
-            bounds.low.setdefault(variable, []).append(after)
+            low.append(_next(limit))
         case ast.GtE():
-            bounds.low.setdefault(variable, []).append(limit)
+            low.append(limit)
         case ast.Eq():
-            bounds.low.setdefault(variable, []).append(limit)
-            bounds.high.setdefault(variable, []).append(copy.deepcopy(after))
+            low.append(limit)
+            high.append(_next(limit))
         case _:
             return False
     return True

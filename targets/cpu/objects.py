@@ -15,6 +15,7 @@ from typing import Any
 
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import UnusableCodeError
+from targets.cpu.object_files import BadObjectError, check_object
 
 __all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "load_object"]
 
@@ -57,6 +58,10 @@ def load_object(code: bytes, entry_name: str) -> LoadedObject:
     UnusableCodeError
         If it is no object file for this machine, or calls what this process does not have.
     """
+    try:
+        check_object(code, entry_name)
+    except BadObjectError as error:
+        raise UnusableCodeError(f"it is no object file for this process: {error}") from error
     import llvmlite.binding as llvm
 
     with _lock:

@@ -102,7 +102,7 @@ class PureValues:
             keep = {
                 name
                 for name in candidates
-                if all(v is not None and self.is_integer(self.expanded(v)) for v in values[name])
+                if all(v is not None and self._is_signed(self.expanded(v)) for v in values[name])
             }
             if keep == candidates:
                 break
@@ -216,38 +216,49 @@ class PureValues:
     # -- integers and affine forms --------------------------------------------------------------
 
     def is_integer(self, node: ast.expr) -> bool:
-        """Whether an expanded expression is surely a signed integer in Numba's typing."""
+        """Whether an expanded expression surely fits int64, in Numba's typing.
+
+        That is a signed integer, or an unsigned argument of at most 32 bits; arithmetic of unsigned
+        operands alone is in uint64.
+        """
+        return self._is_signed(node) or self._is_unsigned(node)
+
+    def _is_unsigned(self, node: ast.expr) -> bool:
+        kind = self.kinds.get(node.id) if isinstance(node, ast.Name) else None
+        return isinstance(kind, ScalarKind) and kind.dtype in ("uint8", "uint16", "uint32")
+
+    def _is_signed(self, node: ast.expr) -> bool:
         match node:
             case ast.Constant():
-                return isinstance(node.value, int) and not isinstance(node.value, bool)
+                return _is_int64(node.value)
             case ast.Name():
                 if node.id in self.space_names or node.id in self._integers:
                     return True
                 if node.id in self.unit.constants:
-                    value = self.unit.constants[node.id].value
-                    return isinstance(value, int) and not isinstance(value, bool)
+                    return _is_int64(self.unit.constants[node.id].value)
                 kind = self.kinds.get(node.id)
-                return isinstance(kind, ScalarKind) and (
-                    kind.dtype.startswith("int") or kind.dtype in ("uint8", "uint16", "uint32")
-                )
+                return isinstance(kind, ScalarKind) and kind.dtype.startswith("int")
             case ast.Attribute():
                 return node.attr in ("size", "ndim")
             case ast.Subscript():
                 return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
             case ast.BinOp():
+                sides = (node.left, node.right)
                 return (
                     isinstance(node.op, _INTEGER_OPERATORS)
-                    and self.is_integer(node.left)
-                    and self.is_integer(node.right)
+                    and all(map(self.is_integer, sides))
+                    and any(map(self._is_signed, sides))
                 )
             case ast.UnaryOp():
-                return isinstance(node.op, ast.USub | ast.UAdd) and self.is_integer(node.operand)
+                return isinstance(node.op, ast.USub | ast.UAdd) and self._is_signed(node.operand)
+            case ast.Call(func=ast.Name(id="kd_unsigned")):
+                return self.is_integer(node.args[0])
             case ast.Call():
                 name = self.called(node.func)
-                if isinstance(node.func, ast.Name) and node.func.id == "kd_unsigned":
-                    return self.is_integer(node.args[0])
-                return name in ("min", "max", "abs", "len") and all(
-                    self.is_integer(a) or name == "len" for a in node.args
+                return name == "len" or (
+                    name in ("min", "max", "abs")
+                    and all(map(self.is_integer, node.args))
+                    and any(map(self._is_signed, node.args))
                 )
             case _:
                 return False
@@ -278,6 +289,10 @@ class PureValues:
                 return Affine(total, ast.BinOp(left.rest, node.op, right.rest))
             case _:
                 return None
+
+
+def _is_int64(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 class _Expansion(ast.NodeTransformer):

@@ -2,37 +2,110 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-__all__ = ["STACK_BYTES", "Storage"]
+import numpy as np
 
+from kerneldsl.errors import ResourceLimitError, SourceLocation
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.tables import format_bytes
+
+__all__ = ["ALIGNMENT", "SCRATCH", "SCRATCH_LIMIT_BYTES", "STACK_BYTES", "StaticArray", "Storage"]
+
+#: The parameter of generated functions that takes the address of scratch memory.
+SCRATCH = "kd_scratch"
 #: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to
 #: scratch memory. Workers of a thread pool may have as little as half a megabyte of stack.
 STACK_BYTES = 64 * 1024
-_ALIGNMENT = 64
+#: Most bytes of scratch memory; every thread of the pool allocates as many.
+SCRATCH_LIMIT_BYTES = 2**30
+#: Arrays and private values start at multiples of this many bytes.
+ALIGNMENT = 64
 
 
-@dataclass
-class Storage:
-    """Places storage as it is asked for.
+@dataclass(frozen=True)
+class StaticArray:
+    """A shared or local array of constant shape; ``(0,)`` stands for dynamic shared memory.
 
     Parameters
     ----------
-    stack_bytes : int
-        Already taken from the stack.
-    scratch_bytes : int
-        Already taken from scratch memory.
+    use : IntrinsicUse
+        Shape and dtype.
+    where : SourceLocation
+        Where it is declared.
+    copies : int
+        How many of them a block has: one for each thread, for what outlives a barrier.
     """
 
-    stack_bytes: int = 0
-    scratch_bytes: int = 0
+    use: IntrinsicUse
+    where: SourceLocation
+    copies: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its copies."""
+        shape: tuple[int, ...] = self.use.static["shape"]
+        itemsize: int = np.dtype(self.use.static["dtype"]).itemsize
+        return math.prod(shape) * itemsize * self.copies
+
+    def __str__(self) -> str:
+        static = self.use.static
+        return f"kd.{self.use.intrinsic.name}({static['shape']}, {static['dtype']})"
+
+
+class Storage:
+    """Places storage as it is asked for.
+
+    Attributes
+    ----------
+    stack_bytes : int
+        Taken from the stack.
+    scratch_bytes : int
+        Taken from scratch memory; what a launch adds in dynamic shared memory follows.
+    """
+
+    def __init__(self) -> None:
+        self.stack_bytes = 0
+        self.scratch_bytes = 0
+        self._largest: StaticArray | None = None
 
     def place(self, nbytes: int) -> int | None:
         """Reserve bytes; return their offset in scratch memory, or ``None`` for the stack."""
-        rounded = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
         if self.stack_bytes + rounded <= STACK_BYTES:
             self.stack_bytes += rounded
             return None
         offset = self.scratch_bytes
         self.scratch_bytes += rounded
         return offset
+
+    def place_array(self, array: StaticArray) -> int | None:
+        """Reserve the bytes of an array, as :meth:`place` does."""
+        if self._largest is None or array.nbytes > self._largest.nbytes:
+            self._largest = array
+        return self.place(array.nbytes)
+
+    def check(self, unit: FunctionUnit) -> None:
+        """Refuse a kernel whose storage no thread of the pool should try to allocate.
+
+        Raises
+        ------
+        ResourceLimitError
+            Naming its largest array.
+        """
+        if self.scratch_bytes <= SCRATCH_LIMIT_BYTES:
+            return
+        what = f"{unit.qualname} needs {format_bytes(self.scratch_bytes)} of memory for a block"
+        array = self._largest
+        if array is not None:
+            what += f", {format_bytes(array.nbytes)} of them for {array}"
+            if array.copies > 1:
+                what += f", which each of {array.copies} threads keeps across a barrier"
+        raise ResourceLimitError(
+            what,
+            where=array.where if array is not None else unit.locate(unit.tree),
+            value=self.scratch_bytes,
+            limit=f"A block on the CPU can have {format_bytes(SCRATCH_LIMIT_BYTES)} of it",
+            remedy="Use smaller arrays or smaller blocks, or pass an array as an argument",
+        )

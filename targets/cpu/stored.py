@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.target import Specialization, UnusableCodeError
+from kerneldsl.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
 from targets.cpu.objects import IS_SUPPORTED, LoadedObject, load_object
@@ -84,12 +85,12 @@ def restore(
     if not IS_SUPPORTED:
         raise UnusableCodeError("object code is loaded on Linux alone")
     try:
-        metadata = json.loads(sections["metadata"])
+        metadata = parse_json(sections["metadata"])
         entry_name, is_element_space = metadata["entry_name"], metadata["is_element_space"]
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         source = sections["source"].decode("utf-8", "surrogatepass")
         code = sections["object"]
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
     if not isinstance(entry_name, str) or not isinstance(is_element_space, bool):
         raise UnusableCodeError("the metadata is of other types")

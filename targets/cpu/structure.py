@@ -20,6 +20,7 @@ from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.returns import contains_return, lower_returns
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
@@ -27,8 +28,6 @@ from targets.cpu.purity import PureValues, negate
 
 __all__ = ["Structure"]
 
-_LEFT = "kd_left"
-_ACTIVE = "kd_active"
 _VOTES = {"syncthreads_count": "count", "syncthreads_and": "and", "syncthreads_or": "or"}
 
 
@@ -45,6 +44,8 @@ class Structure:
         Of that tree.
     pure : PureValues
         Of that tree.
+    names : FreshNames
+        Names the variables that are added.
     """
 
     def __init__(
@@ -53,11 +54,16 @@ class Structure:
         tree: ast.FunctionDef,
         uniformity: UniformityResult,
         pure: PureValues,
+        names: FreshNames,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
         self.pure = pure
-        self.numbered = 0
+        self.names = names
+        #: Variables added here of which each thread has its own, beside the user's.
+        self.thread_variables: set[str] = set()
+        #: The mark of a thread that has returned.
+        self.left = names.make("left")
         self.has_marks = False
         self.loop_depth = 0
         self.mask_depth = 0
@@ -71,19 +77,20 @@ class Structure:
             # One item: whatever is assigned is assigned within the loops over threads.
             self.variables.block_names.clear()
             self.variables.loop_names.clear()
-            return [Threads(lower_returns(body, result=None, flag="kd_done"))]
+            return [Threads(lower_returns(body, result=None, flag=self.names.make("done")))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:
-            mark = ast.Assign([ast.Name(_LEFT, ast.Store())], ast.Constant(False))
+            mark = ast.Assign([ast.Name(self.left, ast.Store())], ast.Constant(False))
             items.insert(0, Threads([place_at(mark, body[0])]))
         return items
 
     # -- items -----------------------------------------------------------------------------------
 
-    def name(self, stem: str) -> str:
-        """A new variable of the generated code."""
-        self.numbered += 1
-        return f"kd_{stem}_{self.numbered}"
+    def thread_variable(self, stem: str) -> str:
+        """A new variable of which each thread has its own."""
+        name = self.names.make(stem)
+        self.thread_variables.add(name)
+        return name
 
     def threads(
         self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_masked: bool = False
@@ -117,7 +124,7 @@ class Structure:
             elif contains_return(node):
                 if is_last and is_whole:
                     # Nothing comes after: the thread just ends.
-                    pending += lower_returns([node], result=None, flag=self.name("done"))
+                    pending += lower_returns([node], result=None, flag=self.names.make("done"))
                     continue
                 condition = self._pure_exit(node)
                 if condition is not None and is_whole:
@@ -126,7 +133,7 @@ class Structure:
                 else:
                     flush()
                     self.has_marks = True
-                    lowered = lower_returns([node], result=None, flag=_LEFT, always_flag=True)
+                    lowered = lower_returns([node], result=None, flag=self.left, always_flag=True)
                     items.append(self.threads(lowered, marked))
                     marked = self._with_mark(marked)
                 if not is_last or self.loop_depth:
@@ -141,9 +148,9 @@ class Structure:
         return items
 
     def _with_mark(self, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
-        if not self.has_marks or any(_is_mark(g) for g in guards):
+        if not self.has_marks or any(self.left in loaded_names(g) for g in guards):
             return guards
-        return (ast.UnaryOp(ast.Not(), ast.Name(_LEFT, ast.Load())), *guards)
+        return (ast.UnaryOp(ast.Not(), ast.Name(self.left, ast.Load())), *guards)
 
     def _pure_exit(self, node: ast.stmt) -> ast.expr | None:
         """The condition under which threads stay, if ``if …: return`` tests a pure expression."""
@@ -160,9 +167,10 @@ class Structure:
     def leave_if_empty(self, guards: tuple[ast.expr, ...]) -> list[Item]:
         """Leave the block, or the loop, when no thread is left in it."""
         statement: ast.Break | ast.Continue = ast.Break() if self.loop_depth else ast.Continue()
-        test = ast.Compare(ast.Name(_ACTIVE, ast.Load()), [ast.Eq()], [ast.Constant(0)])
+        active = self.names.make("active")
+        test = ast.Compare(ast.Name(active, ast.Load()), [ast.Eq()], [ast.Constant(0)])
         return [
-            Vote(_ACTIVE, "count", ast.Constant(True), guards),
+            Vote(active, "count", ast.Constant(True), guards),
             Branch(test, [Leave(statement)]),
         ]
 
@@ -217,10 +225,10 @@ class Structure:
         if form is None:
             return []  # the end of the items before it is the barrier
         if target is None:
-            return [Vote(self.name("vote"), form, call.args[0], guards)]
+            return [Vote(self.names.make("vote"), form, call.args[0], guards)]
         if target in self.variables.block_names:
             return [Vote(target, form, call.args[0], guards)]
-        result = self.name("vote")
+        result = self.names.make("vote")
         assignment = ast.Assign([ast.Name(target, ast.Store())], ast.Name(result, ast.Load()))
         return [
             Vote(result, form, call.args[0], guards),
@@ -241,7 +249,7 @@ class Structure:
         items: list[Item] = []
         test: ast.expr = node.test
         if not self.pure.is_pure(test):
-            mask = self.name("mask")
+            mask = self.thread_variable("mask")
             chosen = ast.IfExp(test, ast.Constant(True), ast.Constant(False))
             assignment = ast.Assign([ast.Name(mask, ast.Store())], chosen)
             start = ast.Assign([ast.Name(mask, ast.Store())], ast.Constant(False))
@@ -281,8 +289,7 @@ class Structure:
         inner: list[Item] = []
         if not assigned_names(target) <= self.variables.loop_names:
             # The loop variable is assigned elsewhere too: threads get a copy of their own.
-            assert isinstance(target, ast.Name)
-            counter = self.name("loop")
+            counter = self.names.make("loop")
             copied = ast.Assign([target], ast.Name(counter, ast.Load()))
             inner.append(self.threads([place_at(copied, node)], guards))
             target = place_at(ast.Name(counter, ast.Store()), node)
@@ -329,7 +336,7 @@ class Structure:
         loads = any(isinstance(n, ast.Subscript) for n in ast.walk(value))
         if self.variables.evaluable(value) and not (guards and loads):
             return [], value
-        name = self.name("test" if default is False else "bound")
+        name = self.names.make("test" if default is False else "bound")
         self.variables.block_names.add(name)
         chosen = value
         if default is False:
@@ -357,10 +364,6 @@ def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stm
             node.orelse = _without_definitions(node.orelse, pure)
         kept.append(node)
     return kept
-
-
-def _is_mark(guard: ast.expr) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == _LEFT for n in ast.walk(guard))
 
 
 def _writes_memory(node: ast.stmt) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.errors import BarrierDivergenceError, KernelError
+from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
+from kerneldsl.tables import format_bytes
 from kerneldsl.target import (
     Artifact,
     Check,
@@ -93,6 +94,7 @@ class CpuTarget(Target):
         from targets.cpu.generate import generate
 
         refuse_divergent_barriers(specialization)
+        refuse_too_much_shared(specialization)
         specialization = _with_block(specialization)
         start = time.perf_counter()
         typing_seconds = 0.0
@@ -226,6 +228,20 @@ def refuse_divergent_barriers(specialization: Specialization) -> None:
             limit=rule,
             remedy=remedy,
             chain=problem.chain,
+        )
+
+
+def refuse_too_much_shared(specialization: Specialization) -> None:
+    """Raise for more declared shared memory than a launch would grant."""
+    nbytes = specialization.traits.static_shared_bytes
+    most = _device().limits.max_shared_memory_per_block
+    if nbytes > most:
+        raise ResourceLimitError(
+            f"{specialization.unit.qualname} declares {format_bytes(nbytes)} of shared memory",
+            where=specialization.unit.locate(specialization.unit.tree),
+            value=nbytes,
+            limit=f"A block on the CPU can have {format_bytes(most)} of it",
+            remedy="Use smaller shared arrays",
         )
 
 

@@ -2,7 +2,9 @@
 
 Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``. In most
 blocks every thread passes them. Where all threads of a row do, which the ends of the row tell, the
-row runs a version without the guards, whose accesses are plain vector loads.
+row runs a version whose guards are constants, so that LLVM drops them and its accesses are plain
+vector loads. The other branch stays in the tree for Numba, which gives the value the type that it
+has in both.
 """
 
 from __future__ import annotations
@@ -11,19 +13,22 @@ import ast
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
 from targets.cpu.purity import PureValues
 
-__all__ = ["GuardFree", "without_guards"]
+__all__ = ["ALWAYS", "GuardFree", "without_guards"]
 
+#: Name of an operation that gives a truth value: true, which LLVM knows and Numba does not.
+ALWAYS = "kd_always"
 #: A longer body is not worth compiling twice.
 _MAX_NODES = 600
 
 
 @dataclass(frozen=True)
 class GuardFree:
-    """A body without guards, and when it may run.
+    """A body whose guards hold, and when it may run.
 
     Parameters
     ----------
@@ -61,14 +66,11 @@ def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> Gua
     if sum(1 for node in body for _ in ast.walk(node)) > _MAX_NODES:
         return None
     removal = _Removal(variable, pure)
-    new: list[ast.stmt] = []
-    for node in copy_tree(body):
-        result = removal.visit(node)
-        new += result if isinstance(result, list) else [result]
+    new = [removal.visit(node) for node in copy_tree(body)]
     if not removal.proven:
         return None
     bounds = narrow(removal.proven, (variable,), pure)
-    conditions = _unlike([pure.expanded(c) for c in bounds.rest])
+    conditions = _unlike([*bounds.assumptions, *(pure.expanded(c) for c in bounds.rest)])
     low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
     return GuardFree(new, _unlike(low), _unlike(high), conditions)
 
@@ -79,7 +81,7 @@ def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
 
 
 class _Removal(ast.NodeTransformer):
-    """Takes the first branch of every conditional that can be proved."""
+    """Replaces every test that can be proved by one that always holds."""
 
     def __init__(self, variable: str, pure: PureValues) -> None:
         self.variable = variable
@@ -97,22 +99,25 @@ class _Removal(ast.NodeTransformer):
         return True
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if not self.provable(node.test):
+        if self.prove(node):
+            node.body = self.visit(node.body)  # the other branch is there for its type alone
+        else:
             self.generic_visit(node)
-            return node
-        self.proven.append(node.test)
-        return self.visit(node.body)  # type: ignore[no-any-return]
+        return node
 
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        if node.orelse or not self.provable(node.test):
-            self.generic_visit(node)
-            return node
-        self.proven.append(node.test)
-        kept: list[ast.stmt] = []
-        for inner in node.body:
-            result = self.visit(inner)
-            kept += result if isinstance(result, list) else [result]
-        return kept
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if not node.orelse:
+            self.prove(node)
+        self.generic_visit(node)
+        return node
+
+    def prove(self, node: ast.IfExp | ast.If) -> bool:
+        """Take a conditional's test as met, if it can be proved."""
+        is_provable = self.provable(node.test)
+        if is_provable:
+            self.proven.append(node.test)
+            node.test = place_at(ast.Call(ast.Name(ALWAYS, ast.Load()), [], []), node.test)
+        return is_provable
 
     def visit_While(self, node: ast.While) -> ast.AST:
         return node  # its tests are not asked once

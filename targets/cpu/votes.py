@@ -1,7 +1,7 @@
 """Give every barrier a statement of its own.
 
-``if kd.syncthreads_or(p):`` becomes ``kd_vote_1 = kd.syncthreads_or(p)`` and ``if kd_vote_1:``, so
-that the kernel can be cut there.
+``if kd.syncthreads_or(p):`` becomes ``vote = kd.syncthreads_or(p)`` and ``if vote:``, so that the
+kernel can be cut there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.hoisting import CallHoister, place_at
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 
 __all__ = ["isolate_barriers"]
 
 
-def isolate_barriers(tree: ast.FunctionDef, unit: FunctionUnit) -> ast.FunctionDef:
+def isolate_barriers(
+    tree: ast.FunctionDef, unit: FunctionUnit, names: FreshNames
+) -> ast.FunctionDef:
     """Rewrite `tree` in place.
 
     Parameters
@@ -24,14 +27,14 @@ def isolate_barriers(tree: ast.FunctionDef, unit: FunctionUnit) -> ast.FunctionD
         A copy that may be changed.
     unit : FunctionUnit
         Whose uses the tree calls.
+    names : FreshNames
+        Names the results of votes.
     """
-    tree.body = _Isolation(unit).block(tree.body)
+    tree.body = _Isolation(unit, names).block(tree.body)
     return tree
 
 
 class _Isolation(CallHoister):
-    votes = 0
-
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         # Already alone: `syncthreads()`, or `x = syncthreads_count(p)` of a simple name.
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -57,7 +60,6 @@ class _Isolation(CallHoister):
         return use is not None and Effect.BLOCK_BARRIER in use.intrinsic.effect
 
     def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
-        self.votes += 1
-        name = f"kd_vote_{self.votes}"
+        name = self.names.make("vote")
         before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], node), node))
         return place_at(ast.Name(name, ast.Load()), node)

@@ -54,6 +54,8 @@ class Architecture(NamedTuple):
         The first PTX ISA version that knows it.
     max_static_shared_bytes : int
         Bytes of static shared memory that ptxas grants a block.
+    max_local_bytes : int
+        Bytes of local memory that a thread can have.
     max_threads_per_block : int
         Threads of a block.
     max_registers_per_thread : int
@@ -63,6 +65,7 @@ class Architecture(NamedTuple):
     name: str
     minimum_ptx: PtxVersion
     max_static_shared_bytes: int = 48 * 1024
+    max_local_bytes: int = 512 * 1024
     max_threads_per_block: int = 1024
     max_registers_per_thread: int = 255
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
     ResourceLimitError,
 )
+from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import ONE_EACH, CompileOptions, Specialization
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
@@ -60,7 +64,8 @@ def compile_kernel(
     LibdeviceMissingError
         Where a mathematical function needs libdevice and there is none.
     ResourceLimitError
-        Where it declares more static shared memory than a block can have.
+        Where it declares more static shared memory than a block can have, or a local array that is
+        larger than a thread's local memory.
     CompileError
         Where lowering fails otherwise.
     ValueError
@@ -70,6 +75,7 @@ def compile_kernel(
     version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
     _check_options(specialization, architecture)
     _check_shared(specialization, architecture)
+    _check_local(specialization, architecture)
     _check_mapping(specialization)
     from kerneldsl.lowering.pipeline import collector_paused
 
@@ -261,6 +267,25 @@ def _check_shared(specialization: Specialization, arch: Architecture) -> None:
             remedy="Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
             "kernel[grid, block, stream, shared_bytes]",
         )
+
+
+def _check_local(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse a local array that no thread can have; what several take together ptxas decides."""
+    for unit in specialization.unit.reachable():
+        for name, use in unit.uses.items():
+            if not use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
+                continue
+            shape, dtype = use.static["shape"], use.static["dtype"]
+            nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+            if nbytes > arch.max_local_bytes:
+                raise ResourceLimitError(
+                    f"kd.local.array({shape}, {dtype}) takes {nbytes} bytes of each thread",
+                    where=unit.locate_use(name),
+                    value=nbytes,
+                    limit=f"A thread can have {arch.max_local_bytes} bytes of local memory (CUDA "
+                    "Programming Guide, technical specifications per compute capability)",
+                    remedy="Use a smaller array, or pass an array as an argument",
+                )
 
 
 def _check_mapping(specialization: Specialization) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from kerneldsl.target import Specialization, UnusableCodeError
+from kerneldsl.untrusted import parse_json
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.barriers import check_barriers
 
 __all__ = ["code_identity", "dump", "restore"]
+
+#: PTX ISA, "Identifiers".
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
+_HEADER = re.compile(r"^\.version +(\d+)\.(\d+)\s+\.target +(\w+)", re.MULTILINE)
 
 
 def code_identity(specialization: Specialization, arch: str) -> dict[str, str]:
@@ -56,14 +62,16 @@ def restore(
     """
     check_barriers(specialization)
     try:
-        metadata = json.loads(sections["metadata"])
+        metadata = parse_json(sections["metadata"])
         entry_name, libdevice = metadata["entry_name"], metadata["libdevice"]
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         parameters = [tuple(row) for row in metadata["parameters"]]
         ptx = sections["ptx"].decode()
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
-    if not isinstance(entry_name, str) or f".entry {entry_name}(" not in ptx:
+    if not isinstance(entry_name, str) or not _IDENTIFIER.fullmatch(entry_name):
+        raise UnusableCodeError(f"{entry_name!r} is no name of an entry")
+    if f".entry {entry_name}(" not in ptx:
         raise UnusableCodeError(f"the PTX has no entry {entry_name!r}")
     layout = specialization.layout.parameters
     if parameters != [(p.name, p.dtype, p.offset) for p in layout]:
@@ -71,13 +79,21 @@ def restore(
     if libdevice is not None and _digest_of_libdevice() not in (libdevice, None):
         raise UnusableCodeError("it was made with another libdevice")
     architecture = parse_arch(arch)
+    version = choose_ptx_version(architecture, specialization.ptx_version)
+    header = _HEADER.search(ptx)
+    if (
+        header is None
+        or header[3] != architecture.name
+        or (int(header[1]), int(header[2])) != version
+    ):
+        raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
     return CudaArtifact(
         specialization,
         entry_name,
         ptx=ptx,
         llvm=None,
         arch=architecture,
-        ptx_version=choose_ptx_version(architecture, specialization.ptx_version),
+        ptx_version=version,
         timings=timings,
         uses_libdevice=libdevice is not None,
     )

@@ -12,6 +12,7 @@ import pytest
 
 from kerneldsl import cache as face
 from kerneldsl.cache.disk import DiskCache, counters
+from kerneldsl.cache.entry import encode
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
@@ -42,6 +43,18 @@ def refused_with(*words: str) -> None:
         face.clear()
 
 
+@pytest.fixture
+def secret(tmp_path: Path, monkeypatch) -> bytes:
+    """What entries are signed with, in a file that root and somebody without rights can read."""
+    key_file = tmp_path / "secret"
+    key_file.write_bytes(b"a secret of those who share a folder")
+    key_file.chmod(0o600)
+    if hasattr(os, "getuid") and os.getuid() == 0:
+        os.chown(key_file, NOBODY, NOBODY)
+    monkeypatch.setenv("KERNELDSL_CACHE_KEY_FILE", str(key_file))
+    return key_file.read_bytes()
+
+
 @posix
 def test_what_is_made_is_private(folder: Path, cache: DiskCache) -> None:
     old = os.umask(0)
@@ -58,8 +71,8 @@ def test_what_is_made_is_private(folder: Path, cache: DiskCache) -> None:
 @posix
 @pytest.mark.parametrize("name", [".", "entries"])
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
-def test_a_folder_that_others_can_write_to(store, folder, monkeypatch, name, mode) -> None:
-    store.write(KEY, sections_of(KEY))
+def test_a_folder_that_others_can_write_to(store, folder, monkeypatch, secret, name, mode) -> None:
+    Store(store.folder, secret).write(KEY, sections_of(KEY))
     (folder / name).chmod(mode)
     refused_with("written to by others", f"{mode:04o}", "chmod go-w", "KERNELDSL_CACHE_SHARED")
     monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
@@ -67,6 +80,11 @@ def test_a_folder_that_others_can_write_to(store, folder, monkeypatch, name, mod
     assert said == []
     assert cache.look_up(KEY) is not None
     assert cache.keep(KEY, sections_of(KEY))
+    # By somebody who does not know the secret.
+    store.path_of(KEY).write_bytes(encode(KEY.encoded, sections_of(KEY)))
+    assert cache.look_up(KEY) is None
+    monkeypatch.delenv("KERNELDSL_CACHE_KEY_FILE")
+    refused_with("written to by others", "KERNELDSL_CACHE_SHARED", "KERNELDSL_CACHE_KEY_FILE")
 
 
 @posix
@@ -86,7 +104,8 @@ def test_an_entry_that_others_can_write_to(store: Store, trials: Trials) -> None
 
 
 @needs_root
-def test_a_folder_and_entries_of_another_user(store, folder, monkeypatch, trials) -> None:
+def test_a_folder_and_entries_of_another_user(store, folder, monkeypatch, trials, secret) -> None:
+    store = Store(store.folder, secret)
     store.write(KEY, sections_of(KEY))
     os.chown(store.path_of(KEY), NOBODY, NOBODY)
     assert trials.read(store, KEY) == "miss: owner"
@@ -180,7 +199,7 @@ def test_without_a_home(monkeypatch) -> None:
 @posix
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o2775, 0o777, 0o1777])
 def test_what_is_made_in_a_shared_folder_is_for_those_who_share_it(
-    folder: Path, monkeypatch, mode: int
+    folder: Path, monkeypatch, secret, mode: int
 ) -> None:
     folder.mkdir()
     folder.chmod(mode)
@@ -203,7 +222,9 @@ def test_what_is_made_in_a_shared_folder_is_for_those_who_share_it(
 
 
 @posix
-def test_a_shared_folder_that_is_not_there_is_made_private(folder: Path, monkeypatch) -> None:
+def test_a_shared_folder_that_is_not_there_is_made_private(
+    folder: Path, monkeypatch, secret
+) -> None:
     monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
     assert new_cache()[0].keep(KEY, sections_of(KEY))
     for made in (folder, folder / "entries"):
@@ -226,7 +247,7 @@ def test_a_folder_is_not_opened_by_those_who_do_not_share_it(folder: Path) -> No
 @needs_fork
 @needs_root
 @pytest.mark.parametrize("mode", [0o2775, 0o777])
-def test_two_users_share_a_folder(open_tmp, folder: Path, monkeypatch, mode: int) -> None:
+def test_two_users_share_a_folder(open_tmp, folder: Path, monkeypatch, secret, mode: int) -> None:
     """Each reads, replaces, puts aside and evicts what the other wrote, if both share it."""
     folder.mkdir()
     os.chown(folder, 0, NOBODY)

@@ -26,6 +26,19 @@ def wraps_around(x, out):
     out[i] = x[-1 - i]
 
 
+@kd.func
+def place(n):
+    return kd.grid(1) + n
+
+
+@kd.kernel(debug=True)
+def returns_before(x, out):
+    i = kd.grid(1)
+    if i >= out.size:
+        return
+    out[i] = x[place(0)]
+
+
 @kd.kernel(debug=True)
 def asserts(x, out):
     i = kd.grid(1)
@@ -101,6 +114,16 @@ def test_negative_indices_within_bounds_are_no_fault(computing_target: str) -> N
     with kd.use(computing_target):
         wraps_around[2, 16](x, out)
     assert (out == x[::-1]).all()
+
+
+def test_checks_after_an_early_return(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target):
+        returns_before[3, 16](x, out)
+    assert (out == x).all()
+    with kd.use(computing_target), pytest.raises(IndexError) as caught:
+        returns_before[3, 16](x[:7], out)
+    assert "x[place(0)]" in caught.value.where.line
 
 
 def test_assert(computing_target: str) -> None:

@@ -369,6 +369,20 @@ def test_too_much_static_shared_memory_is_refused() -> None:
         compile_ptx(greedy, "int64[::1]")
 
 
+def test_a_local_array_beyond_a_threads_local_memory_is_refused() -> None:
+    size = 2**33
+
+    def greedy(x):
+        s = kd.local.array(size, np.float32)
+        s[x[0]] = x[1]
+        x[2] = s[x[3]]
+
+    with pytest.raises(kd.ResourceLimitError, match=r"34359738368 bytes.*524288") as told:
+        compile_ptx(greedy, "int64[::1]")
+    assert told.value.where is not None
+    assert "kd.local.array" in told.value.where.line
+
+
 def opposite(x, out):
     i = kd.grid(1)
     if i < out.size:

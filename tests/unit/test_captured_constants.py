@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import kerneldsl as kd
 from kerneldsl.frontend.captured import constant_problem, make_captured, same_value
+from tests.support.native import is_native, require_native, warm_up
 
 
 def read_only(values: Any) -> np.ndarray:
@@ -107,3 +110,134 @@ def test_the_array_below_a_captured_view_cannot_be_written_any_more() -> None:
         view.base[0] = 7
     sibling = view.T
     assert constant_problem((view, sibling)) is None
+
+
+# -- captured arrays that are made writable ----------------------------------------------------
+
+
+def picking(table: Any) -> Any:
+    @kd.kernel
+    def pick(out):
+        i = kd.grid(1)
+        out[i] = table[i]
+
+    return pick
+
+
+def picking_from_tuple(table: Any) -> Any:
+    held = (table, 1)
+
+    @kd.kernel
+    def pick(out):
+        i = kd.grid(1)
+        out[i] = held[0][i]
+
+    return pick
+
+
+def picking_in_function(table: Any) -> Any:
+    @kd.func
+    def element(i):
+        return table[i]
+
+    @kd.kernel
+    def pick(out):
+        i = kd.grid(1)
+        out[i] = element(i)
+
+    return pick
+
+
+def picking_by_default(table: Any) -> Any:
+    @kd.func
+    def element(i, values=table):
+        return values[i]
+
+    @kd.kernel
+    def pick(out):
+        i = kd.grid(1)
+        out[i] = element(i)
+
+    return pick
+
+
+WAYS = [picking, picking_from_tuple, picking_in_function, picking_by_default]
+
+
+@pytest.mark.parametrize("make", WAYS)
+@pytest.mark.parametrize("by_native_code", [False, True], ids=["python", "native"])
+def test_an_array_made_writable_is_refused_as_at_first(
+    make: Callable[[Any], Any], by_native_code: bool
+) -> None:
+    if by_native_code:
+        require_native()
+    table, out = read_only([0, 1, 2]), np.zeros(3, int)
+    launch = make(table).forall(3)
+    with kd.use("cpu"):
+        launch(out)
+        if by_native_code:
+            warm_up(launch, out)
+            with is_native(launch):
+                launch(out)
+        assert out.tolist() == [0, 1, 2]
+        table.flags.writeable = True
+        table[:] = 9
+        for _ in range(3):
+            with pytest.raises(kd.KernelError, match=r"can be written|no constant"):
+                launch(out)
+        table.flags.writeable = False
+        launch(out)  # what it was before has been given up
+        assert out.tolist() == [9, 9, 9]
+        table.flags.writeable = True
+        with pytest.raises(kd.KernelError):
+            launch(out)
+
+
+@pytest.mark.parametrize("by_native_code", [False, True], ids=["python", "native"])
+def test_the_array_below_a_view_is_looked_at_too(by_native_code: bool) -> None:
+    if by_native_code:
+        require_native()
+    view = np.arange(6).reshape(2, 3)[0]
+    view.flags.writeable = False
+    out = np.zeros(3, int)
+    launch = picking(view).forall(3)
+    with kd.use("cpu"):
+        launch(out)
+        if by_native_code:
+            warm_up(launch, out)
+            with is_native(launch):
+                launch(out)
+        whole = view.base
+        whole.flags.writeable = True
+        whole[:] = 9
+        with pytest.raises(kd.KernelError, match="memory that can be written elsewhere"):
+            launch(out)
+        whole.flags.writeable = False
+        launch(out)
+        assert out.tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_all_code_of_a_kernel_has_the_same_constant(size: int) -> None:
+    """Also code for other arguments that is compiled when the array has changed unseen."""
+    table = read_only(np.arange(float(size)))
+    pick = picking(table)
+    with kd.use("cpu"):
+        pick.forall(3)(np.zeros(3))
+        table.flags.writeable = True
+        table[:] = 9
+        table.flags.writeable = False
+        for dtype in (float, int):
+            out = np.zeros(3, dtype)
+            pick.forall(3)(out)
+            assert out.tolist() == [0, 1, 2]
+
+
+def test_launches_with_an_array_that_stays_as_it_is_are_native() -> None:
+    require_native()
+    out = np.zeros(3)
+    launch = picking(read_only([0, 1, 2])).forall(3)
+    with kd.use("cpu"):
+        warm_up(launch, out)
+        with is_native(launch):
+            launch(out)

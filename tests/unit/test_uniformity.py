@@ -246,7 +246,7 @@ def test_inlining_refuses_what_is_only_sometimes_evaluated():
 def test_return_from_a_loop_becomes_a_flag():
     flat = inline_block_functions(make_unit(returns_from_a_loop))
     assert not any(isinstance(n, ast.Return) for n in ast.walk(flat.tree))
-    assert "kd_first_of1_done" in flat.source()
+    assert "if not kd__first_of_done:" in flat.source()
 
 
 def test_a_unit_without_block_functions_stays_itself():

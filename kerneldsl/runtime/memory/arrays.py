@@ -368,6 +368,24 @@ class DeviceArray:
             )
         return self.copy_to_host().item()
 
+    def __copy__(self) -> DeviceArray:
+        """An array of its own with the same elements on the same device, as NumPy's copies are."""
+        self.check_open()
+        from kerneldsl.runtime.memory.copies import copy_between
+        from kerneldsl.runtime.memory.creation import empty
+
+        order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
+        made = empty(self.shape, self.dtype, order=order, device=self.device)
+        copy_between(made, self)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The elements, by way of the host, and the device that they go to where they arrive."""
+        return _arrived, (self.copy_to_host(), self.place.name)
+
     # ------------------------------------------------------------------ memory
 
     @property
@@ -522,3 +540,10 @@ class DeviceArray:
         }
         cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
         return f"<table><caption>DeviceArray</caption>{cells}</table>"
+
+
+def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
+    """The array that has been pickled, on the device of that name."""
+    from kerneldsl.runtime.memory.creation import to_device
+
+    return to_device(elements, device=device)

@@ -22,6 +22,7 @@ from kerneldsl.errors import (
     OutOfMemoryError,
 )
 from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place, current_place, place_of
 from kerneldsl.runtime.streams.order import is_foreign, stream_of
 from kerneldsl.tables import format_bytes
@@ -53,7 +54,7 @@ def _address_of_nothing() -> int:
     return -(-start // 256) * 256
 
 
-class MemoryPool:
+class MemoryPool(ProcessOwned):
     """A pool of device memory of one's own, beside the default one of each device.
 
     ``with pool:`` lets arrays of that device come from it in this context (thread or asyncio task);

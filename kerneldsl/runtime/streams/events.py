@@ -11,6 +11,7 @@ from kerneldsl.errors import (
     DeviceMismatchError,
     GraphError,
 )
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import register
@@ -20,7 +21,7 @@ from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 __all__ = ["Event", "as_event", "wait_for"]
 
 
-class Event:
+class Event(ProcessOwned):
     """A mark in a stream: it is reached when everything before it has finished.
 
     An event belongs to the device of the stream in which it is first recorded. It can be recorded

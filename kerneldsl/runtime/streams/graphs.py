@@ -6,7 +6,7 @@ import os
 import sys
 from collections import deque
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from kerneldsl.errors import (
     KernelError,
 )
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams.launch_streams import note_uses
 from kerneldsl.runtime.streams.recordings import refuse_recording
@@ -34,7 +35,7 @@ _lock = ForkSafeLock()
 _retired: deque[tuple[Place, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
-class Graph:
+class Graph(ProcessOwned):
     """Launches and copies that were recorded, to be launched together.
 
     Made by ``with stream.capture() as graph:``. A launch of it costs the host as much as about one
@@ -252,6 +253,17 @@ class Graph:
             _retired.append((self._place, runs, self._kept))
         _drop_retired()
 
+    _send_instead = "Record it there"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise ArgumentTypeError(
+            f"{self!r} cannot be copied deeply",
+            value=self,
+            limit="It works on the arrays that were recorded, and not on copies of them",
+            remedy="Record it again with the copies, or give it a __deepcopy__ of your own that "
+            "keeps this one",
+        )
+
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         # At the end of the interpreter the driver takes everything back with the process; a call
         # of the class with wrong arguments has made nothing.
@@ -300,7 +312,7 @@ def _drop_retired() -> None:
             return
 
 
-class capture:
+class capture(ProcessOwned):
     """A ``with`` block in which a stream is recorded; see :meth:`kerneldsl.Stream.capture`."""
 
     __slots__ = ("_graph", "_recording", "_stream")

@@ -9,13 +9,17 @@ from types import TracebackType
 from typing import Self
 
 from kerneldsl.errors import ArgumentValueError, ClosedResourceError
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.streams.streams import Stream
 from kerneldsl.target import Device, DeviceLike
 
 __all__ = ["StreamPool"]
 
+#: More than any device has queues for.
+_MAX_STREAMS = 1024
 
-class StreamPool:
+
+class StreamPool(ProcessOwned):
     """A fixed number of streams of one device, given out in turn.
 
     A device runs a handful of queues side by side; a program with more pieces of independent work
@@ -24,7 +28,7 @@ class StreamPool:
     Parameters
     ----------
     count : int, optional
-        How many streams.
+        How many streams, up to 1024.
     device : str or Device, optional
         Where; by default where kernels run now.
     priority : int, optional
@@ -35,7 +39,7 @@ class StreamPool:
     Raises
     ------
     ArgumentValueError
-        If the count is no int >= 1.
+        If the count is no int from 1 to 1024.
     """
 
     __slots__ = ("__weakref__", "_is_closed", "_streams", "_turns")
@@ -52,9 +56,12 @@ class StreamPool:
             number = operator.index(count)
         except TypeError:
             number = 0
-        if isinstance(count, bool) or number < 1:
+        if isinstance(count, bool) or not 1 <= number <= _MAX_STREAMS:
             raise ArgumentValueError(
-                f"count is {count!r}", value=count, limit="A pool has 1 or more streams"
+                f"count is {count!r}",
+                value=count,
+                limit=f"A pool has 1 to {_MAX_STREAMS} streams; a device runs 128 kernels side by "
+                "side at most (CUDA Programming Guide, technical specifications)",
             )
         first = Stream(device, priority=priority, blocking=blocking)
         others = (

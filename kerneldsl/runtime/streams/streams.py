@@ -23,6 +23,7 @@ from kerneldsl.errors import (
     ClosedResourceError,
     DeviceMismatchError,
 )
+from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
 from kerneldsl.runtime.streams import order
 from kerneldsl.runtime.streams.recordings import refuse_recording
@@ -61,7 +62,7 @@ _active: contextvars.ContextVar[tuple[tuple[Stream, Place | None], ...]] = conte
 _defaults: dict[Place, Stream] = {}
 
 
-class Stream:
+class Stream(ProcessOwned):
     """A queue of work on a device: what is put into it runs in its order.
 
     Launches and copies that name it (``kernel[grid, block, stream]``, ``stream=``) go into it, and

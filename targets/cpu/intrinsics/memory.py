@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, debuginfo
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import intrinsic
@@ -27,6 +27,23 @@ __all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "
 _I64 = ir.IntType(64)
 #: Vector loads of any width the host has may start at this alignment.
 _ALIGNMENT = 64
+
+
+def _reserve(builder: Any, storage: Any) -> Any:
+    """Take memory from the stack, once for a call of the function, and leave it as it is.
+
+    Numba's own helper fills it with zeros by one store of the whole, which LLVM takes apart into
+    a store for each element: a shared array of 32 KB would compile for a minute.
+    """
+    with debuginfo.suspend_emission(builder), builder.goto_entry_block():
+        memory = builder.alloca(storage)
+    memory.align = _ALIGNMENT
+    return memory
+
+
+def _in_scratch(builder: Any, scratch: Any, offset: int) -> Any:
+    # Computed as a number, an address could be of anything for LLVM's alias analysis.
+    return builder.gep(scratch, [_I64(offset)], inbounds=True)
 
 
 # -- arrays of a block or a thread ------------------------------------------------------------
@@ -52,7 +69,8 @@ def array_maker(
     Returns
     -------
     callable
-        ``make(scratch, dynamic_bytes) -> array``; both arguments are int64 and may go unused.
+        ``make(scratch, dynamic_bytes) -> array``: the address of the scratch memory, which goes
+        unused for the stack, and an int64 that goes unused where the shape is known.
     """
     element = from_dtype(np.dtype(dtype))
     array_type = types.Array(element, len(shape), "C")
@@ -63,11 +81,9 @@ def array_maker(
             stored = context.get_data_type(element)
             if offset is None:
                 storage = ir.ArrayType(stored, max(1, math.prod(shape) * copies))
-                data = cgutils.alloca_once(builder, storage)
-                data.align = _ALIGNMENT
+                data = _reserve(builder, storage)
             else:
-                address = builder.add(args[0], _I64(offset))
-                data = builder.inttoptr(address, stored.as_pointer())
+                data = _in_scratch(builder, args[0], offset)
             if shape == (0,):
                 item = context.get_abi_sizeof(stored)
                 extents: tuple[Any, ...] = (builder.udiv(args[1], _I64(item)),)
@@ -75,7 +91,7 @@ def array_maker(
                 extents = tuple(_I64(n) for n in shape)
             return array_value(context, builder, array_type, data, extents)
 
-        return array_type(types.int64, types.int64), generate
+        return array_type(types.voidptr, types.int64), generate
 
     return make  # type: ignore[no-any-return]
 
@@ -132,12 +148,10 @@ def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Calla
                 storage: Any = context.get_data_type(element)
                 for n in reversed(dims):
                     storage = ir.ArrayType(storage, n)
-                pointer = cgutils.alloca_once(builder, storage)
-                pointer.align = _ALIGNMENT
-                return builder.bitcast(pointer, cgutils.voidptr_t)
-            return builder.inttoptr(builder.add(args[0], _I64(offset)), cgutils.voidptr_t)
+                return builder.bitcast(_reserve(builder, storage), cgutils.voidptr_t)
+            return _in_scratch(builder, args[0], offset)
 
-        return slot(types.int64), generate
+        return slot(types.voidptr), generate
 
     return make  # type: ignore[no-any-return]
 

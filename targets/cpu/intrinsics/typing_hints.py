@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["UnknownType", "same", "unknown", "unsigned"]
+__all__ = ["UnknownType", "always", "same", "unknown", "unsigned"]
 
 
 @intrinsic
@@ -26,6 +27,12 @@ def unsigned(typingctx: Any, value: Any) -> Any:
 def same(typingctx: Any, value: Any) -> Any:
     """Give the value back."""
     return value(value), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def always(typingctx: Any) -> Any:
+    """A test that is met: Numba types both branches, LLVM keeps the first."""
+    return types.boolean(), lambda context, builder, signature, args: cgutils.true_bit
 
 
 class UnknownType(types.Type):

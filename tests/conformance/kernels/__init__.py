@@ -11,6 +11,7 @@ from tests.conformance.kernels import (
     barriers,
     control,
     conversions,
+    evaluation,
     floats,
     functions,
     ids,
@@ -42,4 +43,5 @@ CASES: list[Case] = [
     *barrier_functions.CASES,
     *synchronization.CASES,
     *atomics.CASES,
+    *evaluation.CASES,
 ]

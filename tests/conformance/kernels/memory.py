@@ -222,3 +222,26 @@ def _large(rng):
 
 
 _list.add("large_shared", large_shared, _large, grid=(2,), block=(64,))
+
+
+@kd.kernel
+def dynamic_beside_private_values(x, out):
+    s = kd.shared.array(0, np.int64)
+    t = kd.threadIdx.x
+    a, b, c, d = x[t], x[t] * 2, x[t] * 3, x[t] * 5
+    e, f, g, h = x[t] * 7, x[t] * 11, x[t] * 13, x[t] * 17
+    j, k = x[t] * 19, x[t] * 23
+    s[t] = 1000 + t
+    kd.syncthreads()
+    other = s[1023 - t]
+    out[t] = a + b + c + d + e + f + g + h + j + k + other
+
+
+_list.add(
+    "dynamic_beside_private_values",
+    dynamic_beside_private_values,
+    lambda rng: (rng.integers(-1000, 1000, 1024), poisoned(1024, np.int64)),
+    block=(1024,),
+    shared_bytes=8 * 1024,
+    expected=lambda x, out: {1: x * 101 + 1000 + np.arange(1024)[::-1]},
+)

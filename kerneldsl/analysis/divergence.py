@@ -1,0 +1,144 @@
+"""What is known of how a value differs between the threads of a block.
+
+The lattice is UNIFORM < UNPROVEN < VARYING
+(:class:`~kerneldsl.language.intrinsics.Uniformity`). Every value that is not uniform knows its
+cause, so that a refusal can tell how it came to vary.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.language.intrinsics import Uniformity
+
+__all__ = [
+    "Divergence",
+    "Environment",
+    "Fact",
+    "Form",
+    "Value",
+    "join",
+    "join_values",
+    "level_of",
+    "merge",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Divergence:
+    """Why a value, or the way to a place, is not uniform.
+
+    Parameters
+    ----------
+    level : Uniformity
+        UNPROVEN or VARYING.
+    text : str
+        A sentence without its end, such as "`i` is assigned `tid + 1`".
+    where : SourceLocation
+        Where that stands.
+    cause : Divergence or None
+        What it comes from.
+    """
+
+    level: Uniformity
+    text: str
+    where: SourceLocation
+    cause: Divergence | None = None
+
+    def chain(self) -> tuple[str, ...]:
+        """The sentences from here back to the source, each with its place."""
+        lines: list[str] = []
+        link: Divergence | None = self
+        while link is not None and len(lines) < 8:
+            lines.append(f"{link.text}  ({link.where})")
+            link = link.cause
+        return tuple(lines)
+
+
+#: ``None`` stands for what is uniform.
+Fact: TypeAlias = Divergence | None
+
+
+def join(*facts: Fact) -> Fact:
+    """The most varying of several facts; the first of equals, so that iteration settles."""
+    worst: Fact = None
+    for fact in facts:
+        if fact is not None and (worst is None or fact.level > worst.level):
+            worst = fact
+    return worst
+
+
+def level_of(fact: Fact) -> Uniformity:
+    """The level of a fact."""
+    return Uniformity.UNIFORM if fact is None else fact.level
+
+
+class Form(enum.Enum):
+    """What a value can be, as far as its form tells."""
+
+    NUMBERS = enum.auto()
+    """A number or a tuple of numbers, which has no memory."""
+    ARRAY = enum.auto()
+    """One array, a view of one or an element."""
+    OTHER = enum.auto()
+    """Anything, such as a tuple out of which an index takes one of several arrays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What is known of one value; without arguments, that it is uniform.
+
+    Parameters
+    ----------
+    fact : Divergence or None
+        Of the value itself. An array is its place in memory here; how its elements vary is asked
+        where they are read.
+    extent : Divergence or None
+        Of the shape, the strides and the number of items. Numbers are uniform there.
+    form : Form
+        What the value can be.
+    """
+
+    fact: Fact = None
+    extent: Fact = None
+    form: Form = Form.OTHER
+
+    @property
+    def levels(self) -> tuple[Uniformity, Uniformity, Form]:
+        """What iteration over a loop compares."""
+        return level_of(self.fact), level_of(self.extent), self.form
+
+    @property
+    def worst(self) -> Fact:
+        """The fact of the value and its extents together."""
+        return join(self.fact, self.extent)
+
+    def chosen_by(self, fact: Fact) -> Value:
+        """One of several such values, where threads choose apart."""
+        extent = None if self.form is Form.NUMBERS else join(self.extent, fact)
+        return Value(join(self.fact, fact), extent, self.form)
+
+
+def join_values(*values: Value) -> Value:
+    """What is known of a value that is one of several."""
+    forms = {value.form for value in values}
+    return Value(
+        join(*(value.fact for value in values)),
+        join(*(value.extent for value in values)),
+        forms.pop() if len(forms) == 1 else Form.OTHER,
+    )
+
+
+#: Variables to their values. A variable that is not there has no value yet.
+Environment: TypeAlias = dict[str, Value]
+
+
+def merge(one: Environment, two: Environment) -> Environment:
+    """What is known where two ways meet."""
+    merged = one | two
+    for name in one.keys() & two.keys():
+        merged[name] = join_values(one[name], two[name])
+    return merged

@@ -1,0 +1,414 @@
+"""Rules by which the value of an expression is uniform.
+
+There is a rule for each form of expression, each attribute and each kind of call. What no rule
+speaks of is not proved uniform. Everywhere else it holds that an operation gives threads the same
+result if it reads the same: the same operands, and of arrays the same elements.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from kerneldsl.analysis.divergence import (
+    Divergence,
+    Environment,
+    Fact,
+    Form,
+    Value,
+    join,
+    join_values,
+    level_of,
+)
+from kerneldsl.analysis.effects import (
+    READING_METHODS,
+    VIEW_METHODS,
+    gives_scalar,
+    is_internal_call,
+)
+from kerneldsl.analysis.expressions import text_of
+from kerneldsl.analysis.library_names import name_of_function
+from kerneldsl.analysis.uniform_memory import Memory
+from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics import Effect, Uniformity
+
+__all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
+
+#: Attributes that belong to the type.
+_TYPE_ATTRIBUTES = frozenset({"dtype", "itemsize", "ndim"})
+_EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
+_VIEW_ATTRIBUTES = frozenset({"T", "flat", "imag", "real"})
+
+_EXTENT_FUNCTIONS = frozenset({"len", "numpy.shape", "numpy.size"})
+#: How many items they give, and which, is in their arguments.
+COUNTING_FUNCTIONS = frozenset({"numba.misc.special.prange", "numpy.ndindex", "range", "slice"})
+#: They give the items of their arguments.
+_ITERATING_FUNCTIONS = frozenset({"enumerate", "numpy.ndenumerate", "numpy.nditer", "zip"})
+#: The first argument in another shape, which the other ones tell.
+_VIEW_FUNCTIONS = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "asarray",
+        "ascontiguousarray",
+        "asfortranarray",
+        "expand_dims",
+        "ravel",
+        "reshape",
+        "squeeze",
+        "swapaxes",
+        "transpose",
+    )
+)
+#: Libraries whose functions compute a value from their arguments alone.
+_COMPUTING_LIBRARIES = ("builtins", "cmath", "math", "numpy")
+
+
+class ExpressionRules(ABC):
+    """Evaluates expressions of one function.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The function.
+    memory : Memory
+        What it reads.
+    array_names : collection of str
+        Variables that hold a declared array, where a target has replaced its declaration.
+    """
+
+    def __init__(self, unit: FunctionUnit, memory: Memory, array_names: Collection[str]) -> None:
+        self.unit = unit
+        self.memory = memory
+        self.array_names = array_names
+        #: Level of each expression node, at its worst over every way to it.
+        self.levels: dict[ast.AST, Uniformity] = {}
+        #: Barriers in places that are not uniform.
+        self.barriers: dict[ast.AST, Divergence] = {}
+        self.assigned = {
+            n.id
+            for n in ast.walk(unit.tree)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+
+    @abstractmethod
+    def store(
+        self,
+        target: ast.expr,
+        source: ast.expr,
+        value: Value,
+        env: Environment,
+        control: Fact,
+        *,
+        at: ast.AST,
+    ) -> None:
+        """Assign a value, which `source` computes, to a target in the statement `at`."""
+
+    @abstractmethod
+    def called(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
+        """What a device function returns."""
+
+    def value(self, node: ast.expr, env: Environment, control: Fact) -> Value:
+        """What is known of an expression's value, in a place that threads reach by `control`."""
+        value = self._value(node, env, control)
+        self.levels[node] = max(self.levels.get(node, Uniformity.UNIFORM), level_of(value.worst))
+        return value
+
+    def condition(self, test: ast.expr, env: Environment, control: Fact) -> Fact:
+        """How the truth of an expression varies."""
+        return self.truth(self.value(test, env, control), test)
+
+    def truth(self, value: Value, test: ast.expr) -> Fact:
+        """How the truth of a value varies that an expression gives."""
+        fact = self.contents(value, test, test)
+        if fact is None:
+            return None
+        verb = "varies" if fact.level is Uniformity.VARYING else "is not known to be uniform"
+        return self.because(fact, f"the condition `{self.text(test)}` {verb}", test)
+
+    def contents(self, value: Value, node: ast.expr, at: ast.AST) -> Fact:
+        """How a value varies with whatever may be read through it.
+
+        Parameters
+        ----------
+        value : Value
+            What is known of the value.
+        node : ast.expr
+            The expression that gives it.
+        at : ast.AST
+            The expression or statement that reads.
+        """
+        if value.form is Form.NUMBERS:
+            return value.fact
+        if value.worst is not None and value.form is not Form.ARRAY:
+            return value.worst
+        return self.read(value.worst, self.memory.accesses.views(node), node, at)
+
+    def read(self, place: Fact, roots: frozenset[int | str], node: ast.expr, at: ast.AST) -> Fact:
+        """How what is read at a place in memory varies."""
+        if not roots:
+            return place
+        if place is not None:
+            what = f"`{self.text(node)}` is loaded from a varying place"
+            return Divergence(Uniformity.UNPROVEN, what, self.unit.locate(node), place)
+        doubt = self.memory.doubt(roots, at)
+        if doubt is None:
+            return None
+        what = f"`{self.text(node)}` is loaded from {doubt}"
+        return Divergence(Uniformity.UNPROVEN, what, self.unit.locate(node))
+
+    # -- forms --------------------------------------------------------------------------------
+
+    def _value(self, node: ast.expr, env: Environment, control: Fact) -> Value:
+        match node:
+            case ast.Constant():
+                return Value(form=Form.NUMBERS)
+            case ast.Name():
+                return env[node.id] if node.id in env else self.outside(node)
+            case ast.Tuple() | ast.List():
+                values = [self.value(element, env, control) for element in node.elts]
+                together = join_values(*values)
+                is_plain = together.form is Form.NUMBERS
+                form = Form.NUMBERS if is_plain or not values else Form.OTHER
+                return Value(together.fact, together.extent, form)
+            case ast.Slice():
+                fact = self.operands(_children(node), node, env, control)
+                return Value(fact, fact)
+            case ast.Subscript():
+                return self.subscript(node, env, control)
+            case ast.Attribute():
+                return self.attribute(node, env, control)
+            case ast.Call():
+                return self.call(node, env, control)
+            case ast.BinOp() | ast.UnaryOp():
+                return self.operation(node, env, control)
+            case ast.Compare():
+                return self.comparison(node, env, control)
+            case ast.BoolOp():
+                return self.choice_of_operands(node, env, control)
+            case ast.IfExp():
+                test = self.condition(node.test, env, control)
+                one = self.value(node.body, env, join(control, test))
+                two = self.value(node.orelse, env, join(control, test))
+                return join_values(one, two).chosen_by(test)
+            case ast.NamedExpr():
+                value = self.value(node.value, env, control)
+                self.store(node.target, node.value, value, env, control, at=node)
+                return value
+        fact = self.operands(_children(node), node, env, control)
+        return self.unknown(node, fact, f"nothing is known of `{self.text(node)}`")
+
+    def outside(self, node: ast.Name) -> Value:
+        """A name that no statement before has given a value."""
+        name = node.id
+        if name in self.unit.constants:
+            constant = self.unit.constants[name].value
+            return Value(form=Form.ARRAY if isinstance(constant, np.ndarray) else Form.OTHER)
+        if name in self.array_names:
+            return Value(form=Form.ARRAY)
+        if name in self.unit.namespace or name in self.assigned:
+            return Value()  # a library's; or a variable of which nothing leads here
+        if name.startswith(RESERVED_PREFIX):
+            return Value(form=Form.NUMBERS)  # a target's own word, such as a block's index
+        return self.unknown(node, None, f"nothing is known of `{name}`")
+
+    def unknown(self, node: ast.expr, cause: Fact, what: str) -> Value:
+        """A value that no rule speaks of."""
+        level = max(level_of(cause), Uniformity.UNPROVEN)
+        fact = Divergence(level, what, self.unit.locate(node), cause)
+        return Value(fact, fact)
+
+    def operands(
+        self, parts: Iterator[ast.expr], at: ast.expr, env: Environment, control: Fact
+    ) -> Fact:
+        """How operands vary, with whatever may be read through them."""
+        values = [(self.value(part, env, control), part) for part in parts]
+        return join(*(self.contents(value, part, at) for value, part in values))
+
+    def operation(self, node: ast.BinOp | ast.UnaryOp, env: Environment, control: Fact) -> Value:
+        values = [(self.value(part, env, control), part) for part in _children(node)]
+        fact = join(*(self.contents(value, part, node) for value, part in values))
+        if any(value.form is Form.OTHER for value, _ in values):  # tuples can be added
+            return Value(fact, join(*(value.extent for value, _ in values)))
+        return Value(fact, form=Form.NUMBERS)
+
+    def comparison(self, node: ast.Compare, env: Environment, control: Fact) -> Value:
+        # What stands behind the second operand is evaluated by those threads that get there.
+        values = [(self.value(node.left, env, control), node.left)]
+        fact: Fact = None
+        for comparator in node.comparators:
+            values.append((self.value(comparator, env, join(control, fact)), comparator))
+            fact = join(*(self.contents(value, part, node) for value, part in values))
+        return Value(fact, form=Form.NUMBERS)
+
+    def choice_of_operands(self, node: ast.BoolOp, env: Environment, control: Fact) -> Value:
+        # What stands behind a varying operand is evaluated by some threads only.
+        values: list[Value] = []
+        fact: Fact = None
+        for operand in node.values:
+            values.append(self.value(operand, env, join(control, fact)))
+            fact = join(fact, self.truth(values[-1], operand))
+        return join_values(*values).chosen_by(fact)
+
+    def subscript(self, node: ast.Subscript, env: Environment, control: Fact) -> Value:
+        base = self.value(node.value, env, control)
+        index = self.value(node.slice, env, control)
+        place = join(base.fact, index.fact)
+        if base.form is Form.NUMBERS:
+            return Value(place, form=Form.NUMBERS)
+        extent = join(base.extent, index.extent, None if base.form is Form.ARRAY else index.fact)
+        if isinstance(node.ctx, ast.Load) and not _is_view(node.slice):
+            # An element: of a tuple, a shape or a constant, which have no memory, or of an array.
+            place = self.read(place, self.memory.accesses.roots(node.value), node, node)
+        return Value(place, extent, base.form)
+
+    def attribute(self, node: ast.Attribute, env: Environment, control: Fact) -> Value:
+        owner = self.value(node.value, env, control)
+        if node.attr in _TYPE_ATTRIBUTES:
+            return Value(form=Form.NUMBERS)
+        if node.attr in _EXTENT_ATTRIBUTES:
+            return Value(owner.extent, form=Form.NUMBERS)
+        if node.attr in _VIEW_ATTRIBUTES:
+            return owner
+        fact = self.contents(owner, node.value, node)
+        return Value(fact, fact)
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def call(self, node: ast.Call, env: Environment, control: Fact) -> Value:
+        parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        values = [self.value(part, env, control) for part in parts]
+        use = self.unit.use_of(node)
+        if use is not None:
+            return self.intrinsic(use, node, values, control)
+        callee = self.unit.callee_of(node)
+        if callee is not None:
+            return self.called(callee, node, values)
+        if is_internal_call(node, self.unit) and any(
+            isinstance(part, ast.Name) and part.id in self.array_names for part in parts
+        ):
+            return Value(form=Form.ARRAY)  # a thread's own part of what is kept for all of them
+        if isinstance(node.func, ast.Attribute) and self.memory.accesses.function_of(node) is None:
+            return self.method(node.func, node, values, env, control)
+        return self.function(node, values)
+
+    def intrinsic(
+        self, use: IntrinsicUse, node: ast.Call, values: list[Value], control: Fact
+    ) -> Value:
+        intrinsic = use.intrinsic
+        if intrinsic.is_barrier:
+            if control is not None:
+                known = self.barriers.get(node)
+                if known is None or known.level < control.level:
+                    self.barriers[node] = control
+            return Value(form=Form.NUMBERS)
+        if intrinsic.name == "uniform":
+            return Value(form=values[0].form)
+        if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
+            return Value(form=Form.ARRAY)  # every thread has its own local array, under one name
+        if intrinsic.uniformity is Uniformity.UNIFORM:
+            return Value(self._contents_of_all(node, values), form=Form.NUMBERS)
+        meaning = (
+            "is the thread's own index"
+            if intrinsic.uniformity is Uniformity.VARYING
+            else "gives each thread a value of its own"
+        )
+        what = f"`{self.text(node)}` {meaning}"
+        fact = Divergence(intrinsic.uniformity, what, self.unit.locate(node))
+        return Value(fact, form=Form.NUMBERS)
+
+    def method(
+        self,
+        method: ast.Attribute,
+        node: ast.Call,
+        values: list[Value],
+        env: Environment,
+        control: Fact,
+    ) -> Value:
+        owner = self.value(method.value, env, control)
+        arguments = self._contents_of_all(node, values)
+        if method.attr in VIEW_METHODS:
+            extent = join(owner.extent, arguments)
+            return Value(join(owner.fact, arguments), extent, owner.form)
+        fact = join(self.contents(owner, method.value, node), arguments)
+        if method.attr in READING_METHODS:
+            return Value(fact, form=Form.NUMBERS)
+        return Value(fact, fact)
+
+    def function(self, node: ast.Call, values: list[Value]) -> Value:
+        """A builtin, a library's function, or one that is not known."""
+        function = self.memory.accesses.function_of(node)
+        name = name_of_function(function)
+        facts = join(*(value.fact for value in values))
+        extents = join(*(value.extent for value in values))
+        if name in _EXTENT_FUNCTIONS:
+            return Value(extents, form=Form.NUMBERS)
+        if name in _ITERATING_FUNCTIONS:
+            return Value(facts, extents)
+        if name in _VIEW_FUNCTIONS:
+            return Value(facts, join(extents, *(v.fact for v in values[1:])), values[0].form)
+        fact = self._contents_of_all(node, values)
+        if is_internal_call(node, self.unit):
+            return Value(fact, extents, values[0].form)
+        if name in COUNTING_FUNCTIONS:
+            return Value(fact, fact)
+        if not self.is_known(node):
+            what = f"`{self.text(node)}` calls a function of which nothing is known"
+            return self.unknown(node, fact, what)
+        if gives_scalar(function, node):
+            return Value(fact, form=Form.NUMBERS)
+        return Value(fact, fact)
+
+    def is_known(self, node: ast.Call) -> bool:
+        """Whether the result of a call depends on nothing but what it is given."""
+        if self.unit.callee_of(node) is not None:
+            return True
+        function = self.memory.accesses.function_of(node)
+        if function is None:  # a method, of what is looked at anyway
+            return isinstance(node.func, ast.Attribute)
+        if isinstance(function, type) and issubclass(function, np.generic):
+            return True
+        if name_of_function(function) in COUNTING_FUNCTIONS:
+            return True
+        # A ufunc has no module of its own, a type of Numba's that of its class.
+        module: str = getattr(function, "__module__", None) or type(function).__module__
+        is_type_of_numba = module == "numba.core.types.scalars"
+        return is_type_of_numba or module.partition(".")[0] in _COMPUTING_LIBRARIES
+
+    def _contents_of_all(self, node: ast.Call, values: list[Value]) -> Fact:
+        parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        pairs = zip(values, parts, strict=True)
+        return join(*(self.contents(value, part, node) for value, part in pairs))
+
+    # -- words --------------------------------------------------------------------------------
+
+    def because(self, fact: Divergence, what: str, node: ast.AST) -> Divergence:
+        """A fact as the next link of its chain."""
+        return Divergence(fact.level, what, self.unit.locate(node), fact)
+
+    def text(self, node: ast.AST) -> str:
+        """An expression as the user wrote it."""
+        return text_of(node, self.unit.locate(node).line)
+
+    def shown(self, name: str) -> str:
+        """Name a variable as the user called it."""
+        return self.unit.spellings.get(name, name)
+
+
+def _is_view(index: ast.expr) -> bool:
+    """Whether an index has a slice or ``...`` in it, so that it surely gives a view."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(
+        isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is ...)
+        for part in parts
+    )
+
+
+def _children(node: ast.AST) -> Iterator[ast.expr]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, ast.keyword):
+            yield child.value

@@ -1,0 +1,94 @@
+"""Arrays in captured constants: a copy for the compiler, and whether the user's stayed read-only.
+
+NumPy lets whoever has an array make it writable again. A launch looks at the flags of the array
+and of those it is a view of, and never at the contents: code is compiled from a copy, so that every
+specialization of a kernel has the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CellType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FrozenArrays", "freeze", "private_copy"]
+
+
+class FrozenArrays:
+    """Arrays that must stay read-only; found writable once, they are so for good.
+
+    What was writable for a while may have changed, so making it read-only again does not help.
+
+    Parameters
+    ----------
+    value : object
+        The captured constant.
+    arrays : tuple of numpy.ndarray
+        Those in it, and those they are views of.
+
+    Attributes
+    ----------
+    cell : cell
+        Holds `value` until an array is found writable, for whoever looks without calling.
+    """
+
+    __slots__ = ("_is_given_up", "arrays", "cell")
+
+    def __init__(self, value: Any, arrays: tuple[np.ndarray[Any, Any], ...]) -> None:
+        self.arrays = arrays
+        self.cell = CellType(value)
+        self._is_given_up = False
+
+    def are_unchanged(self) -> bool:
+        """Whether none of the arrays has been found writable, now or before."""
+        for array in self.arrays:
+            if array.flags.writeable:
+                self._give_up()
+        return not self._is_given_up
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        self.cell.cell_contents = None
+
+
+def freeze(value: Any) -> FrozenArrays | None:
+    """Watch the arrays in a constant, and make those read-only that it is a view of.
+
+    Nobody else holds the latter (:func:`~kerneldsl.frontend.captured.constant_problem`), but they
+    could be written by way of the view.
+
+    Returns
+    -------
+    FrozenArrays or None
+        ``None`` for a constant without arrays.
+    """
+    arrays = tuple(_arrays_in(value))
+    for array in arrays:
+        array.flags.writeable = False
+    return FrozenArrays(value, arrays) if arrays else None
+
+
+def _arrays_in(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    if isinstance(value, tuple):
+        for element in value:
+            yield from _arrays_in(element)
+    while isinstance(value, np.ndarray):
+        yield value
+        value = value.base
+
+
+def private_copy(value: Any) -> Any:
+    """The constant with read-only copies of its arrays; itself where it has none."""
+    if isinstance(value, tuple):
+        elements = [private_copy(element) for element in value]
+        if all(a is b for a, b in zip(elements, value, strict=True)):
+            return value
+        # A named tuple takes its elements one by one.
+        return type(value)(*elements) if hasattr(value, "_fields") else tuple(elements)
+    if not isinstance(value, np.ndarray):
+        return value
+    copied = np.array(value, order="K", subok=True)
+    copied.flags.writeable = False
+    return copied

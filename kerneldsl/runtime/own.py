@@ -1,0 +1,41 @@
+"""What exists once in a process: copied it stays itself, and it does not travel to another one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
+
+from kerneldsl.errors import ArgumentTypeError
+
+__all__ = ["CopiedAsItself", "ProcessOwned"]
+
+
+class CopiedAsItself:
+    """Base of what a copy is the same of, also within a structure that is copied deeply."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class ProcessOwned(CopiedAsItself):
+    """Base of what stands for something of a device or of this process.
+
+    A second object for the same thing could use it after the first one has closed it.
+    """
+
+    __slots__ = ()
+
+    #: What to send to another process instead; begins with a verb.
+    _send_instead: ClassVar[str] = "Make another one there"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ArgumentTypeError(
+            f"a {type(self).__qualname__} cannot be pickled",
+            value=self,
+            limit="It stands for something of this process",
+            remedy=self._send_instead,
+        )

@@ -1,0 +1,64 @@
+"""Reading files and JSON that somebody else named or wrote, without waiting or running out."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+__all__ = ["NotPlainFileError", "parse_json", "read_plain_file"]
+
+# Neither exists on Windows. Without O_NONBLOCK, opening a pipe would wait for its writer.
+_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class NotPlainFileError(OSError):
+    """The path names a folder, a pipe or a device."""
+
+
+def read_plain_file(path: str | Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """Read the beginning of a plain file, or of the one that a link leads to.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    max_bytes : int
+        How much to read at most.
+
+    Returns
+    -------
+    bytes
+        The contents.
+    os.stat_result
+        Of the very file that was read.
+
+    Raises
+    ------
+    NotPlainFileError
+        If it is something else.
+    OSError
+        As the system raises it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotPlainFileError(f"{path} is no plain file")
+        return file.read(max_bytes), status
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Parse JSON.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or nested so deeply that it cannot be read.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error

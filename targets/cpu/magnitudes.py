@@ -1,0 +1,87 @@
+"""How large an integer expression can get."""
+
+from __future__ import annotations
+
+import ast
+
+from kerneldsl.language.kinds import ScalarKind
+from targets.cpu.purity import PureValues
+
+__all__ = ["magnitude"]
+
+#: Coordinates: a grid has fewer than 2**31 blocks along an axis, of at most 1024 threads.
+_COORDINATE = 2**41
+#: Extents of arrays. Addresses have at most 57 bits.
+_EXTENT = 2**57
+_INT64 = 2**63
+
+
+def magnitude(node: ast.expr, pure: PureValues) -> int | None:
+    """Return the largest absolute value that an expression can have.
+
+    Parameters
+    ----------
+    node : ast.expr
+        An expanded expression for which `pure.is_integer` holds.
+    pure : PureValues
+        What is known of the names in it.
+
+    Returns
+    -------
+    int or None
+        ``None`` where nothing is known, or where int64 arithmetic may wrap.
+    """
+    match node:
+        case ast.Constant(value=int(value)):
+            return abs(value)
+        case ast.Name(id=name):
+            return _magnitude_of_name(name, pure)
+        case ast.Attribute(attr="ndim"):
+            return 64
+        case ast.Attribute() | ast.Subscript():
+            return _EXTENT
+        case ast.UnaryOp(operand=operand):
+            return magnitude(operand, pure)
+        case ast.BinOp():
+            return _magnitude_of_operation(node, pure)
+        case ast.Call(func=ast.Name(id="kd_unsigned"), args=[argument]):
+            return magnitude(argument, pure)
+        case ast.Call() if pure.called(node.func) == "len":
+            return _EXTENT
+        case ast.Call() if pure.called(node.func) in ("min", "max", "abs"):
+            found = [magnitude(argument, pure) for argument in node.args]
+            known = [each for each in found if each is not None]
+            return max(known) if known and len(known) == len(found) else None
+        case _:
+            return None
+
+
+def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
+    if name in pure.space_names:
+        return _COORDINATE
+    if name in pure.unit.constants:
+        value = pure.unit.constants[name].value
+        return abs(value) if isinstance(value, int) else None
+    kind = pure.kinds.get(name)
+    if isinstance(kind, ScalarKind) and pure.assignments[name] == 0:
+        bits = kind.dtype.removeprefix("u").removeprefix("int")
+        return 2 ** int(bits) if bits in ("8", "16", "32") else None
+    return None
+
+
+def _magnitude_of_operation(node: ast.BinOp, pure: PureValues) -> int | None:
+    left, right = magnitude(node.left, pure), magnitude(node.right, pure)
+    if left is None or right is None:
+        return None
+    match node.op:
+        case ast.Add() | ast.Sub():
+            found = left + right
+        case ast.Mult():
+            found = left * right
+        case ast.FloorDiv():
+            found = left + 1  # rounds towards minus infinity
+        case ast.Mod():
+            found = right
+        case _:
+            return None
+    return found if found < _INT64 else None

@@ -1,0 +1,83 @@
+"""What an object file says of itself, looked at before LLVM links it.
+
+LLVM takes a name that the file does not define from the process: an entry of the name ``malloc``
+would be found, and called as a kernel. And it may end the process over a file for another machine.
+
+References
+----------
+System V Application Binary Interface, chapters "Object Files" and "Symbol Table".
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+import sys
+from collections.abc import Iterator
+
+__all__ = ["BadObjectError", "check_object"]
+
+_HEADER = struct.Struct("=4sBBBB8xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("=IIQQQQIIQQ")
+_SYMBOL = struct.Struct("=IBBHQQ")
+_64_BITS, _LITTLE, _BIG, _RELOCATABLE = 2, 1, 2, 1
+#: ``e_machine`` by what Python calls a machine.
+_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "s390x": 22, "riscv64": 243}
+_SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 1 << 4 | 2, 0
+
+
+class BadObjectError(Exception):
+    """The file is no object file that can be linked here, or has no such function."""
+
+
+def check_object(code: bytes, function: str) -> None:
+    """Check that an ELF object file is for this machine and defines a function.
+
+    Parameters
+    ----------
+    code : bytes
+        The file.
+    function : str
+        The function's symbol.
+
+    Raises
+    ------
+    BadObjectError
+        With the reason.
+    """
+    try:
+        wanted = function.encode()
+        if not wanted or b"\0" in wanted:
+            raise BadObjectError(f"{function!r} is no name of a function")
+        if wanted not in _functions(code):
+            raise BadObjectError(f"it defines no function {function!r}")
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise BadObjectError(f"its tables make no sense: {error}") from error
+
+
+def _functions(code: bytes) -> Iterator[bytes]:
+    """Names of the global functions that the file defines."""
+    header = _HEADER.unpack_from(code)
+    magic, bits, order, machine = header[0], header[1], header[2], header[6]
+    if magic != b"\x7fELF":
+        raise BadObjectError("it is no ELF file")
+    if bits != _64_BITS or order != (_LITTLE if sys.byteorder == "little" else _BIG):
+        raise BadObjectError("it is for a machine of another kind")
+    if header[5] != _RELOCATABLE:
+        raise BadObjectError("it is no file to be linked")
+    if machine != _MACHINES.get(platform.machine(), machine):
+        raise BadObjectError(f"it is for machine {machine}, and this is a {platform.machine()}")
+    at, entry_bytes, count = header[10], header[15], header[16]
+    if entry_bytes != _SECTION.size:
+        raise BadObjectError(f"a section header has {entry_bytes} bytes")
+    sections = [_SECTION.unpack_from(code, at + i * entry_bytes) for i in range(count)]
+    # An object file has one symbol table.
+    table = next((each for each in sections if each[1] == _SYMBOL_TABLE), None)
+    if table is None:
+        raise BadObjectError("it has no symbols")
+    start, nbytes, link = table[4:7]
+    names = code[sections[link][4] : sections[link][4] + sections[link][5]]
+    for place in range(start, start + nbytes, _SYMBOL.size):
+        name, information, _, section, _, _ = _SYMBOL.unpack_from(code, place)
+        if information == _GLOBAL_FUNCTION and section != _UNDEFINED:
+            yield names[name : names.index(b"\0", name)]

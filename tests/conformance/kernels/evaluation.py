@@ -1,0 +1,495 @@
+"""Names, order of evaluation and types, which no rewriting of a target may change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.cases import CaseList
+
+__all__ = ["CASES"]
+
+_list = CaseList("evaluation")
+CASES = _list.cases
+
+GREATEST, LEAST = 2**63 - 1, -(2**63)
+
+
+def _ints(size, *scalars):
+    def make(rng):
+        return (rng.integers(-1000, 1000, size), poisoned(size, np.int64), *scalars)
+
+    return make
+
+
+# -- names --------------------------------------------------------------------------------------
+
+
+def _rotation(name):
+    """A device function with a barrier under a given name, whose local outlives the barrier."""
+
+    def rotate(s, t, v):
+        k = v * 3 + t
+        s[t] = v
+        kd.syncthreads()
+        other = s[(t + 1) % 8]
+        kd.syncthreads()
+        return k + other
+
+    rotate.__name__ = rotate.__qualname__ = name
+    return kd.func(rotate)
+
+
+def _under(name):
+    function = _rotation(name)
+
+    @kd.kernel
+    def calls(x, out):
+        s = kd.shared.array(8, np.int64)
+        t = kd.threadIdx.x
+        out[t] = function(s, t, x[t])
+
+    return calls
+
+
+for _name in ("count", "active", "vote_1", "types_0", "mask_1", "left", "slot_x", "saved_1", "min"):
+    _list.add(f"barrier_function_{_name}", _under(_name), _ints(8), block=(8,))
+
+
+@kd.func
+def step(s, t, v):
+    k = v + 1
+    s[t] = k
+    kd.syncthreads()
+    k = s[3 - t]
+    kd.syncthreads()
+    return k
+
+
+@kd.func
+def step1(s, t, v):
+    k = 1000
+    r = step(s, t, v)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    r = step(s, t, r)
+    return r + k
+
+
+@kd.kernel
+def eleven_calls(x, out):
+    s = kd.shared.array(4, np.int64)
+    t = kd.threadIdx.x
+    out[t] = step1(s, t, x[t])
+
+
+_list.add("eleven_calls", eleven_calls, _ints(4), block=(4,))
+
+
+@kd.kernel
+def variables_alike(x, out):
+    s = kd.shared.array(16, np.float64)
+    t = kd.threadIdx.x
+    v = x[t]
+    v_1 = x[t] * 2
+    v_2 = x[t] * 0.5
+    s[t] = v
+    kd.syncthreads()
+    v = v + s[15 - t]
+    kd.syncthreads()
+    out[t] = v * 100 + v_1 * 10 + v_2 * 2
+
+
+_list.add("variables_alike", variables_alike, _ints(16), block=(16,))
+
+
+@kd.func
+def counted(b, t):
+    return b[t] * 10 + kd.syncthreads_count(t % 2 == 0)
+
+
+@kd.kernel
+def saved_twice(x, out):
+    t = kd.threadIdx.x
+    out[t] = x[t] * 1000 + counted(x, t)
+
+
+_list.add("saved_twice", saved_twice, _ints(4), block=(4,))
+
+
+@kd.kernel
+def two_votes(x, out):
+    t = kd.threadIdx.x
+    if kd.syncthreads_or(x[t] > 900):
+        out[t] = kd.syncthreads_count(x[t] > 0) * 10 + kd.syncthreads_count(x[t] > 500)
+    else:
+        n = kd.syncthreads_count(x[t] < 0)
+        out[t] = n + kd.syncthreads_and(x[t] < 990)
+
+
+_list.add("two_votes", two_votes, _ints(16), block=(16,))
+
+# -- order of evaluation ------------------------------------------------------------------------
+
+
+@kd.func
+def exchange(s, t, v):
+    s[t] = v
+    kd.syncthreads()
+    r = s[7 - t]
+    kd.syncthreads()
+    return r
+
+
+@kd.kernel
+def augmented_element(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    s[t] = x[t]
+    s[t] += exchange(s, t, t)
+    out[t] = s[t]
+
+
+_list.add("augmented_element", augmented_element, _ints(8), block=(8,))
+
+
+@kd.kernel
+def augmented_place(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    out[t] = x[t]
+    out[exchange(s, t, t)] -= exchange(s, t, x[t])
+
+
+_list.add("augmented_place", augmented_place, _ints(8), block=(8,))
+
+
+@kd.kernel
+def target_with_barrier(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    out[exchange(s, t, t)] = x[t] + t
+
+
+_list.add("target_with_barrier", target_with_barrier, _ints(8), block=(8,))
+
+
+@kd.kernel
+def value_before_target(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    s[t] = x[t]
+    out[exchange(s, t, t)] = s[t]
+
+
+_list.add("value_before_target", value_before_target, _ints(8), block=(8,))
+
+
+@kd.kernel
+def atomic_in_tuple(x, out):
+    i = kd.grid(1)
+    out[i] = (kd.atomic.add(x, 0, 1), i)[1]
+
+
+_list.add("atomic_in_tuple", atomic_in_tuple, _ints(8), block=(8,))
+
+# -- branches and loops around barriers ---------------------------------------------------------
+
+ENABLED = True
+DISABLED = False
+
+
+@kd.kernel
+def captured_flags(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    v = x[t]
+    if DISABLED:
+        s[t] = v
+        kd.syncthreads()
+        v = s[7 - t]
+    if ENABLED:
+        s[t] = v * 2
+        kd.syncthreads()
+        v = s[(t + 1) % 8]
+    out[t] = v
+
+
+_list.add("captured_flags", captured_flags, _ints(8), block=(8,))
+
+
+@kd.kernel
+def tuple_targets(x, out):
+    s = kd.shared.array(8, np.int64)
+    t = kd.threadIdx.x
+    c = x[t]
+    for a, b in ((1, 2), (3, 4)):
+        s[t] = c
+        kd.syncthreads()
+        c += a * b * s[7 - t]
+        kd.syncthreads()
+    for a, b in ((5, 6), (7, 8)):
+        kd.syncthreads()
+        c += a - b
+    out[t] = c
+
+
+_list.add("tuple_targets", tuple_targets, _ints(8), block=(8,))
+
+
+@kd.func
+def lane(a):
+    return a + kd.threadIdx.x
+
+
+@kd.kernel
+def id_after_return(x, out):
+    i = kd.grid(1)
+    if i >= out.size:
+        return
+    out[i] = lane(x[i])
+
+
+_list.add("id_after_return", id_after_return, _ints(13), grid=(2,), block=(8,))
+
+# -- types --------------------------------------------------------------------------------------
+
+
+@kd.kernel(contract=False)
+def guarded_types(x, out):
+    i = kd.blockIdx.x * kd.blockDim.x + kd.threadIdx.x
+    v = x[i] if i < x.size else 0.0
+    w = 0.0
+    if i < x.size:
+        w = x[i]
+    if i < out.size:
+        out[i] = v * v + w * w
+
+
+def _as_doubles(x, out):
+    square = x.astype(np.float64) ** 2
+    return {1: square + square}
+
+
+_list.add(
+    "guarded_types",
+    guarded_types,
+    lambda rng: (rng.random(12).astype(np.float32), poisoned(12, np.float64)),
+    grid=(2,),
+    block=(8,),
+    expected=_as_doubles,
+)
+
+# -- divisions under conditions -----------------------------------------------------------------
+
+
+@kd.kernel
+def gather(table, x, out, n, m):
+    i = kd.grid(1)
+    if i < out.size and m > 0:
+        acc = 0
+        for j in range(n):
+            acc += table[j % m] * table[i] if x[i] > 0 else 0
+        out[i] = acc
+
+
+@kd.kernel
+def ring_sum(ring, out, n, depth):
+    i = kd.grid(1)
+    if i < out.size and depth > 0:
+        acc = 0
+        for k in range(n):
+            acc += ring[k % depth, i - 1] if i > 0 else 0
+        out[i] = acc
+
+
+@kd.kernel
+def quotient_in_own_loop(x, out, n, m):
+    i = kd.grid(1)
+    if i < out.size:
+        acc = 0
+        for k in range(n):
+            if x[k] > 0:
+                acc += x[i // m] * k
+        out[i] = acc
+
+
+@kd.func
+def ring_function(ring, x, i, n, m):
+    acc = 0
+    for k in range(n):
+        if x[k] > 0:
+            acc += ring[i % m] + i // m
+    return acc
+
+
+@kd.kernel
+def division_in_function(x, out, n, m):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = ring_function(x, x, i, n, m)
+
+
+for _size in (7, 15, 16, 17, 64, 200):
+    _list.add(
+        f"gather_{_size}",
+        gather,
+        lambda rng, n=_size: (
+            rng.integers(-9, 9, n),
+            rng.integers(-1, 2, n),
+            poisoned(n, np.int64),
+            20,
+            3,
+        ),
+        extent=(_size,),
+    )
+    _list.add(
+        f"ring_sum_{_size}",
+        ring_sum,
+        lambda rng, n=_size: (rng.integers(-9, 9, (3, n)), poisoned(n, np.int64), 5, 3),
+        extent=(_size,),
+    )
+    _list.add(
+        f"quotient_in_own_loop_{_size}",
+        quotient_in_own_loop,
+        _ints(_size, _size, 3),
+        extent=(_size,),
+    )
+    _list.add(
+        f"division_in_function_{_size}",
+        division_in_function,
+        _ints(_size, _size, 3),
+        extent=(_size,),
+    )
+
+
+@kd.kernel
+def divided_by_anything(x, out, d):
+    i = kd.grid(1)
+    if i < x.size:
+        out[i, 0] = x[i] // d
+        out[i, 1] = x[i] % d
+
+
+for _divisor in (1, -1, 2, -3, 1000, GREATEST, LEAST):
+    _list.add(
+        f"divided_by_{_divisor}",
+        divided_by_anything,
+        lambda rng, d=_divisor: (
+            np.append(rng.integers(LEAST + 1, GREATEST, 29), [LEAST + 1, -1, 0, 1, GREATEST]),
+            poisoned((34, 2), np.int64),
+            d,
+        ),
+        extent=(40,),
+    )
+
+# -- guards at the ends of int64 ----------------------------------------------------------------
+
+
+@kd.kernel
+def guards(x, out, n, shift):
+    i = kd.grid(1)
+    if i < out.size:
+        v = 0
+        if i <= n:
+            v += 1
+        if i < n:
+            v += 10
+        if i > n:
+            v += 100
+        if i + shift < n:
+            v += 1000
+        if n - i >= shift:
+            v += 10000
+        if i == n:
+            v += 100000
+        out[i] = v
+
+
+@kd.kernel
+def not_beyond(x, out, n, shift):
+    i = kd.grid(1)
+    if i <= n and i < out.size:
+        out[i] = 1
+
+
+@kd.kernel
+def shifted_below(x, out, n, shift):
+    i = kd.grid(1)
+    if i < out.size and i + shift < n:
+        out[i] = 2
+
+
+@kd.kernel
+def reversed_below(x, out, n, shift):
+    t = kd.threadIdx.x
+    i = kd.blockIdx.x * kd.blockDim.x + t
+    w = x[i] if i + shift < n else 0
+    if i < out.size:
+        if n - i > shift:
+            out[i] = 3
+        else:
+            out[i] = w
+
+
+def _wrapped(body):
+    """What the guards say in the arithmetic of int64, which wraps."""
+
+    def expected(x, out, n, shift):
+        with np.errstate(over="ignore"):
+            i = np.arange(out.size, dtype=np.int64)
+            return {1: body(x, out, i, np.int64(n), np.int64(shift))}
+
+    return expected
+
+
+def _guards(x, out, i, n, shift):
+    v = np.where(i <= n, 1, 0) + np.where(i < n, 10, 0) + np.where(i > n, 100, 0)
+    v += np.where(i + shift < n, 1000, 0) + np.where(n - i >= shift, 10000, 0)
+    return v + np.where(i == n, 100000, 0)
+
+
+def _reversed_below(x, out, i, n, shift):
+    w = np.where(i + shift < n, x[: out.size], 0)
+    return np.where(n - i > shift, 3, w)
+
+
+_WRAPPING = (
+    (guards, _guards),
+    (not_beyond, lambda x, out, i, n, shift: np.where(i <= n, 1, out)),
+    (shifted_below, lambda x, out, i, n, shift: np.where(i + shift < n, 2, out)),
+    (reversed_below, _reversed_below),
+)
+_LIMITS = (
+    (GREATEST, 0),
+    (LEAST, 0),
+    (GREATEST, GREATEST),
+    (LEAST, GREATEST),
+    (LEAST + 5, 7),
+    (GREATEST - 3, -9),
+    (5, GREATEST),
+    (-5, LEAST),
+    (9, 4),
+)
+for _kernel, _body in _WRAPPING:
+    for _number, (_n, _shift) in enumerate(_LIMITS):
+        for _shape in ({"extent": (24,)}, {"grid": (3,), "block": (8,)}):
+            _list.add(
+                f"{_kernel.__name__}_{_number}_{next(iter(_shape))}",
+                _kernel,
+                lambda rng, n=_n, shift=_shift: (
+                    rng.integers(1, 100, 24),
+                    poisoned(21, np.int64),
+                    n,
+                    shift,
+                ),
+                expected=_wrapped(_body),
+                **_shape,
+            )
