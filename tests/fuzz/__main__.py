@@ -26,8 +26,10 @@ def _arguments() -> argparse.Namespace:
         "--variants", type=float, default=0.5, help="part of the programs that one is tried of"
     )
     parser.add_argument("--thorough", action="store_true", help="try all variants")
+    parser.add_argument("--seconds", type=float, help="begin no more programs after this time")
     parser.add_argument("--json", type=Path, help="file for the counts and failures")
     parser.add_argument("--show", type=int, metavar="SEED", help="write one program")
+    parser.add_argument("--shrink", metavar="TARGET[:VARIANT]", help="make the shown one smaller")
     return parser.parse_args()
 
 
@@ -54,10 +56,14 @@ class _Progress:
             )
 
 
-def _show(seed: int) -> None:
+def _show(seed: int, shrink_for: str | None) -> None:
     from tests.fuzz.kernels import generate
+    from tests.fuzz.shrink import shrink
 
     program = generate(seed)
+    if shrink_for:
+        target, _, variant = shrink_for.partition(":")
+        program = shrink(program, target, variant or "plain")
     print(program.text)
     print(f"# launched as {program.grid}, {program.block} or forall {program.extents}")
     for parameter in program.parameters:
@@ -68,7 +74,7 @@ def main() -> int:
     """Run, print the table, and return 1 if any program failed."""
     given = _arguments()
     if given.show is not None:
-        _show(given.show)
+        _show(given.show, given.shrink)
         return 0
     report = run_programs(
         given.seed,
@@ -76,6 +82,7 @@ def main() -> int:
         targets=given.targets.split(","),
         share=1.0 if given.thorough else given.variants,
         workers=given.workers,
+        seconds=given.seconds,
         progress=_Progress(given.programs),
     )
     print(report.table())

@@ -120,6 +120,38 @@ def _scan(body: Body, depth: int) -> None:
     _assign(body, Expression(tile.own, tile.dtype))
 
 
+def _plane(body: Body, depth: int) -> None:
+    """A value from a neighbour in a block of two dimensions, periodic, clamped or mirrored."""
+    if body.plane is None:
+        return _exchange(body, depth)
+    body.features.add("tile of two dimensions")
+    tile, (width, height) = body.plane, body.plane_dim
+    body.emit(f"{tile.own} = {body.expressions.of_type(tile.dtype, 1)}")
+    body.emit("kd.syncthreads()")
+    rows = (f"(ty + 1) % {height}", f"max(ty - 1, 0)", f"{height - 1} - ty", "ty", "-1")
+    columns = (f"(tx - 1) % {width}", f"min(tx + 1, {width - 1})", f"{width - 1} - tx", "tx", "0")
+    row, column = body.expressions.choose(rows), body.expressions.choose(columns)
+    index = body.expressions.choose((f"[{row}, {column}]", f"[{row}][{column}]"))
+    _assign(body, Expression(f"{tile.name}{index}", tile.dtype))
+    body.emit("kd.syncthreads()")
+    return None
+
+
+def _retyped(body: Body, depth: int) -> None:
+    """A variable of one type before a barrier, and of another after it."""
+    body.features.add("variable of two types")
+    tile, name = body.expressions.choose(body.tiles), body.fresh("q")
+    first = body.expressions.expression(1)
+    body.emit(f"{name} = {first.text}")
+    body.emit(f"{tile.own} = {body.expressions.of_type(tile.dtype, 0)}")
+    body.emit("kd.syncthreads()")
+    second = Expression(f"{tile.name}[{_slot(body)}]", tile.dtype)
+    dtype = result_type("+", first.dtype, second.dtype)
+    body.emit(f"{name} = {name} + {second.text}")
+    body.emit("kd.syncthreads()")
+    _assign(body, Expression(name, dtype))
+
+
 def _histogram(body: Body, depth: int) -> None:
     """Atomics on a shared array."""
     if body.bins is None:
@@ -368,7 +400,8 @@ def _uniform_while(body: Body, depth: int) -> None:
 
 _Idiom = Callable[[Body, int], None]
 _FLAT: list[_Idiom] = [
-    *(_exchange, _exchange, _exchange, _view_of_tile, _halo, _scan, _histogram, _vote, _vote),
+    *(_exchange, _exchange, _exchange, _view_of_tile, _halo, _plane, _scan, _histogram, _retyped),
+    *(_vote, _vote),
     *(_call_anywhere,) * 7,
     *(_alone, _alone),
 ]

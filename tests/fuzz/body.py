@@ -71,6 +71,8 @@ class Body:
         What may be called where the whole block is.
     halo : Tile or None
         One with a further slot on each side.
+    plane : Tile or None
+        One of two dimensions, those of the block, `plane_dim` (x, y).
     bins : Tile or None
         A shared array of four counters.
     flags : list of str
@@ -94,6 +96,8 @@ class Body:
     tiles: list[Tile] = field(default_factory=list)
     barrier_functions: list[BarrierFunction] = field(default_factory=list)
     halo: Tile | None = None
+    plane: Tile | None = None
+    plane_dim: tuple[int, int] = (1, 1)
     bins: Tile | None = None
     flags: list[str] = field(default_factory=list)
     threads: int = 1

@@ -65,7 +65,7 @@ class _Kernel:
             self.expressions.values.append(Expression("lim", "int64"))
         if self.chance(2):
             dtype = rng.choice(("float64", "float32"))
-            self.parameters.append(Scalar("w", dtype, (0.3, rng.choice((0.0, -0.0, 1e30, 2.5)))))
+            self.parameters.append(Scalar("w", dtype, (0.3, rng.choice((0.0, -0.0, 1e30, 2.5, math.nan, -math.inf)))))
             self.expressions.values.append(Expression("w", dtype))
 
     def tables(self) -> None:
@@ -287,7 +287,7 @@ def _block(seed: int) -> Program:
         body.emit("if i >= out0.size:")
         body.emit("    return")
         made.features.add("early return")
-    _tiles(made, dtypes)
+    _tiles(made, dtypes, block)
     made.variables()
     if rng.random() < 0.3:
         statements(body, 1, 2)
@@ -320,7 +320,7 @@ def _ids(made: _Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
     body.emit(f"i = {place} * {body.threads} + t")
 
 
-def _tiles(made: _Kernel, dtypes: list[str]) -> None:
+def _tiles(made: _Kernel, dtypes: list[str], block: tuple[int, ...]) -> None:
     """Shared arrays, filled before any thread can return or read another's slot."""
     body, rng, count = made.body, made.rng, made.body.threads
     for number, dtype in enumerate(dtypes):
@@ -336,6 +336,11 @@ def _tiles(made: _Kernel, dtypes: list[str]) -> None:
         body.emit("halo[t + 1] = 0")
         body.emit("if t == 0:")
         body.emit(f"    halo[0] = halo[{count + 1}] = 0")
+    if len(block) == 2:
+        (width, height), dtype = block, rng.choice(USUAL)
+        body.plane, body.plane_dim = Tile("plane", dtype, "plane[ty, tx]"), (width, height)
+        body.emit(f"plane = kd.shared.array(({height}, {width}), np.{dtype})")
+        body.emit("plane[ty, tx] = 0")
     if made.chance(4):
         body.bins = Tile("bins", rng.choice(("int32", "int64", "uint32")), "")
         body.emit(f"bins = kd.shared.array(4, np.{body.bins.dtype})")
@@ -350,7 +355,7 @@ _VARYING_LOOPS = (
     ("r = x[t:]", "for k in range(r.size):"),
     ("r = x[:t + 1]", "for e in r:"),
     ("r = x if t < 3 else x[2:]", "for k in range(r.shape[0]):"),
-    ("r = kd.local.array(4, np.int64)\n    for k in range(4):\n        r[k] = t", "for e in r:"),
+    ("r = kd.local.array(4, np.int64)\n    for k in range(4):\n        r[k] = t", "for e in r:\n        if e > 4:"),
     ("r = t % 3", "for k in range(r):"),
     ("kd.atomic.add(c, 0, 1)", "for k in range(c[0] % 3):"),
     ("kd.atomic.add(c, 0, 1)", "for e in c:\n        if e > 4:"),

@@ -53,10 +53,6 @@ class _Renamer(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.arg:
         return ast.arg(self.names.get(node.arg, node.arg))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        self.generic_visit(node)
-        node.name = self.names.get(node.name, node.name)
-        return node
 
 
 def renamed(text: str, rng: random.Random) -> str:
@@ -81,6 +77,7 @@ def renamed(text: str, rng: random.Random) -> str:
         free = [n for n in pool if n not in taken]
         local = dict(zip(sorted(inner), _choose(free, len(inner), rng), strict=True))
         _Renamer({**names, **local}).visit(function)
+        function.name = names.get(function.name, function.name)
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 

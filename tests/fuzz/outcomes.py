@@ -17,7 +17,7 @@ from tests.fuzz.variants import choose_variants
 from tests.support.arrays import assert_same_bits
 from tests.support.source import exec_source
 
-__all__ = ["KINDS", "Outcome", "check_program", "expected_results", "run_program"]
+__all__ = ["KINDS", "Outcome", "check_program", "compare", "expected_results", "run_program"]
 
 #: ``refused``: an error of kerneldsl; ``crash``: another one, or the end of the process; ``hang``:
 #: no end.
@@ -84,7 +84,8 @@ def run_program(program: Program, target: str) -> list[list[Any]]:
     return found
 
 
-def _compare(got: list[list[Any]], expected: list[list[Any]]) -> str:
+def compare(got: list[list[Any]], expected: list[list[Any]]) -> str:
+    """Return the first difference between two lists of arguments; no text where there is none."""
     for data_set, (left, right) in enumerate(zip(got, expected, strict=True)):
         for position, (a, b) in enumerate(zip(left, right, strict=True)):
             if isinstance(a, np.ndarray):
@@ -110,7 +111,7 @@ def _attempt(program: Program, target: str, expected: list[list[Any]]) -> tuple[
     is_warned = any(issubclass(w.category, BarrierDivergenceWarning) for w in caught)
     if program.is_divergent:
         return ("right", "") if is_warned else ("mismatch", "the divergent barrier was accepted")
-    detail = "" if target == "null" else _compare(got, expected)
+    detail = "" if target == "null" else compare(got, expected)
     return ("mismatch", detail) if detail else ("right", "warned" if is_warned else "")
 
 

@@ -8,8 +8,9 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ __all__ = ["Report", "run_programs"]
 
 _ROOT = Path(__file__).parents[2]
 #: Programs that one process runs: compiled code is never freed.
-_BATCH = 100
+_BATCH = 50
+_COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
 #: Seconds after which a run has hung.
 _PATIENCE = 180
 
@@ -93,18 +95,28 @@ class Report:
 class _Worker:
     """Runs batches from a queue, each in a process, and starts another after one that died."""
 
-    def __init__(self, batches: queue.Queue[tuple[int, int]], options: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        batches: queue.Queue[tuple[int, int]],
+        command: Sequence[str],
+        options: list[str],
+        deadline: float | None,
+    ) -> None:
         self.batches = batches
+        self.command = command
         self.options = options
-        self.told: queue.Queue[Any] | None = None
+        self.deadline = deadline
 
     def work(self, told: queue.Queue[dict[str, Any] | Outcome | None]) -> None:
         while True:
+            is_late = self.deadline is not None and time.monotonic() > self.deadline
+            if is_late or self.batches.empty():
+                told.put(None)
+                return
             try:
                 first, count = self.batches.get_nowait()
             except queue.Empty:
-                told.put(None)
-                return
+                continue
             end = first + count
             while first < end:
                 first = self._batch(first, end - first, told)
@@ -113,9 +125,8 @@ class _Worker:
         """Run a batch; return the seed to go on from."""
         environment = {**os.environ, "KERNELDSL_CACHE": "off", "PYTHONPATH": str(_ROOT)}
         environment.pop("KERNELDSL_TARGET", None)
-        command = [sys.executable, "-m", "tests.fuzz.worker", str(first), str(count), *self.options]
         process = subprocess.Popen(
-            command,
+            [*self.command, str(first), str(count), *self.options],
             cwd=_ROOT,
             env=environment,
             text=True,
@@ -165,6 +176,8 @@ def run_programs(
     targets: list[str],
     share: float,
     workers: int,
+    seconds: float | None = None,
+    command: Sequence[str] = _COMMAND,
     progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Run the programs of `count` seeds from `first` on.
@@ -179,17 +192,22 @@ def run_programs(
         Part of the programs that one variant is tried of; 1 tries all variants.
     workers : int
         Processes at a time.
+    seconds : float, optional
+        After which no further batch of programs is begun.
+    command : sequence of str
+        Starts a worker; given the first seed, how many, the targets and the share.
     progress : callable
         Told after each program.
     """
+    deadline = None if seconds is None else time.monotonic() + seconds
     batches: queue.Queue[tuple[int, int]] = queue.Queue()
     size = max(1, min(_BATCH, -(-count // workers)))
     for start in range(first, first + count, size):
         batches.put((start, min(size, first + count - start)))
     told: queue.Queue[Any] = queue.Queue()
-    options = (",".join(targets), str(share))
+    options = [",".join(targets), str(share)]
     threads = [
-        threading.Thread(target=_Worker(batches, options).work, args=(told,)) for _ in range(workers)
+        threading.Thread(target=_Worker(batches, command, options, deadline).work, args=(told,)) for _ in range(workers)
     ]
     for thread in threads:
         thread.start()

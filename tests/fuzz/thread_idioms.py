@@ -9,11 +9,9 @@ from collections.abc import Callable
 
 from tests.fuzz.body import Body
 from tests.fuzz.expressions import ArrayName, Expression
-from tests.fuzz.typing import FLOATS, INTEGERS, result_type
+from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
 __all__ = ["statements"]
-
-_ATOMICS = ("add", "add", "sub", "max", "min", "and_", "or_", "xor")
 
 
 def statements(body: Body, count: int, depth: int) -> None:
@@ -97,8 +95,7 @@ def _guarded_division(body: Body, depth: int = 0) -> None:
             _store(body, Expression(f"({value} / {divisor.text})", dtype), f"{divisor.text} != 0.0")
             return
     op = expressions.choose(("//", "%"))
-    divisor = expressions.choose(["m", "n", *(v.text for v in expressions.values if v.text == "k")])
-    divisor = expressions.choose((divisor, body.expressions.choose(body.uniform or ["m"])))
+    divisor = expressions.choose(["m", "n", *body.uniform])
     value = expressions.integer(1)
     _store(body, Expression(f"({value.text} {op} {divisor})", "int64"), f"{divisor} > 0")
 
@@ -406,6 +403,32 @@ def _atomic(body: Body, depth: int = 0) -> None:
     return None
 
 
+def _joined(body: Body, depth: int = 0) -> None:
+    """A variable of two types, which is read as what they have in common."""
+    body.features.add("variable of two types")
+    name, expressions = body.fresh("q"), body.expressions
+    if expressions.chance(2) and expressions.arrays:
+        element = expressions.element(expressions.choose(expressions.arrays))
+        counter = body.fresh("k")
+        body.emit(f"{name} = 0")
+        with body.block(f"for {counter} in range({_trip_count(body)}):"):
+            test = expressions.choose(("", f" if {expressions.condition(0)} else 0"))
+            body.emit(f"{name} += {element.text}{test}")
+        dtype = "float64"
+    else:
+        first, second = expressions.expression(1), expressions.leaf()
+        body.emit(f"if {expressions.condition(0)}:")
+        body.emit(f"    {name} = {first.text}")
+        body.emit("else:")
+        body.emit(f"    {name} = {second.text}")
+        dtype = common_type(first.dtype, second.dtype)
+    value = body.fresh("q")
+    body.emit(f"{value} = np.{dtype}({name})")
+    variable = expressions.choose(body.variables)
+    found = expressions.converted(Expression(value, dtype), variable.dtype)
+    body.emit(f"{variable.text} = {found.text}")
+
+
 def _helper(body: Body, depth: int = 0) -> None:
     """A call of a device function that returns a pair."""
     pairs = body.helper(2)
@@ -430,7 +453,7 @@ _Idiom = Callable[[Body, int], None]
 _FLAT: list[_Idiom] = [
     *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
     *(_guarded_division, _guarded_division, _return, _ring, _ring, _tuples, _stencil, _private),
-    *(_view, _iterate, _atomic, _atomic, _helper),
+    *(_view, _iterate, _atomic, _atomic, _helper, _joined),
 ]
 _NESTED: list[_Idiom] = [
     *(_if, _if, _if, _captured_flag, _extreme_guard, _for, _for, _for, _varying_for, _while),

@@ -1,0 +1,49 @@
+"""Generated programs on the CPU and the null target, against the oracle and against themselves.
+
+``KERNELDSL_FUZZ_PROGRAMS`` sets how many (300 by default); ``KERNELDSL_TEST_SEED`` repeats a run.
+What the programs were made of is printed at the end. ``python -m tests.fuzz`` runs more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.fuzz.runs import run_programs
+from tests.support.seeds import SEED_VARIABLE, fresh_seed
+
+PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", "300"))
+#: The programs are run in so many tests, which processes may share.
+PARTS = 4
+#: At least this part of the programs holds each of these.
+SHARES = {
+    "block kernel": 0.2,
+    "element kernel": 0.2,
+    "barrier function": 0.1,
+    "guarded division": 0.05,
+    "tuple target": 0.05,
+    "early return": 0.05,
+    "stencil": 0.03,
+    "ring buffer": 0.02,
+}
+#: Name under which the test's report carries the counts.
+COUNTS_PROPERTY = "generated programs"
+
+
+@pytest.mark.timeout(0 if PROGRAMS > 1000 else 1200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_generated_programs(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    """A part of the programs: none is wrong, refused or ends its process."""
+    count = -(-PROGRAMS // PARTS)
+    first = fresh_seed() + part * count
+    print(f"{SEED_VARIABLE}={first - part * count}")
+    report = run_programs(first, count, targets=["cpu", "null"], share=0.25, workers=1)
+    record_property(COUNTS_PROPERTY, {"programs": report.programs, **report.features})
+    assert report.programs == count
+    assert not report.failures, "\n".join(map(str, report.failures))
+    for feature, share in SHARES.items():
+        assert report.features[feature] >= share * count / 2, feature
