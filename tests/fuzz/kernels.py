@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 
-from tests.fuzz.block_idioms import together
+from tests.fuzz.block_idioms import call_function, together
 from tests.fuzz.body import Body, Tile
 from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.functions import barrier_functions, helpers
 from tests.fuzz.names import plain_names, renamed
 from tests.fuzz.program import DATA_SETS, Array, Program, Scalar
-from tests.fuzz.thread_idioms import statements
+from tests.fuzz.thread_idioms import call_helper, statements
 from tests.fuzz.typing import DTYPES, INTEGERS
 
 __all__ = ["generate"]
@@ -74,7 +74,7 @@ class _Kernel:
         for number in range(rng.choice((1, 1, 2))):
             ndim = rng.choice((1, 1, 2, 2, 3))
             shapes = tuple(
-                tuple(rng.choice((4, 5, 7, 9, 16) if ndim > 1 else (5, 8, 17, 40)) for _ in range(ndim))
+                tuple(rng.choice((4, 5, 7, 9, 16) if ndim > 1 else (5, 8, 12, 17)) for _ in range(ndim))
                 for _ in range(DATA_SETS)
             )
             name, dtype = f"y{number}", rng.choice(USUAL)
@@ -136,10 +136,22 @@ class _Kernel:
             self.body.variables.append(Expression(f"v{number}", dtype))
             self.parameters.append(Array(f"out{number}", dtype, shapes, "output"))
 
+    def call_the_rest(self) -> None:
+        """Call the device functions that nothing has called yet."""
+        text = "\n".join([*self.lines, *self.body.lines])
+        for helper in self.expressions.functions:
+            if text.count(f"{helper.name}(") < 2:
+                call_helper(self.body, helper)
+        for function in self.body.barrier_functions:
+            if text.count(f"{function.name}(") < 2:
+                call_function(self.body, function)
+
     def store(self, index: str) -> None:
-        """Every variable reaches its output."""
+        """Every variable reaches its output, and so do the thread's slots of shared arrays."""
         for variable in self.body.variables:
             self.body.emit(f"out{variable.text[1:]}[{index}] = {variable.text}")
+        for number, tile in enumerate(self.body.tiles):
+            self.body.emit(f"slots{number}[{index}] = {tile.own}")
 
     def finish(self) -> tuple[str, tuple[Array | Scalar, ...]]:
         names = [p.name for p in self.parameters]
@@ -189,6 +201,7 @@ def _element(seed: int) -> Program:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
     statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
+    made.call_the_rest()
     made.store(index)
     text, parameters = made.finish()
     made.features |= {"element kernel", f"{ndim}-d", "forall" if is_forall else "grid"}
@@ -291,7 +304,10 @@ def _block(seed: int) -> Program:
     made.variables()
     if rng.random() < 0.3:
         statements(body, 1, 2)
-    together(body, rng.choice((1, 1, 1, 2, 3)), rng.choice((1, 1, 2)))
+    for number, dtype in enumerate(dtypes):
+        made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
+    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 2)))
+    made.call_the_rest()
     if not returns_first:
         body.emit("if i < out0.size:")
         body.level += 1
@@ -387,4 +403,4 @@ def generate(seed: int) -> Program:
     kind = random.Random(f"kind {seed}").random()
     if kind < 0.03:
         return _divergent(seed)
-    return _element(seed) if kind < 0.5 else _block(seed)
+    return _element(seed) if kind < 0.55 else _block(seed)

@@ -119,6 +119,8 @@ def constant(value: Any) -> Any:
 
 def cast(value: Any, dtype: str) -> Any:
     """Convert as C does: integers wrap, floats round to nearest."""
+    if isinstance(value, np.generic):
+        return value.astype(dtype)
     return np.asarray(value).astype(dtype)[()]
 
 
