@@ -12,6 +12,10 @@ BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
   tests/unit/test_error*.py) $(filter-out %_properties.py,$(wildcard tests/unit/test_fallback*.py))
+FUZZ_PROGRAMS ?= 20000
+FUZZ_SEED ?= 0
+FUZZ_TARGETS ?= cpu,null
+FUZZ_JSON ?= benchmarks/results/fuzz-cpu.json
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
@@ -74,8 +78,9 @@ bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	  -n $(WORKERS) -m "not measures and not slow" $(BINDINGS_TESTS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.stamp ## 5000 generated kernels against the oracle
-	@KERNELDSL_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -q -s --timeout=0 tests/fuzz
+fuzz: $(VENV)/.stamp ## 20000 generated programs against the oracle (FUZZ_PROGRAMS, FUZZ_SEED, FUZZ_TARGETS)
+	@$(BIN)/python -m tests.fuzz --programs $(FUZZ_PROGRAMS) --seed $(FUZZ_SEED) \
+	  --targets $(FUZZ_TARGETS) --workers $(WORKERS) --json $(FUZZ_JSON)
 
 .PHONY: occupancy
 occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy header

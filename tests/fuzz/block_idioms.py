@@ -128,7 +128,7 @@ def _plane(body: Body, depth: int) -> None:
     tile, (width, height) = body.plane, body.plane_dim
     body.emit(f"{tile.own} = {body.expressions.of_type(tile.dtype, 1)}")
     body.emit("kd.syncthreads()")
-    rows = (f"(ty + 1) % {height}", f"max(ty - 1, 0)", f"{height - 1} - ty", "ty", "-1")
+    rows = (f"(ty + 1) % {height}", "max(ty - 1, 0)", f"{height - 1} - ty", "ty", "-1")
     columns = (f"(tx - 1) % {width}", f"min(tx + 1, {width - 1})", f"{width - 1} - tx", "tx", "0")
     row, column = body.expressions.choose(rows), body.expressions.choose(columns)
     index = body.expressions.choose((f"[{row}, {column}]", f"[{row}][{column}]"))
@@ -404,5 +404,3 @@ _FLAT: list[_Idiom] = [
     *(_alone, _alone),
 ]
 _NESTED: list[_Idiom] = [_uniform_if, _uniform_if, _uniform_for, _uniform_for, _uniform_while]
-
-

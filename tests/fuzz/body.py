@@ -134,7 +134,9 @@ class Body:
         return self.rng.choice(("temp", "aux", self.fresh("e")))
 
     @contextmanager
-    def block(self, header: str, *names: Expression, uniform: tuple[str, ...] = ()) -> Iterator[None]:
+    def block(
+        self, header: str, *names: Expression, uniform: tuple[str, ...] = ()
+    ) -> Iterator[None]:
         """Add a header and what stands under it; variables that are new there end with it."""
         self.emit(header)
         values, known = len(self.expressions.values), len(self.uniform)

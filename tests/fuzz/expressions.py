@@ -181,7 +181,9 @@ class Expressions:
         if form == 0:
             return self.choose(("0", "-1"))
         if form < 5:
-            value = f"({self.choose(names)} {self.choose(('+', '-', '*'))} {self.choose((1, 2, 3))})"
+            value = (
+                f"({self.choose(names)} {self.choose(('+', '-', '*'))} {self.choose((1, 2, 3))})"
+            )
             value = self.choose((value, self.choose(names)))
         else:
             value = self.integer(1).text

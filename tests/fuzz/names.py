@@ -20,7 +20,21 @@ HOSTILE = (
     *("grid", "gridsize", "threadIdx", "blockIdx", "blockDim", "syncthreads", "atomic", "shared"),
     *("local", "uniform", "laneid", "cuda", "numba", "kdx", "make", "make_0", "x", "y", "z", "i"),
     *("j", "k", "n", "t", "tx", "ty", "_", "__", "_x", "x_", "x1", "x11", "x_1", "kernel_", "self"),
-    *("match", "case", "type", "größe", "λ", "Δt", "naïve", "seg", "nx", "ny", "bx", "gx", "types__"),
+    *(
+        "match",
+        "case",
+        "type",
+        "größe",
+        "λ",
+        "Δt",
+        "naïve",
+        "seg",
+        "nx",
+        "ny",
+        "bx",
+        "gx",
+        "types__",
+    ),
     *("arg", "args", "arg0", "arg_0", "ret", "retval", "data", "main", "malloc", "free", "memcpy"),
     *("range", "min", "max", "abs", "int", "float", "len", "sum", "print", "map", "id", "input"),
     *("list", "tuple", "slice", "object", "bool", "round", "pow", "divmod", "zip", "iter", "next"),
@@ -54,7 +68,6 @@ class _Renamer(ast.NodeTransformer):
         return ast.arg(self.names.get(node.arg, node.arg))
 
 
-
 def renamed(text: str, rng: random.Random) -> str:
     """Return the program with other names for its constants, functions and variables.
 
@@ -86,7 +99,10 @@ def _choose(pool: list[str], taken: set[str], count: int, rng: random.Random) ->
     if rng.randrange(3):
         return rng.sample(pool, count)
     word = rng.choice(("step", "count", "f", "x", "saved", "types_", "k"))
-    family = [word, *(f"{word}{n}" for n in ("1", "11", "_", "_1", "0", "10", "2", "12", "1_", "_0"))]
+    family = [
+        word,
+        *(f"{word}{n}" for n in ("1", "11", "_", "_1", "0", "10", "2", "12", "1_", "_0")),
+    ]
     family += [f"{word}_{n}" for n in range(2, count)]
     return rng.sample([n for n in family if n not in taken], count)
 

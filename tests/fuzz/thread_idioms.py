@@ -42,7 +42,10 @@ def _augment(body: Body, depth: int = 0) -> None:
     variable = body.expressions.choose(body.variables + body.lvalues)
     value = body.expressions.expression(_depth(body))
     op = body.expressions.choose("+-*")
-    if variable not in body.lvalues and result_type(op, variable.dtype, value.dtype) != variable.dtype:
+    if (
+        variable not in body.lvalues
+        and result_type(op, variable.dtype, value.dtype) != variable.dtype
+    ):
         value = body.expressions.converted(value, variable.dtype)
         if result_type(op, variable.dtype, variable.dtype) != variable.dtype:
             body.emit(f"{variable.text} = {value.text}")
@@ -255,7 +258,9 @@ def _tuples(body: Body, depth: int = 0) -> None:
     variables = body.integers() or body.variables
     variable = body.expressions.choose(variables)
     if body.expressions.chance(2):
-        pairs = ", ".join(f"({body.rng.randrange(5)}, {body.rng.randrange(1, 5)})" for _ in range(2))
+        pairs = ", ".join(
+            f"({body.rng.randrange(5)}, {body.rng.randrange(1, 5)})" for _ in range(2)
+        )
         new = (Expression(a, "int64"), Expression(b, "int64"))
         header, value = f"for {a}, {b} in ({pairs}):", f"{a} * {b}"
     else:
@@ -265,6 +270,24 @@ def _tuples(body: Body, depth: int = 0) -> None:
         if variable.dtype == "int64":
             body.emit(f"{variable.text} += {value}")
         _assign(body)
+
+
+def _edge(body: Body, depth: int = 0) -> None:
+    """An element where the array has one, else a number of another type; then arithmetic."""
+    arrays = [a for a in body.expressions.arrays if len(a.sizes) == 1]
+    if not arrays:
+        return _assign(body)
+    body.features.add("load at an edge")
+    array, here = body.expressions.choose(arrays), body.expressions.choose(body.coordinates)
+    name, other = body.fresh("q"), "0"
+    if array.dtype in FLOATS:
+        other = body.expressions.choose(("0.0", "0", "1.5"))
+    dtype = common_type(array.dtype, "int64" if other == "0" else "float64")
+    test = body.expressions.choose((f"{here} < {array.name}.size", f"{array.name}.size > {here}"))
+    body.emit(f"{name} = {array.name}[{here}] if {test} else {other}")
+    op = body.expressions.choose("*+")
+    _accumulate(body, Expression(f"({name} {op} {name})", result_type(op, dtype, dtype)))
+    return None
 
 
 # -- arrays ------------------------------------------------------------------------------------
@@ -464,7 +487,7 @@ def call_helper(body: Body, function: Function) -> None:
 _Idiom = Callable[[Body, int], None]
 _STRAIGHT: list[_Idiom] = [
     *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
-    *(_guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
+    *(_edge, _guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
 ]
 _LOOPS: list[_Idiom] = [_ring, _ring, _tuples, _private, _view, _iterate, _joined]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
