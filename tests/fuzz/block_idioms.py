@@ -380,11 +380,12 @@ def _uniform_for(body: Body, depth: int) -> None:
     else:
         header = f"for {name} in range({count}):"
     values = [Expression(k, "int64") for k in new]
-    with body.block(header, *values, uniform=new):
-        if body.expressions.chance(4):
-            body.emit(f"if {name} == m:")
-            body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
-        together(body, body.rng.choice((1, 1, 2)), depth - 1)
+    for _ in range(body.rng.choice((1, 1, 2)) if kind == 0 else 1):  # the targets are used again
+        with body.block(header, *values, uniform=new):
+            if body.expressions.chance(4):
+                body.emit(f"if {name} == m:")
+                body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
+            together(body, body.rng.choice((1, 1, 2)), depth - 1)
 
 
 def _uniform_while(body: Body, depth: int) -> None:

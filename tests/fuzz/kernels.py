@@ -198,25 +198,23 @@ def _element(seed: int) -> Program:
     made.constants()
     made.expressions.values += [Expression(n, "int64") for n in names] * 2
     made.tables()
-    made.inputs(extents, index, is_inside=rng.random() < 0.8)
+    guard = _choose_guard(rng, ndim, is_forall=is_forall)
+    made.inputs(extents, index, is_inside=guard != "late" and rng.random() < 0.8)
     made.output(extents)
     made.counters()
     body.expressions.functions += helpers(rng, made.lines, _PLACES[ndim])
     body.uniform += ["n", "m", "out0.size"]
     _place(made, names, is_forall)
-    guard = "early" if rng.random() < 0.3 else rng.choice(("nested", "nested", "stride"))
-    if is_forall and rng.random() < 0.5:
-        guard = "none"
-    if guard == "stride" and (ndim > 1 or is_forall):
-        guard = "nested"
     _guard(made, names, guard)
     body.may_return = guard in ("early", "none") and rng.random() < 0.5
     made.variables()
-    if rng.random() < 0.3:
+    if guard != "late" and rng.random() < 0.3:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
     statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
     made.call_the_rest()
+    if guard == "late":
+        _guard(made, names, "nested")
     made.store(index)
     text, parameters = made.finish()
     made.features |= {"element kernel", f"{ndim}-d", "forall" if is_forall else "grid"}
@@ -248,8 +246,16 @@ def _place(made: _Kernel, names: tuple[str, ...], is_forall: bool) -> None:
             body.emit(f"{name} = kd.blockIdx.{axis} * kd.blockDim.{axis} + kd.threadIdx.{axis}")
 
 
+def _choose_guard(rng: random.Random, ndim: int, *, is_forall: bool) -> str:
+    """Where the threads beyond the output are left out; under forall there are none."""
+    kinds = ["early", "early", "nested", "nested", "nested"]
+    if is_forall:
+        return rng.choice(kinds + ["none"] * 5)
+    return rng.choice([*kinds, "late", "late", "stride" if ndim == 1 else "nested"])
+
+
 def _guard(made: _Kernel, names: tuple[str, ...], kind: str) -> None:
-    """Leave out the threads beyond the output."""
+    """Leave out the threads beyond the output, before or around what follows."""
     body, rng = made.body, made.rng
     sizes = _sizes("out0", len(names))
     if kind == "early":
