@@ -267,12 +267,13 @@ class _Analysis(ExpressionRules):
         while True:
             before = {name: value.levels for name, value in env.items()}
             breaks = level_of(frame.breaks)
-            if isinstance(node, ast.While):
-                test = self.condition(node.test, env, control)
-            else:
-                test = self.iteration(node, env, control)
-            leaving = join(test, frame.breaks)
+            # A loop that runs no time leaves its target as it was.
             body_env = dict(env)
+            if isinstance(node, ast.While):
+                test = self.condition(node.test, body_env, control)
+            else:
+                test = self.iteration(node, body_env, control)
+            leaving = join(test, frame.breaks)
             self.loops.append(frame)
             # A `continue` skips only the rest of its own iteration.
             frame.continues = None
