@@ -10,7 +10,7 @@ import numpy as np
 from kerneldsl.analysis.effects import array_effects
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
-from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
@@ -57,11 +57,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     overlapping: tuple[BarrierProblem, ...] = ()
     if has_barrier:
         flat = inline_block_functions(unit)
-        tuples = tuple_parameters(unit, kinds)
-        problems = tuple(analyze_uniformity(flat, tuples=tuples).problems)
-        overlapping = tuple(
-            analyze_uniformity(flat, tuples=tuples, arguments_may_overlap=True).problems
-        )
+        problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,

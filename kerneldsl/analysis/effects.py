@@ -141,6 +141,8 @@ class Accesses:
     def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:
         self._unit = unit
         self._depth: dict[Root, int] = {}
+        #: What expressions stand for, once variables are known.
+        self._known: dict[ast.expr, set[_Alias]] | None = None
         self._aliases: dict[str, set[_Alias]] = {
             name: {(i, 0)} for i, name in enumerate(unit.parameters)
         }
@@ -153,6 +155,7 @@ class Accesses:
             changed = False
             for target, value in bindings:
                 changed |= self._bind(target, value)
+        self._known = {}
         for node in ast.walk(unit.tree):
             self._measure_depth(node)
 
@@ -205,6 +208,14 @@ class Accesses:
 
     def _alias_of(self, node: ast.expr) -> set[_Alias]:
         """The memory that a value may be a part of, and how deep in it."""
+        if self._known is None:
+            return self._find_alias(node)
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = self._find_alias(node)
+        return known
+
+    def _find_alias(self, node: ast.expr) -> set[_Alias]:
         match node:
             case ast.Name():
                 return set(self._aliases.get(node.id, ()))

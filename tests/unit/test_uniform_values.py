@@ -64,7 +64,7 @@ UNIFORM = [
     (SHARED, "s[0]"),
     (SHARED, "s.sum()"),
     (SHARED + "c = s[0]\nkd.syncthreads()\ns[t] = 0", "c"),
-    (SHARED + "c = s[0]\nkd.syncthreads()\ns[t] = 0", "max(c, 1) + np.clip(c, 0, 9)"),
+    (SHARED + "c = s[0]\nkd.syncthreads()\ns[t] = 0", "max(c, 1)"),
     (SHARED + "c = s[0]\nkd.syncthreads()\ns[t] = 0", "plain_sum_of(c, 1)"),
     (
         "s = kd.shared.array(8, np.int64)\nv = s.reshape(2, 4)\nv[0, 0] = 1\nkd.syncthreads()",
@@ -153,6 +153,7 @@ VARYING = [
     ("a = 0\nif t > 2:\n    pass\nelse:\n    a = 1", "a"),
     ("a = 0\nfor i in range(t):\n    a = i", "a"),
     ("for i in range(t + 1):\n    pass", "i"),
+    ("i = t\nfor i in range(n):\n    pass", "i"),
     ("for i in range(0, 9, t + 1):\n    pass", "i"),
     ("a = 0\nwhile a < t:\n    a += 1", "a"),
     ("a = 0\nfor i in range(n):\n    if i == t:\n        break\n    a += 1", "a"),
@@ -452,10 +453,10 @@ class _Writer:
 
 def test_threads_agree_in_random_programs(tmp_path: Path) -> None:
     compared = accepted = 0
-    for seed in range(300):
+    for seed in range(60):
         found = run_recorded(kernel_text(_Writer(seed).program()), tmp_path)
         if found is not None:
             accepted += 1
             compared += found
-    assert accepted > 100
-    assert compared > 5000
+    assert accepted > 20
+    assert compared > 2000
