@@ -9,8 +9,10 @@ from targets.cpu.purity import PureValues
 
 __all__ = ["magnitude"]
 
-#: Coordinates: a grid has fewer than 2**31 blocks along an axis, of at most 1024 threads.
-_COORDINATE = 2**41
+#: A block has at most 1024 threads along an axis, a grid fewer than 2**31 blocks.
+_THREAD, _BLOCK = 2**10, 2**31
+#: Any other coordinate: an index, or an extent of a launch.
+_INDEX = _THREAD * _BLOCK
 #: Extents of arrays. Addresses have at most 57 bits.
 _EXTENT = 2**57
 _INT64 = 2**63
@@ -58,7 +60,7 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
 
 def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
     if name in pure.space_names:
-        return _COORDINATE
+        return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
     if name in pure.unit.constants:
         value = pure.unit.constants[name].value
         return abs(value) if isinstance(value, int) else None

@@ -421,6 +421,36 @@ def not_beyond(x, out, n, shift):
 
 
 @kd.kernel
+def linear_place(x, out, n, shift):
+    """The place of a block is a product of three, of which nothing is known beforehand."""
+    t = kd.threadIdx.x + kd.threadIdx.y * kd.blockDim.x
+    block = kd.blockIdx.x + kd.gridDim.x * (kd.blockIdx.y + kd.gridDim.y * kd.blockIdx.z)
+    i = block * 21 + t + shift
+    if i >= n:
+        return
+    s = kd.shared.array(21, np.int64)
+    s[t] = x[i]
+    kd.syncthreads()
+    out[i] = s[0] + t
+
+
+def _linear_place(x, out, n, shift):
+    i = np.arange(n)
+    return {1: x[i - i % 21] + i % 21}
+
+
+for _n in (40, 63):
+    _list.add(
+        f"linear_place_{_n}",
+        linear_place,
+        lambda rng, n=_n: (rng.integers(0, 99, n), poisoned(n, np.int64), n, 0),
+        grid=(1, 3),
+        block=(3, 7),
+        expected=_linear_place,
+    )
+
+
+@kd.kernel
 def shifted_below(x, out, n, shift):
     i = kd.grid(1)
     if i < out.size and i + shift < n:
