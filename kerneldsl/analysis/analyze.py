@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kerneldsl.analysis.effects import array_effects
+from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import barrier_problems
@@ -70,6 +70,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared),
         read=read,
         written=written,
+        augmented=augmented_values(unit),
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
     )

@@ -17,7 +17,7 @@ from targets.null.devices import H100, SMALL_OLD_CARD
 def _traits(*, uses_block: bool = False, uses_grid_only: bool = True) -> KernelTraits:
     none: frozenset[int] = frozenset()
     return KernelTraits(
-        uses_block, uses_grid_only, frozenset({1}), uses_block, False, 0, none, none, (), ()
+        uses_block, uses_grid_only, frozenset({1}), uses_block, False, 0, none, none, (), (), ()
     )
 
 
