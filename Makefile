@@ -12,6 +12,9 @@ BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
   tests/unit/test_error*.py) $(filter-out %_properties.py,$(wildcard tests/unit/test_fallback*.py))
+# Of these, what asks the bindings themselves, or is made with that release's compiler.
+BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/test_,cuda_codes.py \
+  cuda_description.py cuda_driver.py null_target.py)
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
@@ -33,7 +36,12 @@ demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my
 	@.venv-demo/bin/kerneldsl demo $(DEMO_ARGS)
 
 .PHONY: check
-check: format lint types layers measure tests bindings ## everything a change must pass
+check: export KERNELDSL_CHECK := quick
+check: format lint types layers measure tests bindings-quick ## what a change must pass, in minutes
+
+.PHONY: check-full
+check-full: export KERNELDSL_CHECK := full
+check-full: format lint types layers measure tests bindings ## all that runs without a GPU
 
 .PHONY: format
 format: $(VENV)/.stamp ## the code is formatted (make fix formats it)
@@ -68,6 +76,11 @@ tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings
 
 .PHONY: bindings bindings-12 bindings-13
 bindings: bindings-12 bindings-13 ## the null and CUDA targets with the bindings of CUDA 12 and 13
+
+# The environment for development has the bindings of CUDA 13, so `tests` has run these with them.
+.PHONY: bindings-quick
+bindings-quick: BINDINGS_TESTS = $(BINDINGS_TESTS_QUICK)
+bindings-quick: bindings-12
 
 bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	@KERNELDSL_TEST_BINDINGS=$* .venv-cuda$*/bin/python -m pytest -q -p no:cacheprovider \
