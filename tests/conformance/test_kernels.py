@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import kerneldsl as kd
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case, copy_arguments, kind_of
 from tests.support.native import fill_budgets, is_native, require_native
+from tests.support.targets import target_names
 
 
 def test_names_are_unique() -> None:
@@ -18,7 +20,25 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def _on_every_target() -> list[Any]:
+    """Every case on every target; a quick run launches a few of each topic on the null target.
+
+    It computes nothing, and ``tests/ptx`` compiles and assembles all of them.
+    """
+    parameters = []
+    seen: Counter[str] = Counter()
+    for case in CASES:
+        topic = case.name.partition(".")[0]
+        seen[topic] += 1
+        for target in target_names():
+            is_full = target == "null" and seen[topic] > 3
+            marks = (pytest.mark.full,) if is_full else ()
+            name = f"{target}-{case.name}"
+            parameters.append(pytest.param(target, case, id=name, marks=marks))
+    return parameters
+
+
+@pytest.mark.parametrize(("target", "case"), _on_every_target(), indirect=["target"])
 def test_case(target: str, case: Case, rng: np.random.Generator) -> None:
     case.check(target, rng)
 

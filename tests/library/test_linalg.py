@@ -12,6 +12,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES
 from stdlib_kernels.linalg import matmul, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from tests.support.extent import examples
 
 NUMBERS = [name for name in DTYPE_NAMES if name != "bool"]
 
@@ -23,7 +24,7 @@ def test_transpose(call, rng, dtype):
         assert_same_bits(call(transpose, a), a.T, f"{shape} {dtype}")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=st.integers(0, 90), columns=st.integers(0, 90), step=st.sampled_from([1, 2, -3]))
 def test_transpose_of_any_layout(call, rng, rows, columns, step):
     a = strided(random_array(rng, (rows, columns), "float32"), (step, -step))
@@ -71,7 +72,7 @@ def test_matmul(call, rng, dtype):
             assert_close_product(got, a, b)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(m=st.integers(1, 40), k=st.integers(0, 40), n=st.integers(1, 40), order=st.booleans())
 def test_matmul_of_any_size_and_layout(call, rng, m, k, n, order):
     a, b = random_array(rng, (m, k), "float64"), random_array(rng, (k, n), "float64")

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.conformance.kernels import CASES
-from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, assemble_together, lower, write
+from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 from tests.support.cases import Case
 
 
@@ -22,7 +22,7 @@ _TOPICS = _by_topic()
 
 
 @pytest.mark.parametrize("topic", _TOPICS)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
     cases = {(case.kernel, case.kinds, case.mode) for case in _TOPICS[topic]}
     written = [write(lower(*case), arch) for case in cases]

@@ -23,6 +23,7 @@ from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.target import ElementMapping, Promises, Specialization
 from targets.cuda.compiler import compile_kernel
 from tests.ptx.helpers import specialize
+from tests.support.extent import examples
 from tests.support.simulated_grid import SimulatedGrid
 
 
@@ -115,7 +116,7 @@ def _launches(draw: st.DrawFn) -> tuple[Any, ...]:
     return extent, slack, mapping, tuple(block), draw(st.booleans()), draw(st.integers(1, 5))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(_launches())
 def test_each_index_is_run_once(launch: tuple[Any, ...]) -> None:
     extent, slack, mapping, block, is_promised, most_blocks = launch
@@ -308,7 +309,7 @@ def odd(low, high, out):
         out[i] += 1 + i
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_guards_hold_for_each_index(data: st.DataObject) -> None:
     kernel, ndim = data.draw(st.sampled_from([(between, 1), (returns, 1), (band, 2), (odd, 1)]))

@@ -14,6 +14,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, par
 from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.runtime.memory.strided import layout_of
 from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
+from tests.support.extent import examples
 
 _BASE = 1 << 20
 
@@ -62,7 +63,7 @@ def _bytes_of(view: np.ndarray[Any, Any]) -> set[int]:
     return found
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.lists(_views(), min_size=1, max_size=4), st.data())
 def test_what_is_promised_holds_of_every_byte(
     views: list[np.ndarray[Any, Any]], data: st.DataObject
@@ -124,7 +125,7 @@ def _check_array(
     assert promise.is_extent == (extent != () and view.shape == extent)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(_views(), min_size=2, max_size=3), st.data())
 def test_covering_is_a_partial_order_that_no_promises_end(
     views: list[np.ndarray[Any, Any]], data: st.DataObject

@@ -22,6 +22,7 @@ from kerneldsl.runtime.streams import order
 from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, poisoned, random_array
+from tests.support.extent import examples
 
 pytestmark = pytest.mark.usefixtures("small_heap")
 
@@ -40,7 +41,7 @@ def add_one(x):
 _steps = st.sampled_from([1, 2, 3, -1, -2])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.sampled_from((*DEVICES, "host")), st.sampled_from((*DEVICES, "host")))
 def test_copies_between_any_two_places(data: st.DataObject, to: str, come_from: str) -> None:
     shape = tuple(data.draw(st.lists(st.integers(0, 5), min_size=0, max_size=3)))
@@ -511,7 +512,7 @@ def test_peer_access() -> None:
 # --------------------------------------------------------------------------- shapes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40)), max_size=3),
     st.sampled_from([1, 2, 8]),

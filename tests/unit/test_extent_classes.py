@@ -17,13 +17,14 @@ from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.target import Dim3
 from targets import null
 from targets.null.target import NullTarget
+from tests.support.extent import examples
 
 #: Grids of a device that is described: as NVIDIA's along y and z, and small along x too.
 MOST = (70_000, 65_535, 65_535)
 TILES = ((64, 1, 1), (32, 4, 1), (16, 6, 1))
 LISTED = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -14,6 +14,7 @@ import kerneldsl as kd
 from kerneldsl.runtime.memory.transfer import host_view
 from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, PoolBackend, Specialization
 from targets import null
+from tests.support.extent import examples
 from tests.support.fake_target import FakeTarget, installed
 
 #: What can fail, in the order of a launch.
@@ -120,7 +121,7 @@ def _view(values: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
 
 
 @settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

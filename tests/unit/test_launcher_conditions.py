@@ -30,6 +30,7 @@ from kerneldsl.launcher.machine import _compile
 from kerneldsl.launcher.promised import conditions_of, placed_arrays
 from kerneldsl.runtime.arguments.checked_promises import _arrays, promises_of
 from kerneldsl.target import NO_PROMISES
+from tests.support.extent import examples
 
 _SIGNATURE = "int8, uint8, int32, uint32, int64, float64[:,:], float32[::1]"
 _NAMES = ("a", "b", "c", "d", "e", "x", "y")
@@ -90,7 +91,7 @@ def test_a_remainder(holds):
         assert not holds([condition], flat(x_data=address))
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(extents=st.tuples(*(st.integers(0, 2**33) | st.integers(0, 2**17),) * 2))
 def test_extents_and_their_product(holds, extents):
     values = flat()
@@ -107,7 +108,7 @@ def test_equality(holds):
     assert not holds([condition], flat(x_data=5, y_data=2**63 + 5))
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     name=st.sampled_from(["a", "b", "c", "d", "e"]),
     value=st.integers(0, 2**64 - 1),
@@ -124,7 +125,7 @@ def test_integers_of_every_width(holds, name, value, low, high):
 strides = st.integers(-5, 5).map(lambda n: 8 * n)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     x=st.tuples(st.integers(0, 400), *(st.integers(0, 5),) * 2, strides, strides),
     y=st.tuples(st.integers(0, 400), st.integers(0, 20)),
@@ -187,7 +188,7 @@ def promises(values):
     return promises_of(_KINDS, values[:-1], (values[-1],), written=_WRITTEN)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     data=st.data(),
     extent=st.sampled_from([1, 7, 100]),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from tests.support.extent import examples
 from tests.support.launched import begin_anew
 from tests.support.native import is_native, warm_up
 
@@ -81,7 +82,7 @@ _CHANGES = st.lists(
 )
 
 
-@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.settings(max_examples=examples(30), deadline=None)
 @hypothesis.given(changes=_CHANGES)
 def test_whatever_happens_to_a_module_its_values_are_those_of_now(changes):
     """Values come and go and come back, and names that the kernel does not know of."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES
 from kerneldsl.launcher import machine
+from tests.support.extent import examples
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, require_native
 
@@ -167,7 +168,7 @@ def native():
 
 
 @pytest.mark.parametrize("is_host", [False, True], ids=["device", "host"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     which=st.sampled_from(_KERNELS),
     first=st.tuples(values, values),
@@ -192,7 +193,7 @@ def test_the_same_launch_or_the_same_error(is_host, which, first, second, place)
             assert found == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values=st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats()), min_size=1))
 def test_numbers_arrive_as_they_are(values):
     with installed(NativeFakeTarget("fake")) as target, kd.use("fake"):

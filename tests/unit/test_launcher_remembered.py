@@ -19,6 +19,7 @@ from kerneldsl.launcher.table import StepKind
 from kerneldsl.runtime.arguments.arguments import bind
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.placement import current_place
+from tests.support.extent import examples
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
 
@@ -103,7 +104,7 @@ def test_a_kernel_keeps_its_attributes_where_cpython_finds_methods_soonest(fake)
 # --------------------------------------------------------------------------- arrays
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     turns=st.lists(
         st.tuples(*[st.integers(0, 6)] * 4, st.floats(allow_nan=False)), min_size=2, max_size=12

@@ -25,6 +25,7 @@ from kerneldsl.runtime.placement import place_of
 from targets import null
 from targets.cpu.memory import block_bytes
 from targets.null.devices import SMALL_OLD_CARD
+from tests.support.extent import examples
 
 #: Running out of memory collects garbage, often here.
 pytestmark = pytest.mark.usefixtures("small_heap")
@@ -210,7 +211,7 @@ class NullPoolMachine(PoolMachine):
 
 
 _SETTINGS = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -36,6 +36,7 @@ from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from kerneldsl.target import ElementMapping, HostShare, Resources
+from tests.support.extent import examples
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")
 AXPY = ElementWork(
@@ -209,13 +210,13 @@ def time_of(
     return predict(candidate, work, extent, blocks, held.active_blocks, asked.rates).time_ns
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(works, st.integers(1, 2**30), st.integers(0, 2**30), st.sampled_from(BLOCK_THREADS))
 def test_more_indices_take_no_less_time(work: ElementWork, n: int, more: int, block: int) -> None:
     assert time_of(work, (n + more,), block) >= time_of(work, (n,), block) * (1 - 1e-9)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(works, st.integers(1, 2**30), st.floats(1, 10), st.sampled_from(BLOCK_THREADS))
 def test_more_bytes_and_operations_take_no_less_time(
     work: ElementWork, n: int, factor: float, block: int
@@ -254,7 +255,7 @@ def test_streaming_wants_several_items_and_a_small_grid_one() -> None:
 # --------------------------------------------------------------------------- what is legal
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(works, extents, resources, st.sampled_from(ARCHS), st.sampled_from([1, 2, 4]))
 def test_no_plan_is_illegal(
     work: ElementWork, extent: tuple[int, ...], takes: Resources, arch: str, max_vector: int
@@ -286,7 +287,7 @@ def test_no_plan_is_illegal(
             assert (blocks - 1) * width < n
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(extents, st.sampled_from(ARCHS))
 def test_a_plan_for_a_class_serves_every_extent_in_it(extent: tuple[int, ...], arch: str) -> None:
     whole = extent_class(extent)

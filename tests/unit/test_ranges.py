@@ -19,6 +19,7 @@ from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language import intrinsics as kd
+from tests.support.extent import examples
 
 #: What names outside the functions of these tests mean.
 NAMESPACE = {**vars(builtins), "np": np}
@@ -296,9 +297,9 @@ def check_program(text: str) -> int:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_programs_never_refute_a_proof(seed: int) -> None:
     total = 0
-    for i in range(60):
+    for i in range(examples(60)):
         total += check_program(Programs(seed * 1000 + i).function())
-    assert total > 20, "the programs hold too little that can be proven"
+    assert total > 20 * examples(60) // 60, "the programs hold too little that can be proven"
 
 
 #: A body with one index, which is proven where NAME is what the second entry says.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from kerneldsl.analysis.analyze import analyze, tuple_parameters
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import ArrayKind, TupleKind
+from tests.support.extent import examples
 from tests.support.uniform_kernels import kernel_text, load_kernels, run_recorded
 
 SHARED = "s = kd.shared.array(8, np.int64)\ns[t] = t\nkd.syncthreads()\n"
@@ -353,82 +356,82 @@ def test_threads_agree_on_what_else_is_uniform(before: str, value: str, tmp_path
 
 
 class _Writer:
-    """Writes random statements over a few numbers, views, and memory of each kind."""
+    """Writes random statements over a few numbers, views, and memory of each kind.
+
+    A form is a function, so that of all forms only the chosen one is written.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
     def number(self, depth: int = 2) -> str:
         atoms = ["t", "n", "a", "b", "c", "2", "5", "x.size", "v.size", "w.size", "len(v)"]
-        if depth == 0:
-            return self.random.choice(atoms)
-        inner = [self.number(depth - 1) for _ in range(3)]
-        forms = [
-            *atoms,
-            f"({inner[0]} + {inner[1]})",
-            f"({inner[0]} * {inner[1]} % 11)",
-            f"min({inner[0]}, {inner[1]})",
-            f"({inner[0]} if {inner[1]} > {inner[2]} else {inner[2]})",
-            f"({inner[0]} and {inner[1]})",
-            f"({inner[0]} < {inner[1]} < {inner[2]})",
-            f"({inner[0]}, {inner[1]})[{inner[2]} % 2]",
-            f"{self.array()}[{inner[0]} % 4]",
-            f"{self.array()}.sum()",
-            f"np.sum({self.array()})",
-            f"({inner[0]} in {self.array()})",
-            f"q[{inner[0]} % 4, {inner[1]} % 8]",
-            f"q[{inner[0]} % 4].size",
-            f"{self.array()}[{inner[0]} % 3:].size",
-            f"({self.array()}, {self.array()})[{inner[0]} % 2].size",
-            f"early({inner[0]})",
-            f"from_loop({inner[0]}, {inner[1]} % 5)",
-            f"element({self.array()}, {inner[0]} % 4)",
-            f"extent({self.array()})",
-            f"changes_argument({inner[0]})",
-            f"plain_sum_of({inner[0]}, {inner[1]})",
-            f"plain_total({self.array()})",
+        part, array = partial(self.number, depth - 1), self.array
+        compound: list[Callable[[], str]] = [
+            lambda: f"({part()} + {part()})",
+            lambda: f"({part()} * {part()} % 11)",
+            lambda: f"min({part()}, {part()})",
+            lambda: f"({part()} if {part()} > {(bound := part())} else {bound})",
+            lambda: f"({part()} and {part()})",
+            lambda: f"({part()} < {part()} < {part()})",
+            lambda: f"({part()}, {part()})[{part()} % 2]",
+            lambda: f"{array()}[{part()} % 4]",
+            lambda: f"{array()}.sum()",
+            lambda: f"np.sum({array()})",
+            lambda: f"({part()} in {array()})",
+            lambda: f"q[{part()} % 4, {part()} % 8]",
+            lambda: f"q[{part()} % 4].size",
+            lambda: f"{array()}[{part()} % 3:].size",
+            lambda: f"({array()}, {array()})[{part()} % 2].size",
+            lambda: f"early({part()})",
+            lambda: f"from_loop({part()}, {part()} % 5)",
+            lambda: f"element({array()}, {part()} % 4)",
+            lambda: f"extent({array()})",
+            lambda: f"changes_argument({part()})",
+            lambda: f"plain_sum_of({part()}, {part()})",
+            lambda: f"plain_total({array()})",
         ]
-        return self.random.choice(forms)
+        chosen = self.random.choice([*atoms, *(compound if depth else ())])
+        return chosen if isinstance(chosen, str) else chosen()
 
     def array(self) -> str:
         return self.random.choice(["x", "y", "s", "mine", "y[1:6]", "s.T"])
 
     def statement(self, depth: int, in_loop: bool) -> list[str]:
-        name = self.random.choice("abc")
-        forms: list[list[str]] = [
-            [f"{name} = {self.number()} % 16"],
-            [f"{name} += {self.number()} % 4"],
-            [f"a, b = {self.number(1)}, {self.number(1)}"],
-            [f"b, c = {self.array()}[:2]"],
-            [f"(a, b), c = ({self.number(0)}, {self.number(0)}), {self.number(0)}"],
-            [f"v = {self.array()}[{self.number(1)} % 3:]"],
-            [f"w = v if {self.number(1)} > 3 else y"],
-            ["v, w = w, v"],
-            [f"{self.array()}[{self.number(1)} % 4] = {self.number(1)}"],
-            [f"kd.atomic.add({self.array()}, {self.number(0)} % 4, 1)"],
-            [f"put({self.array()}, {self.number(0)} % 4, {self.number(0)})"],
-            ["kd.syncthreads()"],
-            ["kd.syncthreads()"],
-            [f"{name} = kd.syncthreads_count({self.number(1)} > 3) + s[0]"],
+        name, number, array = self.random.choice("abc"), self.number, self.array
+        forms: list[Callable[[], list[str]]] = [
+            lambda: [f"{name} = {number()} % 16"],
+            lambda: [f"{name} += {number()} % 4"],
+            lambda: [f"a, b = {number(1)}, {number(1)}"],
+            lambda: [f"b, c = {array()}[:2]"],
+            lambda: [f"(a, b), c = ({number(0)}, {number(0)}), {number(0)}"],
+            lambda: [f"v = {array()}[{number(1)} % 3:]"],
+            lambda: [f"w = v if {number(1)} > 3 else y"],
+            lambda: ["v, w = w, v"],
+            lambda: [f"{array()}[{number(1)} % 4] = {number(1)}"],
+            lambda: [f"kd.atomic.add({array()}, {number(0)} % 4, 1)"],
+            lambda: [f"put({array()}, {number(0)} % 4, {number(0)})"],
+            lambda: ["kd.syncthreads()"],
+            lambda: ["kd.syncthreads()"],
+            lambda: [f"{name} = kd.syncthreads_count({number(1)} > 3) + s[0]"],
         ]
         if in_loop:
-            forms += [
-                [f"if {self.number(1)} > 4:", f"    {self.random.choice(['break', 'continue'])}"]
-            ]
+            jump = self.random.choice(["break", "continue"])
+            forms += [lambda: [f"if {number(1)} > 4:", f"    {jump}"]]
         if depth:
-            inner = self.block(depth - 1, in_loop)
-            looped = self.block(depth - 1, True)
+            inner = partial(self.block, depth - 1, in_loop)
+            looped = partial(self.block, depth - 1, True)
             forms += [
-                [f"if {self.number(1)} > 4:", *inner],
-                [f"if {self.number(1)} > 4:", *inner, "else:", *self.block(depth - 1, in_loop)],
-                [f"for {name} in range({self.number(1)} % 4):", *looped],
-                [f"for {name} in {self.array()}:", *looped],
-                [f"for a, b in enumerate({self.array()}):", *looped],
-                [f"for a, b in zip({self.array()}, {self.array()}):", *looped],
-                [f"for {name} in ({self.number(0)}, {self.number(0)}):", *looped],
-                [f"if {self.number(1)} > 9:", "    return"],
+                lambda: [f"if {number(1)} > 4:", *inner()],
+                lambda: [f"if {number(1)} > 4:", *inner(), "else:", *inner()],
+                lambda: [f"for {name} in range({number(1)} % 4):", *looped()],
+                lambda: [f"for {name} in {array()}:", *looped()],
+                lambda: [f"for a, b in enumerate({array()}):", *looped()],
+                lambda: [f"for a, b in zip({array()}, {array()}):", *looped()],
+                lambda: [f"for {name} in ({number(0)}, {number(0)}):", *looped()],
+                lambda: [f"if {number(1)} > 9:", "    return"],
             ]
-        return self.random.choice(forms)
+        return self.random.choice(forms)()
 
     def block(self, depth: int, in_loop: bool) -> list[str]:
         count = self.random.randint(1, 4)
@@ -452,11 +455,12 @@ class _Writer:
 
 
 def test_threads_agree_in_random_programs(tmp_path: Path) -> None:
+    count = examples(300)
     compared = accepted = 0
-    for seed in range(60):
+    for seed in range(count):
         found = run_recorded(kernel_text(_Writer(seed).program()), tmp_path)
         if found is not None:
             accepted += 1
             compared += found
-    assert accepted > 20
-    assert compared > 2000
+    assert accepted > count // 3
+    assert compared > 16 * count
