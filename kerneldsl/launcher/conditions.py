@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
-from kerneldsl.abi import Parameter, ParameterLayout
+from kerneldsl.abi import ArrayParameters, Parameter, ParameterLayout
 
 __all__ = [
     "CONDITION_WORDS",
     "Aligned",
-    "ArrayAt",
     "Condition",
     "ConditionKind",
     "Distinct",
@@ -117,28 +116,6 @@ class Few:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAt:
-    """An array among the parameters.
-
-    Parameters
-    ----------
-    parameter : int
-        Its pointer; extents, and strides where they are passed, follow.
-    ndim : int
-        Its rank.
-    item_bytes : int
-        Size of an element.
-    has_strides : bool
-        Whether strides are passed; else it is contiguous.
-    """
-
-    parameter: int
-    ndim: int
-    item_bytes: int
-    has_strides: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Distinct:
     """Two arrays have no byte in common.
 
@@ -147,12 +124,12 @@ class Distinct:
 
     Parameters
     ----------
-    first, second : ArrayAt
+    first, second : ArrayParameters
         The arrays.
     """
 
-    first: ArrayAt
-    second: ArrayAt
+    first: ArrayParameters
+    second: ArrayParameters
 
 
 Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
@@ -210,6 +187,6 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
     arrays = (condition.first, condition.second)
     numbers = ()
     for array in arrays:
-        numbers += (array.ndim + (256 if array.has_strides else 0), array.item_bytes)
-    offsets = tuple(parameters[array.parameter].offset for array in arrays)
+        numbers += (array.kind.ndim + (256 if array.strides else 0), array.item_bytes)
+    offsets = tuple(parameters[array.pointer].offset for array in arrays)
     return PackedCondition(ConditionKind.DISTINCT, offsets, numbers)

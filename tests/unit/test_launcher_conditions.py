@@ -18,7 +18,6 @@ from kerneldsl.launcher import layout as interpreter_layout
 from kerneldsl.launcher.builder import I32, I64, POINTER, Function
 from kerneldsl.launcher.conditions import (
     Aligned,
-    ArrayAt,
     Distinct,
     Few,
     Same,
@@ -27,7 +26,7 @@ from kerneldsl.launcher.conditions import (
 )
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.machine import _compile
-from kerneldsl.launcher.promised import conditions_of, placed_arrays
+from kerneldsl.launcher.promised import conditions_of
 from kerneldsl.runtime.arguments.checked_promises import _arrays, promises_of
 from kerneldsl.target import NO_PROMISES
 
@@ -148,10 +147,9 @@ def test_what_two_arrays_have_in_common(holds, x, y):
     ]
     first = range(min(corners), max(corners) + 8) if corners else range(0)
     second = range(y[0], y[0] + 4 * y[1])
-    arrays = ArrayAt(_NUMBER["x.data"], 2, 8, True), ArrayAt(_NUMBER["y.data"], 1, 4, False)
     is_distinct = not (set(first) & set(second))
-    assert holds([Distinct(*arrays)], values) == is_distinct
-    assert holds([Distinct(*reversed(arrays))], values) == is_distinct
+    assert holds([Distinct(*_LAYOUT.arrays)], values) == is_distinct
+    assert holds([Distinct(*reversed(_LAYOUT.arrays))], values) == is_distinct
 
 
 def test_every_condition_counts(holds):
@@ -205,8 +203,7 @@ def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
         compiled = replace(found, is_disjoint=False)
     elif weaken == "all":
         compiled = NO_PROMISES
-    arrays = placed_arrays(_KINDS)
-    conditions = conditions_of(compiled, found, arrays, (extent,), _WRITTEN)
+    conditions = conditions_of(compiled, found, _OF_KINDS.arrays, (extent,), _WRITTEN)
     assert holds(conditions, first, layout=_OF_KINDS)
     if holds(conditions, second, layout=_OF_KINDS):
         assert are_kept(compiled, second)
