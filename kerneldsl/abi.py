@@ -47,6 +47,10 @@ _FORMATS = {
     "pointer": "Q",
 }
 _PARTS = {"complex64": "float32", "complex128": "float64"}
+_ITEM_BYTES = {
+    **{dtype: struct.calcsize(code) for dtype, code in _FORMATS.items()},
+    **{dtype: 2 * struct.calcsize(_FORMATS[part]) for dtype, part in _PARTS.items()},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class ArrayParameters:
     @property
     def item_bytes(self) -> int:
         """Size of an element in bytes."""
-        return sum(struct.calcsize(_FORMATS[dtype]) for dtype in _parts(self.kind.dtype))
+        return _ITEM_BYTES[self.kind.dtype]
 
 
 @dataclass(frozen=True)
@@ -246,17 +250,14 @@ def parameter_count(kind: Kind) -> int:
     return sum(1 for _ in _flatten("", kind))
 
 
-def _parts(dtype: str) -> tuple[str, ...]:
-    """The real dtypes of which a scalar consists, in the order of memory."""
-    part = _PARTS.get(dtype)
-    return (dtype,) if part is None else (part, part)
-
-
 def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
     if isinstance(kind, ScalarKind):
-        parts = _parts(kind.dtype)
-        names = (name,) if len(parts) == 1 else (f"{name}.real", f"{name}.imag")
-        yield from zip(names, parts, strict=True)
+        part = _PARTS.get(kind.dtype)
+        if part is None:
+            yield name, kind.dtype
+        else:
+            yield f"{name}.real", part
+            yield f"{name}.imag", part
     elif isinstance(kind, ArrayKind):
         yield f"{name}.data", "pointer"
         for axis in range(kind.ndim):

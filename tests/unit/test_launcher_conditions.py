@@ -27,7 +27,8 @@ from kerneldsl.launcher.conditions import (
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.machine import _compile
 from kerneldsl.launcher.promised import conditions_of
-from kerneldsl.runtime.arguments.checked_promises import _arrays, promises_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
+from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
 from kerneldsl.target import NO_PROMISES
 
 _SIGNATURE = "int8, uint8, int32, uint32, int64, float64[:,:], float32[::1]"
@@ -181,8 +182,12 @@ def launches(draw, extent):
     return [*values, extent]
 
 
+def passed(values):
+    return passed_arrays(_OF_KINDS.arrays, values)
+
+
 def promises(values):
-    return promises_of(_KINDS, values[:-1], (values[-1],), written=_WRITTEN)
+    return promises_of(passed(values), (values[-1],), written=_WRITTEN)
 
 
 @settings(max_examples=1000, deadline=None)
@@ -211,7 +216,7 @@ def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
 
 def are_kept(promised, values):
     """Whether promises hold, as they are defined; what has no elements cannot break any."""
-    arrays = list(_arrays(_KINDS, values[:-1]))
+    arrays = passed(values)
     for array, each in zip(arrays, promised.arrays, strict=False):
         if math.prod(array.shape) == 0:
             continue
