@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kerneldsl.abi import ArrayParameters, array_parameters, parameter_count
+from kerneldsl.abi import ArrayParameters, array_parameters
 from kerneldsl.errors import ArgumentError, ArgumentTypeError
 from kerneldsl.language.kinds import Kind
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.passed_arrays import PassedArray, passed_arrays
 from kerneldsl.runtime.placement import Place
 
-__all__ = ["Binding", "Reader", "Refused", "code_of", "flat_count", "kinds_of", "positions_of"]
+__all__ = ["Binding", "Reader", "Refused", "code_of", "kinds_of"]
 
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
@@ -110,17 +110,3 @@ class Binding:
 
 #: Appends the values of an argument to a binding, and returns the code of its kind.
 Reader: TypeAlias = Callable[[Any, Binding], int]
-
-
-def flat_count(kind: Kind) -> int:
-    """How many flat values an argument of a kind has."""
-    return parameter_count(kind)
-
-
-def positions_of(binding: Binding) -> list[int]:
-    """The position of the argument that each flat value belongs to."""
-    return [
-        position
-        for position, kind in enumerate(kinds_of(binding.codes))
-        for _ in range(flat_count(kind))
-    ]
