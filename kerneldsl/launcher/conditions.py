@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from kerneldsl.abi import ArrayParameters, Parameter, ParameterLayout
+from kerneldsl.language.kinds import ArrayKind
 
 __all__ = [
     "CONDITION_WORDS",
@@ -27,6 +28,7 @@ __all__ = [
     "Same",
     "Within",
     "pack_conditions",
+    "rank_word",
 ]
 
 CONDITION_WORDS = 8
@@ -147,8 +149,8 @@ class PackedCondition:
         Of one or two parameters, in bytes from the start of the parameters.
     numbers : tuple of int
         By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
-        where it has a sign, smallest and largest; rank and largest; for each array its rank, with
-        256 added where strides are passed, and the bytes of an element.
+        where it has a sign, smallest and largest; rank and largest; for each array its
+        :func:`rank_word`, and the bytes of an element.
     """
 
     kind: ConditionKind
@@ -159,6 +161,11 @@ class PackedCondition:
         """The condition as native code reads it, with so many bytes before the parameters."""
         found = (self.kind, *(offset + before for offset in self.offsets), *self.numbers)
         return (*found, *(0,) * (CONDITION_WORDS - len(found)))
+
+
+def rank_word(kind: ArrayKind) -> int:
+    """The rank of an array as native code reads it: with 256 added where strides are passed."""
+    return kind.ndim + (256 if kind.layout == "A" else 0)
 
 
 def pack_conditions(
@@ -187,6 +194,6 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
     arrays = (condition.first, condition.second)
     numbers = ()
     for array in arrays:
-        numbers += (array.kind.ndim + (256 if array.strides else 0), array.item_bytes)
+        numbers += (rank_word(array.kind), array.item_bytes)
     offsets = tuple(parameters[array.pointer].offset for array in arrays)
     return PackedCondition(ConditionKind.DISTINCT, offsets, numbers)

@@ -11,6 +11,7 @@ import numpy as np
 from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.launcher.attributes import AttributeNames, attribute_names_of
+from kerneldsl.launcher.conditions import rank_word
 from kerneldsl.launcher.exchange import (
     Exchange,
     LayoutCode,
@@ -170,8 +171,8 @@ def _ndarray_step(
     if is_written:
         looked_at |= WRITEABLE
         expected |= WRITEABLE
-    rank = wanted.ndim + (256 if wanted.layout == "A" else 0)
-    return Step(StepKind.NDARRAY, np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
+    numbers = (id(value.dtype), looked_at, expected, rank_word(wanted))
+    return Step(StepKind.NDARRAY, np.ndarray, offset, *numbers)
 
 
 def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
