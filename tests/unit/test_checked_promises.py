@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 
 from kerneldsl.abi import array_parameters
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
+from kerneldsl.runtime.arguments import promise_table
+from kerneldsl.runtime.arguments.arguments import bind
 from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
+from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.memory.strided import layout_of
 from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 
@@ -259,3 +263,25 @@ def test_narrow_means_below_2_31(
     kinds = [ArrayKind("int8", len(shape))]
     assert math.prod(shape) >= 0
     assert _promises(kinds, [_BASE, *shape], extent, written=()).is_narrow == is_narrow
+
+
+def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Promises] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Promises:
+        found.append(promises_of(*args, **kwargs))
+        return found[-1]
+
+    monkeypatch.setattr(promise_table, "promises_of", counted)
+    traits: Any = SimpleNamespace(written=frozenset({1}))
+    table = PromiseTable(traits)
+    vector, strided = np.zeros(8, np.float32), np.zeros(8, np.float32)[::2]
+
+    def number_of(array: np.ndarray[Any, Any], number: float) -> int:
+        return table.number_of(bind(("a", "b"), (number, ((number, array), number))), (8,))
+
+    assert number_of(vector, 1.0) == number_of(vector, 2.0)
+    assert len(found) == 1
+    assert number_of(strided, 2.0) != number_of(vector, 2.0)
+    assert number_of(vector[:4], 2.0) != number_of(vector, 2.0)
+    assert len(found) == 3
