@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerneldsl.abi import array_parameters
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
+from kerneldsl.runtime.arguments import promise_table
+from kerneldsl.runtime.arguments.arguments import bind
 from kerneldsl.runtime.arguments.checked_promises import promises_of
+from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
+from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.memory.strided import layout_of
 from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 from tests.support.extent import examples
 
 _BASE = 1 << 20
+
+
+def _promises(
+    kinds: Sequence[Kind],
+    values: Sequence[Any],
+    extent: tuple[int, ...] = (),
+    *,
+    written: Collection[int],
+) -> Promises:
+    """Find the promises of a launch with flat values."""
+    return promises_of(passed_arrays(array_parameters(kinds), values), extent, written=written)
 
 
 @st.composite
@@ -78,7 +96,7 @@ def test_what_is_promised_holds_of_every_byte(
         st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple)
         | st.sampled_from(views).map(lambda view: view.shape)
     )
-    promises = promises_of(kinds, values, extent, written=written)
+    promises = _promises(kinds, values, extent, written=written)
     assert len(promises.arrays) == len(views)
     for number, (view, promise) in enumerate(zip(views, promises.arrays, strict=True)):
         _check_array(view, kinds[number], promise, extent)
@@ -134,7 +152,7 @@ def test_covering_is_a_partial_order_that_no_promises_end(
     kinds = [kind for kind, _ in arguments]
     values = [value for _, flat in arguments for value in flat]
     written = data.draw(st.sets(st.integers(0, len(views) - 1)))
-    found = promises_of(kinds, values, (3,), written=written)
+    found = _promises(kinds, values, (3,), written=written)
     assert found.cover(found)
     assert found.cover(NO_PROMISES)
     for mapping in (ONE_EACH, ElementMapping((4, 1, 1)), ElementMapping((4, 1, 1), 4)):
@@ -157,21 +175,21 @@ def test_disjoint_but_for_what_is_the_same_is_no_promise_for_other_arrays() -> N
 def test_one_element_a_thread_comes_in_few_forms() -> None:
     kinds = parse_signature("f4[::1], f4[::1], f4[::1]")
     forms = {
-        promises_of(kinds, values, (100,), written={2}).for_mapping(ONE_EACH)
+        _promises(kinds, values, (100,), written={2}).for_mapping(ONE_EACH)
         for values in (
             [_BASE, 100, _BASE + 400, 100, _BASE + 800, 100],
             [_BASE + 4, 100, _BASE + 404, 101, _BASE + 808, 999],
         )
     }
     assert forms == {Promises(is_disjoint=True, is_narrow=True)}
-    twice = promises_of(kinds, [_BASE, 100, _BASE + 400, 100, _BASE, 100], (100,), written={2})
+    twice = _promises(kinds, [_BASE, 100, _BASE + 400, 100, _BASE, 100], (100,), written={2})
     assert twice.is_disjoint
     assert twice.for_mapping(ONE_EACH) == Promises(is_narrow=True)
     assert twice.for_mapping(ElementMapping((4, 1, 1))).array(2).same_as == 0
 
 
 def _find(signature: str, *values: Any) -> Promises:
-    return promises_of(parse_signature(signature), values, written={0})
+    return _promises(parse_signature(signature), values, written={0})
 
 
 @pytest.mark.parametrize(
@@ -195,8 +213,8 @@ def test_empty_arrays_share_nothing() -> None:
 def test_what_is_only_read_may_overlap() -> None:
     kinds = parse_signature("f4[::1], f4[::1], f4[::1]")
     values = [_BASE, 8, _BASE + 4, 8, _BASE + 64, 8]
-    assert promises_of(kinds, values, written={2}).is_disjoint
-    assert not promises_of(kinds, values, written={1}).is_disjoint
+    assert _promises(kinds, values, written={2}).is_disjoint
+    assert not _promises(kinds, values, written={1}).is_disjoint
 
 
 def test_broadcast_and_reversed_views_promise_no_unit_stride() -> None:
@@ -223,7 +241,7 @@ def test_arrays_in_tuples_are_counted_too() -> None:
         ArrayKind("float32", 1),
     ]
     values = [3, _BASE, 8, 1.0, 2.0, _BASE + 33, _BASE, 8]
-    found = promises_of(kinds, values, (8,), written={2})
+    found = _promises(kinds, values, (8,), written={2})
     assert [each.alignment for each in found.arrays] == [16, 1, 16]
     assert [each.is_extent for each in found.arrays] == [True, False, True]
     assert [each.same_as for each in found.arrays] == [None, None, 0]
@@ -245,4 +263,26 @@ def test_narrow_means_below_2_31(
 ) -> None:
     kinds = [ArrayKind("int8", len(shape))]
     assert math.prod(shape) >= 0
-    assert promises_of(kinds, [_BASE, *shape], extent, written=()).is_narrow == is_narrow
+    assert _promises(kinds, [_BASE, *shape], extent, written=()).is_narrow == is_narrow
+
+
+def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Promises] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Promises:
+        found.append(promises_of(*args, **kwargs))
+        return found[-1]
+
+    monkeypatch.setattr(promise_table, "promises_of", counted)
+    traits: Any = SimpleNamespace(written=frozenset({1}))
+    table = PromiseTable(traits)
+    vector, strided = np.zeros(8, np.float32), np.zeros(8, np.float32)[::2]
+
+    def number_of(array: np.ndarray[Any, Any], number: float) -> int:
+        return table.number_of(bind(("a", "b"), (number, ((number, array), number))), (8,))
+
+    assert number_of(vector, 1.0) == number_of(vector, 2.0)
+    assert len(found) == 1
+    assert number_of(strided, 2.0) != number_of(vector, 2.0)
+    assert number_of(vector[:4], 2.0) != number_of(vector, 2.0)
+    assert len(found) == 3

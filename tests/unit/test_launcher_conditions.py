@@ -18,7 +18,6 @@ from kerneldsl.launcher import layout as interpreter_layout
 from kerneldsl.launcher.builder import I32, I64, POINTER, Function
 from kerneldsl.launcher.conditions import (
     Aligned,
-    ArrayAt,
     Distinct,
     Few,
     Same,
@@ -27,8 +26,9 @@ from kerneldsl.launcher.conditions import (
 )
 from kerneldsl.launcher.emit_conditions import emit_conditions
 from kerneldsl.launcher.machine import _compile
-from kerneldsl.launcher.promised import conditions_of, placed_arrays
-from kerneldsl.runtime.arguments.checked_promises import _arrays, promises_of
+from kerneldsl.launcher.promised import conditions_of
+from kerneldsl.runtime.arguments.checked_promises import promises_of
+from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
 from kerneldsl.target import NO_PROMISES
 from tests.support.extent import examples
 
@@ -149,10 +149,9 @@ def test_what_two_arrays_have_in_common(holds, x, y):
     ]
     first = range(min(corners), max(corners) + 8) if corners else range(0)
     second = range(y[0], y[0] + 4 * y[1])
-    arrays = ArrayAt(_NUMBER["x.data"], 2, 8, True), ArrayAt(_NUMBER["y.data"], 1, 4, False)
     is_distinct = not (set(first) & set(second))
-    assert holds([Distinct(*arrays)], values) == is_distinct
-    assert holds([Distinct(*reversed(arrays))], values) == is_distinct
+    assert holds([Distinct(*_LAYOUT.arrays)], values) == is_distinct
+    assert holds([Distinct(*reversed(_LAYOUT.arrays))], values) == is_distinct
 
 
 def test_every_condition_counts(holds):
@@ -184,8 +183,12 @@ def launches(draw, extent):
     return [*values, extent]
 
 
+def passed(values):
+    return passed_arrays(_OF_KINDS.arrays, values)
+
+
 def promises(values):
-    return promises_of(_KINDS, values[:-1], (values[-1],), written=_WRITTEN)
+    return promises_of(passed(values), (values[-1],), written=_WRITTEN)
 
 
 @settings(max_examples=examples(1000), deadline=None)
@@ -206,8 +209,7 @@ def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
         compiled = replace(found, is_disjoint=False)
     elif weaken == "all":
         compiled = NO_PROMISES
-    arrays = placed_arrays(_KINDS)
-    conditions = conditions_of(compiled, found, arrays, (extent,), _WRITTEN)
+    conditions = conditions_of(compiled, found, _OF_KINDS.arrays, (extent,), _WRITTEN)
     assert holds(conditions, first, layout=_OF_KINDS)
     if holds(conditions, second, layout=_OF_KINDS):
         assert are_kept(compiled, second)
@@ -215,7 +217,7 @@ def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
 
 def are_kept(promised, values):
     """Whether promises hold, as they are defined; what has no elements cannot break any."""
-    arrays = list(_arrays(_KINDS, values[:-1]))
+    arrays = passed(values)
     for array, each in zip(arrays, promised.arrays, strict=False):
         if math.prod(array.shape) == 0:
             continue

@@ -11,7 +11,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.kinds import DTYPE_NAMES, format_signature, parse_signature
 from kerneldsl.runtime.arguments.arguments import bind, overlap
-from kerneldsl.runtime.arguments.binding import kinds_of, positions_of
+from kerneldsl.runtime.arguments.binding import kinds_of
 
 
 def read(*args):
@@ -130,19 +130,32 @@ def test_read_only_arrays_are_noted():
     assert binding.values[2] == locked.ctypes.data
 
 
-def test_positions_of_flat_values():
-    binding = bind(("a", "b", "c"), (1, (np.zeros((2, 2)), 2.0), np.zeros(6)[::2]))
-    assert positions_of(binding) == [0, 1, 1, 1, 1, 2, 2, 2]
+def test_arrays_among_flat_values():
+    matrix, vector = np.zeros((2, 3), order="F"), np.zeros(6)[::2]
+    binding = bind(("a", "b", "c"), (1j, (matrix, 2.0), vector))
+    assert [array.position for array in binding.arrays] == [1, 2]
+    first, second = binding.passed_arrays()
+    for passed, array in ((first, matrix), (second, vector)):
+        assert passed.pointer == array.ctypes.data
+        assert (passed.shape, passed.strides) == (array.shape, array.strides)
+        assert passed.itemsize == array.itemsize
+        assert passed.byte_range() == np.lib.array_utils.byte_bounds(array)
+    assert first.is_same(first)
+    assert not first.is_same(second)
 
 
 def test_overlap_counts_where_something_is_written():
     base = np.zeros(10)
-    assert overlap((base[:5], base[4:]), frozenset({0}))
-    assert not overlap((base[:5], base[4:]), frozenset())
-    assert not overlap((base[:5], base[5:]), frozenset({0, 1}))
-    assert overlap((base[::-1], base[9:]), frozenset({1}))
-    assert overlap((1, (base[::2], 3), base[1::2]), frozenset({2}))
-    assert not overlap((base[:0], base), frozenset({0, 1}))
+
+    def overlap_of(args, written):
+        return overlap(bind(("a", "b", "c")[: len(args)], args), written)
+
+    assert overlap_of((base[:5], base[4:]), frozenset({0}))
+    assert not overlap_of((base[:5], base[4:]), frozenset())
+    assert not overlap_of((base[:5], base[5:]), frozenset({0, 1}))
+    assert overlap_of((base[::-1], base[9:]), frozenset({1}))
+    assert overlap_of((1, (base[::2], 3), base[1::2]), frozenset({2}))
+    assert not overlap_of((base[:0], base), frozenset({0, 1}))
 
 
 def test_signature_notation_of_read_kinds_is_read_back():
