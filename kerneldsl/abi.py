@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = [
     "EXPLICIT",
@@ -82,7 +83,8 @@ class Parameter:
     Parameters
     ----------
     name : str
-        Such as ``x.data``, ``x.shape[0]``, ``a``, ``z.imag`` or ``extent[0]``.
+        Such as ``x.data``, ``x.shape[0]``, ``a`` or ``z.imag``; what no argument gives has a
+        reserved name, such as ``kd_extent[0]``.
     dtype : str
         A scalar dtype, or ``"pointer"``.
     offset : int
@@ -173,12 +175,13 @@ class ParameterLayout:
         return array_parameters(self.kinds)
 
     def _flat(self) -> Iterator[tuple[str, str]]:
+        # What no argument gives has reserved names, which no parameter can have.
         for name, kind in zip(self.names, self.kinds, strict=True):
             yield from _flatten(name, kind)
         for axis in range(self.mode.forall_ndim or 0):
-            yield f"extent[{axis}]", "int64"
+            yield f"{RESERVED_PREFIX}extent[{axis}]", "int64"
         if self.debug:
-            yield "fault.data", "pointer"
+            yield f"{RESERVED_PREFIX}fault.data", "pointer"
 
     @cached_property
     def struct_format(self) -> str:

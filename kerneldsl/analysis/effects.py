@@ -23,8 +23,9 @@ import numpy as np
 
 from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Typing
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = [
     "READING_METHODS",

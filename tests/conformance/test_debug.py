@@ -40,6 +40,13 @@ def returns_before(x, out):
 
 
 @kd.kernel(debug=True)
+def parameters_named_as_hidden_ones(extent, fault):
+    i = kd.grid(1)
+    if i < fault.size:
+        fault[i] = extent[0] * 100 + extent[1] + i
+
+
+@kd.kernel(debug=True)
 def asserts(x, out):
     i = kd.grid(1)
     assert x[i] >= 0, "only non-negative values"
@@ -124,6 +131,13 @@ def test_checks_after_an_early_return(computing_target: str) -> None:
     with kd.use(computing_target), pytest.raises(IndexError) as caught:
         returns_before[3, 16](x[:7], out)
     assert "x[place(0)]" in caught.value.where.line
+
+
+def test_parameters_may_have_any_name(computing_target: str) -> None:
+    _, out = _arrays()
+    with kd.use(computing_target):
+        parameters_named_as_hidden_ones.forall(out.size)((7, 5), out)
+    assert (out == 705 + np.arange(out.size)).all()
 
 
 def test_assert(computing_target: str) -> None:

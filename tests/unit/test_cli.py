@@ -61,7 +61,7 @@ def test_ptx_and_its_parameters_are_written(source, tmp_path, capsys):
     assert ".target sm_90" in text
     layout = (tmp_path / "axpy.params.txt").read_text()
     assert "entry       axpy" in layout
-    for row in ("out.strides[0]", "extent[0]", "x.data", f"signature   {SIGNATURE}"):
+    for row in ("out.strides[0]", "kd_extent[0]", "x.data", f"signature   {SIGNATURE}"):
         assert row in layout
     assert f".entry {layout.split()[1]}(" in text
     assert "axpy.params.txt" in capsys.readouterr().out

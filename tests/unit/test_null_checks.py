@@ -80,7 +80,7 @@ def test_parameters_are_read_by_name() -> None:
         "x.data": 4096,
         "x.shape[0]": 3,
         "x.shape[1]": 4,
-        "extent[0]": 12,
+        "kd_extent[0]": 12,
     }
 
 

@@ -83,7 +83,7 @@ def test_forall_maps_the_last_axis_to_x(target: NullTarget) -> None:
     config = target.launches[-1].config
     assert config.block_dim[0] >= 32
     assert config.grid_dim[1] * config.block_dim[1] <= 128
-    assert target.launches[-1].values["extent[0]"] == 100
+    assert target.launches[-1].values["kd_extent[0]"] == 100
 
 
 def test_nothing_runs(target: NullTarget) -> None:

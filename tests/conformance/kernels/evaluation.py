@@ -287,6 +287,38 @@ _list.add(
     expected=_as_doubles,
 )
 
+# -- guards that assume something of a scalar, around a loop that is interchanged -----------------
+
+
+@kd.kernel
+def interchanged_under_assumption(x, out, n, shift):
+    i = kd.grid(1)
+    if i + shift < n:
+        acc = 0
+        for k in range(x.shape[0]):
+            acc += x[k, i]
+        out[i] = acc
+
+
+def _column_sums(x, out, n, shift):
+    last = min(max(n - shift, 0), out.size) if abs(shift) < 2**62 else 0
+    return {1: np.append(x.sum(axis=0)[:last], out[last:])}
+
+
+for _name, _n, _shift in (("small", 90, 3), ("wraps", 90, GREATEST - 200), ("none", 3, 5)):
+    _list.add(
+        f"interchanged_under_assumption_{_name}",
+        interchanged_under_assumption,
+        lambda rng, n=_n, shift=_shift: (
+            rng.integers(-9, 9, (5, 100)),
+            poisoned(100, np.int64),
+            n,
+            shift,
+        ),
+        extent=(100,),
+        expected=_column_sums,
+    )
+
 # -- divisions under conditions -----------------------------------------------------------------
 
 
