@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How much the tests cover, quick or full: tests/support/extent.py.
 export KERNELDSL_CHECK
+# Hundreds of processes import what the first of them compiled to bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := kerneldsl targets stdlib_kernels
 WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
