@@ -48,7 +48,7 @@ CASES: list[Case] = [
 
 
 def _quick() -> list[Case]:
-    """Of mathematical functions each with one dtype, of integer operations half; of the rest all."""
+    """Mathematical functions with one dtype each, half of the integer operations, all others."""
     halved = {
         case.name
         for each in (mathematics.CASES, integers.CASES)
