@@ -8,15 +8,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How much the tests cover, quick or full: tests/support/extent.py.
 export KERNELDSL_CHECK
+# Hundreds of processes import what the first of them compiled to bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := kerneldsl targets stdlib_kernels
 WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
-BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
-  tests/unit/test_error*.py) $(filter-out %_properties.py,$(wildcard tests/unit/test_fallback*.py))
+BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null \
+  tests/unit/errors tests/unit/test_error_history.py \
+  $(filter-out %_properties.py,$(wildcard tests/unit/runtime/test_fallback*.py))
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
-BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/test_,cuda_codes.py \
-  cuda_description.py cuda_driver.py null_target.py)
+BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_codes.py \
+  cuda/test_description.py cuda/test_driver.py null/test_target.py)
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv

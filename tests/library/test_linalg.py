@@ -12,12 +12,12 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.kinds import DTYPE_NAMES
 from stdlib_kernels.linalg import matmul, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
-from tests.support.extent import examples
+from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
 NUMBERS = [name for name in DTYPE_NAMES if name != "bool"]
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", full_beyond(DTYPE_NAMES, QUICK_DTYPES))
 def test_transpose(call, rng, dtype):
     for shape in [(1, 1), (1, 70), (31, 33), (32, 32), (101, 67), (0, 5), (5, 0)]:
         a = random_array(rng, shape, dtype)
@@ -60,7 +60,7 @@ def assert_close_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     assert np.all(np.abs(got - expected) <= bound + np.finfo(dtype).tiny)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", full_beyond(NUMBERS, QUICK_DTYPES))
 def test_matmul(call, rng, dtype):
     for m, k, n in [(1, 1, 1), (16, 16, 16), (17, 5, 33), (50, 47, 31), (3, 0, 4), (0, 3, 2)]:
         a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)

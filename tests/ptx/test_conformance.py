@@ -6,14 +6,15 @@ from collections import defaultdict
 
 import pytest
 
-from tests.conformance.kernels import CASES
+from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 from tests.support.cases import Case
+from tests.support.extent import IS_QUICK
 
 
 def _by_topic() -> dict[str, list[Case]]:
     topics: dict[str, list[Case]] = defaultdict(list)
-    for case in CASES:
+    for case in QUICK_CASES if IS_QUICK else CASES:
         topics[case.name.split(".")[0]].append(case)
     return topics
 

@@ -7,12 +7,14 @@ fewer random examples in the others. Without it, and in ``make check-full``, eve
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["IS_QUICK", "VARIABLE", "examples", "full_beyond"]
+__all__ = ["IS_QUICK", "QUICK_DTYPES", "VARIABLE", "examples", "full_beyond", "sample"]
+
+_T = TypeVar("_T")
 
 #: Environment variable with the extent: ``quick`` or ``full``.
 VARIABLE = "KERNELDSL_CHECK"
@@ -27,6 +29,8 @@ def _read() -> bool:
 
 #: Whether this is a quick run.
 IS_QUICK = _read()
+#: Dtypes of a quick run where a test is made for each: of every kind one, and narrow ones.
+QUICK_DTYPES = ("bool", "uint8", "int32", "uint64", "float32", "float64", "complex64")
 #: The part of the random examples that a quick run tries.
 _QUICK_PART = 5
 
@@ -40,6 +44,19 @@ def examples(count: int) -> int:
         Examples of a full run.
     """
     return max(1, count // _QUICK_PART) if IS_QUICK else count
+
+
+def sample(values: Sequence[_T], count: int) -> Sequence[_T]:
+    """Values that one test tries in turn: all, or `count` of them at even distances.
+
+    Parameters
+    ----------
+    values : sequence
+        Those of a full run.
+    count : int
+        How many a quick run tries.
+    """
+    return values[:: -(-len(values) // count)] if IS_QUICK else values
 
 
 def full_beyond(values: Iterable[Any], quick: Container[Any]) -> list[Any]:

@@ -261,7 +261,7 @@ _REFUSED = """
 def test_memory_that_the_system_refuses_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "refused.py"
     script.write_text(textwrap.dedent(_REFUSED))
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[4])
     done = subprocess.run(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": root, "KERNELDSL_CACHE": "off"},

@@ -23,7 +23,7 @@ from targets.cuda.carveout import Carveout
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
-from tests.unit.test_cuda_driver import FakeBindings, _Status
+from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
 
 _SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
 

@@ -354,7 +354,7 @@ def test_explanation_of_virtual_resources() -> None:
 
 
 def test_the_page_shows_what_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "occupancy.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "occupancy.md").read_text()
     source, shown = re.search(r"```python\n(.*?)```\n```\n(.*?)```", page, re.DOTALL).groups()
     exec_source(source, "occupancy page")
     assert capsys.readouterr().out == shown

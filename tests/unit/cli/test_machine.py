@@ -20,7 +20,7 @@ from kerneldsl.cli import app, health, machine, output
 from kerneldsl.runtime import placement
 from tests.support.fake_target import FakeTarget
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMANDS = ("backends", "devices", "default", "status", "summary", "doctor")
 
 

@@ -13,7 +13,7 @@ from kerneldsl.errors import DeviceLostError
 from targets.cuda import timer as timer_module
 from targets.cuda.driver import Driver
 from targets.cuda.timer import start_timer
-from tests.unit.test_cuda_driver import FakeBindings, _Status
+from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
 
 _NOT_READY = _Status(600, "CUDA_ERROR_NOT_READY")
 

@@ -21,7 +21,7 @@ from targets.cuda import functions, memory, streams
 from targets.cuda.driver import Driver
 from targets.cuda.fork import ForkGuard
 from targets.cuda.loss import DeviceWatch
-from tests.unit.test_cuda_driver import FakeBindings, _Status
+from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
 
 _ILLEGAL = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
 _ECC = _Status(214, "CUDA_ERROR_ECC_UNCORRECTABLE")

@@ -14,7 +14,7 @@ import kerneldsl as kd
 from kerneldsl.detection import files, probes, report
 
 NAMES = ("cuda", "rocm", "metal", "vulkan", "opengl", "webgpu", "webgl2", "cpu")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from targets.cpu import threads
 from tests.support.checkups import by_name, forget_variables, unload
 from tests.support.fake_target import FakeTarget
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.graphs import CudaGraph
 from targets.cuda.streams import stream_handle
-from tests.unit.test_cuda_driver import FakeBindings, _Status
+from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
 
 _OWN, _CAPTURE, _BRANCH = 0x5000, 0x6000, 0x7000
 
