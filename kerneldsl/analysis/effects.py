@@ -113,7 +113,7 @@ def augmented_values(unit: FunctionUnit) -> tuple[Augmented, ...]:
     unit : FunctionUnit
         A kernel or device function.
     """
-    return tuple(dict.fromkeys(_summarize(unit).augmented))
+    return tuple(dict.fromkeys(Accesses(unit, is_kernel=True).summarize().augmented))
 
 
 def root_of_array(name: str, use: IntrinsicUse) -> Root:
@@ -145,6 +145,8 @@ class _Summary:
         self.depth: dict[int, int] = {}
         self.returned: set[_Alias] = set()
         self.augmented: list[Augmented] = []
+        #: Parameters that may be indexed by several indices at once.
+        self.indexed_by_tuples: frozenset[Root] = _NO_ROOTS
 
     def add(self, read: frozenset[Root], written: frozenset[Root]) -> None:
         self.read |= {root for root in read if isinstance(root, int)}
@@ -172,9 +174,18 @@ class Accesses:
     declared : mapping, optional
         Variables that hold declared arrays, to their memory, where a target has replaced the calls
         that declare them.
+    is_kernel : bool, optional
+        Whether parameters are arguments of a launch, of which a tuple is known as one; an argument
+        of a device function may be any value.
     """
 
-    def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        declared: Mapping[str, Root] | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> None:
         self._unit = unit
         self._depth: dict[Root, int] = {}
         #: What expressions stand for, once variables are known.
@@ -186,8 +197,8 @@ class Accesses:
             self._aliases[name] = {(root, 0)}
         bindings = list(_bindings(unit.tree))
         self._functions = _bound_functions(bindings, unit)
-        self._tuple_names: set[str] = set()
-        self._tuple_names = {
+        self._tuple_names = set() if is_kernel else set(unit.parameters)
+        self._tuple_names |= {
             target.id
             for target, value in bindings
             if isinstance(target, ast.Name)
@@ -224,6 +235,7 @@ class Accesses:
             summary.augmented += self._augmented_by(node)
             if isinstance(node, ast.Return) and node.value is not None:
                 summary.returned |= self._alias_of(node.value)
+        summary.indexed_by_tuples = self._indexed_by_tuples()
         summary.depth = {root: d for root, d in self._depth.items() if isinstance(root, int)}
         extra = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs
         if extra:  # Numba binds such arguments in ways of its own
@@ -256,6 +268,12 @@ class Accesses:
         for node in ast.walk(self._unit.tree):
             if isinstance(node, ast.Subscript) and self._may_be_tuple(node.slice):
                 found |= self.roots(node.value)
+            elif isinstance(node, ast.Call):
+                callee = self._unit.callee_of(node)
+                if callee is not None and not _is_flexible(node, callee):
+                    for position in _summarize(callee).indexed_by_tuples:
+                        if isinstance(position, int):
+                            found |= self.roots(node.args[position])
         return found
 
     def _may_be_tuple(self, index: ast.expr) -> bool:

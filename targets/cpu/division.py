@@ -22,11 +22,12 @@ import llvmlite.binding as llvm
 
 __all__ = ["Divisions"]
 
+#: An instruction that divides by a value; a text that the module holds begins no line.
 _DIVISION = re.compile(
-    r"= (?P<op>sdiv|srem|udiv|urem)(?: exact)? (?P<kind>i\d+) "
-    r"(?P<dividend>[^,\s]+), (?P<divisor>%[^,\s]+)"
+    r"^(?P<result> +%[^=]*= )(?P<op>sdiv|srem|udiv|urem)(?: exact)? (?P<kind>i\d+) "
+    r'(?P<dividend>.+), (?P<divisor>%"[^"]*"|%[^,\s]+)(?=,|$)',
+    re.MULTILINE,
 )
-
 #: What lets LLVM evaluate a call at any time, and once for all calls with equal operands.
 _ATTRIBUTES = "nofree nosync nounwind willreturn speculatable memory(none)"
 
@@ -139,8 +140,9 @@ def _name(op: str, kind: str) -> str:
 
 
 def _call(found: re.Match[str]) -> str:
-    op, kind, dividend, divisor = found.group("op", "kind", "dividend", "divisor")
-    return f"= call {kind} @{_name(op, kind)}({kind} {dividend}, {kind} {divisor})"
+    op, kind = found.group("op", "kind")
+    arguments = f"{kind} {found['dividend']}, {kind} {found['divisor']}"
+    return f"{found['result']}call {kind} @{_name(op, kind)}({arguments})"
 
 
 def _fill(template: str, op: str, kind: str) -> str:

@@ -95,6 +95,7 @@ class Binder:
             kd_store=memory.store_slot,
             kd_view=memory.array_view,
             kd_int32=np.int32,
+            kd_int64=np.int64,
             kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
             kd_saturating_add=bounds.saturating_add,

@@ -46,7 +46,7 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
             return magnitude(operand, pure)
         case ast.BinOp():
             return _magnitude_of_operation(node, pure)
-        case ast.Call(func=ast.Name(id="kd_unsigned"), args=[argument]):
+        case ast.Call(func=ast.Name(id="kd_unsigned" | "kd_int64"), args=[argument]):
             return magnitude(argument, pure)
         case ast.Call() if pure.called(node.func) == "len":
             return _EXTENT

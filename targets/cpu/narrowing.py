@@ -94,6 +94,7 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
     left, right = pure.expanded(part.left), pure.expanded(part.comparators[0])
     if not (pure.is_integer(left) and pure.is_integer(right)):
         return False
+    left, right = pure.as_int64(left), pure.as_int64(right)
     for position, variable in enumerate(variables):
         a, b = pure.affine(left, variable), pure.affine(right, variable)
         if a is None or b is None:
