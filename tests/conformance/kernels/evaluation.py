@@ -287,6 +287,54 @@ _list.add(
     expected=_as_doubles,
 )
 
+# -- guards of unsigned scalars ------------------------------------------------------------------
+
+
+@kd.kernel
+def unsigned_guards(out, a, b):
+    i = kd.grid(1)
+    if i < out.shape[1]:
+        if i + a < b:
+            out[0, i] = 1
+        if -(i + a) > -5:
+            out[1, i] = 1
+        if i + a - b < a:
+            out[2, i] = 1
+
+
+@kd.kernel
+def below_difference(out, a, b):
+    i = kd.grid(1)
+    if i + a < b and i < out.shape[1]:
+        out[0, i] = 1
+
+
+def _unsigned_guards(out, a, b):
+    i, a, b = np.arange(out.shape[1]), int(a), int(b)
+    tests = (i + a < b, -(i + a) > -5, i + a - b < a)
+    return {0: np.array([np.where(test, 1, row) for test, row in zip(tests, out, strict=True)])}
+
+
+def _below_difference(out, a, b):
+    after = out.copy()
+    after[0, : max(int(b) - int(a), 0)] = 1
+    return {0: after}
+
+
+for _dtype in (np.uint8, np.uint16, np.uint32):
+    for _a, _b in ((1, 0), (0, 9), (3, 9)):
+        for _kernel, _expected in (
+            (unsigned_guards, _unsigned_guards),
+            (below_difference, _below_difference),
+        ):
+            _list.add(
+                f"{_kernel.__name__}_{_dtype.__name__}_{_a}_{_b}",
+                _kernel,
+                lambda rng, d=_dtype, a=_a, b=_b: (poisoned((3, 12), np.int64), d(a), d(b)),
+                extent=(12,),
+                expected=_expected,
+            )
+
 # -- guards that assume something of a scalar, around a loop that is interchanged -----------------
 
 

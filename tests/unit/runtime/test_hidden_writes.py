@@ -48,3 +48,23 @@ def test_an_element_that_a_tuple_indexes_is_no_view():
     with kd.use("cpu"):
         element_by_tuple.forall(2, 3)(np.zeros((2, 3)), out)
     assert (out == 2).all()
+
+
+@kd.func
+def at(x, place):
+    return x[place]
+
+
+@kd.kernel
+def element_by_function(x, out):
+    i = kd.grid(1)
+    value = at(x, (i, 2))
+    value += 2
+    out[i] = value
+
+
+def test_an_element_that_a_function_indexes_by_a_tuple_is_no_view():
+    x, out = np.arange(64.0).reshape(8, 8), np.zeros(8)
+    with kd.use("cpu"):
+        element_by_function.forall(8)(x, out)
+    assert (out == x[:, 2] + 2).all()
