@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kerneldsl.abi import ParameterLayout
@@ -112,7 +113,7 @@ def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> 
     LaunchConfigError
         The buffer is not as long as the layout says.
     """
-    plain = ParameterLayout(layout.names, layout.kinds, layout.mode)
+    plain = replace(layout, debug=False) if layout.debug else layout
     if len(parameters) != plain.nbytes:
         raise LaunchConfigError(
             f"{name} was launched with {len(parameters)} bytes of parameters",
