@@ -20,25 +20,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
 __all__ = ["EXPLICIT", "LaunchMode", "Parameter", "ParameterLayout"]
 
 _FORMATS = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
+    **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
     "pointer": "Q",
 }
-_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +155,11 @@ class ParameterLayout:
 
 def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
     if isinstance(kind, ScalarKind):
-        part = _PARTS.get(kind.dtype)
-        if part is None:
-            yield name, kind.dtype
+        if kind.element.is_complex:
+            yield f"{name}.real", kind.element.arithmetic
+            yield f"{name}.imag", kind.element.arithmetic
         else:
-            yield f"{name}.real", part
-            yield f"{name}.imag", part
+            yield name, kind.dtype
     elif isinstance(kind, ArrayKind):
         yield f"{name}.data", "pointer"
         for axis in range(kind.ndim):

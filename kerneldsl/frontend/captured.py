@@ -11,7 +11,7 @@ import numpy as np
 
 from kerneldsl.frontend.frozen import freeze
 from kerneldsl.frontend.unit import Captured
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 
 __all__ = [
     "CAPTURABLE",

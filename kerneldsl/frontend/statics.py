@@ -11,8 +11,8 @@ import numpy as np
 
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics import Intrinsic
-from kerneldsl.language.kinds import DTYPE_NAMES
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 

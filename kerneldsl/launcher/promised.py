@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import combinations
 
-import numpy as np
-
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.launcher.conditions import (
     Aligned,
@@ -46,7 +44,7 @@ class PlacedArray:
         self.kind = kind
         self.position = position
         self.pointer = parameter
-        self.item_bytes = np.dtype(kind.dtype).itemsize
+        self.item_bytes = kind.element.nbytes
         self.extents = range(parameter + 1, parameter + 1 + kind.ndim)
         end = self.extents.stop
         self.strides = range(end, end + (kind.ndim if kind.layout == "A" else 0))

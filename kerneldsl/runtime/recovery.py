@@ -25,6 +25,7 @@ from kerneldsl.errors import (
     UnsupportedConstructError,
 )
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.arguments.binding import Binding, flat_count, kinds_of, positions_of
 from kerneldsl.runtime.arguments.staging import Progress
@@ -215,7 +216,7 @@ class FailedLaunch:
                 index += flat_count(leaf)
 
     def _leaf(self, index: int, position: int, kind: ArrayKind) -> _DeviceLeaf:
-        values, ndim, dtype = self.binding.values, kind.ndim, np.dtype(kind.dtype)
+        values, ndim, dtype = self.binding.values, kind.ndim, numpy_dtype(kind.dtype)
         pointer = int(values[index])
         shape = tuple(values[index + 1 : index + 1 + ndim])
         if kind.layout == "A":

@@ -17,6 +17,7 @@ from numba import types
 
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.types import ELEMENTS
 from kerneldsl.target import ArrayPromises, Specialization
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -67,7 +68,7 @@ def parameter_types(context: Any, kind: Kind) -> Iterator[ir.Type]:
         yield _element_type(context, kind).as_pointer(_GLOBAL_SPACE)
         yield from [_i64] * (kind.ndim * (2 if kind.layout == "A" else 1))
     elif isinstance(kind, ScalarKind):
-        scalar = _scalar_type(kind.dtype)
+        scalar = ELEMENTS[kind.dtype]
         if isinstance(scalar, types.Complex):
             yield from [context.get_data_type(scalar.underlying_float)] * 2
         else:
@@ -77,12 +78,8 @@ def parameter_types(context: Any, kind: Kind) -> Iterator[ir.Type]:
             yield from parameter_types(context, element)
 
 
-def _scalar_type(dtype: str) -> Any:
-    return getattr(types, "boolean" if dtype == "bool" else dtype)
-
-
 def _element_type(context: Any, kind: ArrayKind) -> ir.Type:
-    return context.get_data_type(_scalar_type(kind.dtype))
+    return context.get_data_type(ELEMENTS[kind.dtype])
 
 
 class ParameterReader:
@@ -202,7 +199,7 @@ class ParameterReader:
         return self._builder.and_(parameter, _i64(_BELOW_2_31))
 
     def _itemsize(self, kind: ArrayKind) -> int:
-        return int(self._context.get_abi_sizeof(_element_type(self._context, kind)))
+        return kind.element.nbytes
 
 
 @dataclass(frozen=True)

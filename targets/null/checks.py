@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.errors import CompileError, LaunchConfigError
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
@@ -152,7 +150,7 @@ def _span(name: str, kind: ArrayKind, values: Mapping[str, Any]) -> tuple[int, i
     """First address and number of bytes from there to the end of an array's last element."""
     pointer = values[f"{name}.data"]
     shape = [values[f"{name}.shape[{axis}]"] for axis in range(kind.ndim)]
-    item = np.dtype(kind.dtype).itemsize
+    item = kind.element.nbytes
     if 0 in shape:
         return pointer, 0
     if kind.layout != "A":

@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import DriverError
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from tests.support.arrays import assert_same_bits, random_array
 
 

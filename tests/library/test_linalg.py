@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from stdlib_kernels.linalg import matmul, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 

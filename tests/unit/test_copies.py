@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.runtime.memory.strided import as_strided_like, byte_bounds, is_dense
 from kerneldsl.runtime.memory.transfer import _shortest
 from kerneldsl.runtime.placement import place_of

@@ -13,8 +13,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import errors
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS
-from kerneldsl.language.kinds import DTYPE_NAMES
 
 
 def run_python(code, **env):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.launcher import machine
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, require_native

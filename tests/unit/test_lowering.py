@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind
+from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import (
     FAULT_FIELDS,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES, format_signature, parse_signature
+from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.kinds import format_signature, parse_signature
 from kerneldsl.runtime.arguments.arguments import bind, overlap
 from kerneldsl.runtime.arguments.binding import kinds_of, positions_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.runtime.memory import dlpack
 from tests.support.fake_target import FakeTarget, installed
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.errors import ArgumentError, ReadOnlyArrayError
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.runtime.arguments.binding import Binding, Refused, kinds_of, positions_of
@@ -94,7 +92,7 @@ def _memory_range(value: Any) -> tuple[int, int]:
     if not isinstance(kind, ArrayKind):
         return 0, 0
     pointer, *rest = binding.values
-    itemsize = np.dtype(kind.dtype).itemsize
+    itemsize = kind.element.nbytes
     shape = tuple(rest[: kind.ndim])
     if kind.layout == "A":
         return byte_bounds(pointer, shape, tuple(rest[kind.ndim :]), itemsize)

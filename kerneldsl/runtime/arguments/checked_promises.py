@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.arguments.binding import flat_count
 from kerneldsl.runtime.memory.strided import byte_bounds, contiguous_strides
@@ -81,7 +79,7 @@ class _Array(NamedTuple):
 
     @property
     def itemsize(self) -> int:
-        return np.dtype(self.kind.dtype).itemsize
+        return self.kind.element.nbytes
 
     def is_same(self, other: _Array) -> bool:
         """Whether both are one array."""
@@ -133,7 +131,7 @@ def _arrays_in(kind: Kind, position: int, values: Iterator[Any]) -> Iterator[_Ar
         if kind.layout == "A":
             strides = tuple(next(values) for _ in range(kind.ndim))
         else:
-            strides = contiguous_strides(shape, np.dtype(kind.dtype).itemsize, kind.layout)
+            strides = contiguous_strides(shape, kind.element.nbytes, kind.layout)
         yield _Array(kind, position, pointer, shape, strides)
     else:
         for _ in range(flat_count(kind)):

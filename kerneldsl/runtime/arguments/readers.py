@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Layout, ScalarKind, TupleKind
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
+from kerneldsl.language.kinds import ArrayKind, Layout, ScalarKind, TupleKind
 from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, code_of, kinds_of
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.strided import address_of
@@ -70,7 +71,7 @@ def _read_complex(value: complex, binding: Binding) -> int:
 
 def _numpy_scalar_reader(dtype: str) -> Reader:
     code = code_of(ScalarKind(dtype))
-    if dtype.startswith("complex"):
+    if ELEMENT_TYPES[dtype].is_complex:
 
         def read_parts(value: Any, binding: Binding) -> int:
             binding.values += (value.real, value.imag)
@@ -305,8 +306,9 @@ def _fill_table() -> None:
             DeviceArray: read_device_array,
         }
     )
-    for dtype in DTYPE_NAMES[1:]:
-        READERS[np.dtype(dtype).type] = _numpy_scalar_reader(dtype)
+    for name in DTYPE_NAMES:
+        if name != "bool":
+            READERS[numpy_dtype(name).type] = _numpy_scalar_reader(name)
     for char in "qQlL":  # two C types have 64 bits; NumPy has a scalar class for each
         scalar = np.dtype(char)
         READERS[scalar.type] = _numpy_scalar_reader(scalar.name)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.kinds import DTYPE_NAMES, Layout
+from kerneldsl.language.element_types import DTYPE_NAMES, numpy_dtype
+from kerneldsl.language.kinds import Layout
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.strided import contiguous_strides
@@ -41,7 +42,7 @@ Shape: TypeAlias = int | tuple[int, ...]
 Order: TypeAlias = Literal["C", "F"]
 
 
-_KNOWN_DTYPES = frozenset(map(np.dtype, DTYPE_NAMES))
+_KNOWN_DTYPES = frozenset(map(numpy_dtype, DTYPE_NAMES))
 
 
 def _place(device: DeviceLike | None) -> Place:
