@@ -341,12 +341,17 @@ def _type_of_value(value: Any) -> str | None:
     return {int: "int64", float: "float64"}.get(type(value))
 
 
+def _computed_in(name: str) -> np.dtype[Any]:
+    row = ELEMENT_TYPES[name]
+    return numpy_dtype(row.arithmetic if row.is_narrow else name)
+
+
 def _promoted(types: Sequence[str | None]) -> str | None:
     """The type of arithmetic with these."""
     if any(t is None for t in types):
         # What is not known can only widen float64 to something that is float64 too, or complex.
         return None
-    found = np.result_type(*[numpy_dtype(t) for t in types if t is not None])
+    found = np.result_type(*[_computed_in(t) for t in types if t is not None])
     return "int64" if found.kind in "iub" else str(found)
 
 
@@ -367,4 +372,4 @@ def _unified(types: Sequence[str | None]) -> str | None:
     known = {t for t in types if t is not None}
     if not known:
         return None
-    return str(np.result_type(*map(numpy_dtype, known)))
+    return str(np.result_type(*map(_computed_in, known)))

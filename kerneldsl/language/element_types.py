@@ -19,7 +19,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import ToolMissingError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPE_NAMES",
     "ELEMENT_TYPES",
+    "NUMPY_NAMES",
     "REAL_KINDS",
     "Atomics",
     "ElementKind",
@@ -90,6 +94,8 @@ class ElementType:
         complex number each component.
     atomics : Atomics
         Atomic operations on an element.
+    package : str
+        The package that has NumPy's dtype of it.
     """
 
     name: str
@@ -102,6 +108,7 @@ class ElementType:
     llvm: str
     arithmetic: str
     atomics: Atomics = Atomics.NONE
+    package: str = "numpy"
 
     @property
     def is_integer(self) -> bool:
@@ -132,6 +139,16 @@ class ElementType:
     def is_double(self) -> bool:
         """Whether arithmetic on it is in float64, which most GPUs have few units for."""
         return self.arithmetic == "float64"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is a real floating-point number that is computed in a wider type."""
+        return self.is_float and self.arithmetic != self.name
+
+    @property
+    def is_passed_as_bits(self) -> bool:
+        """Whether a parameter of it is the bits of its value, as :mod:`struct` lacks its format."""
+        return self.package != "numpy"
 
     @property
     def integer_range(self) -> tuple[int, int]:
@@ -169,6 +186,8 @@ def _rows() -> tuple[ElementType, ...]:
 ELEMENT_TYPES: dict[str, ElementType] = {row.name: row for row in _rows()}
 #: Their names, in the table's order.
 DTYPE_NAMES: tuple[str, ...] = tuple(ELEMENT_TYPES)
+#: Names of those whose dtype is NumPy's own.
+NUMPY_NAMES = tuple(row.name for row in ELEMENT_TYPES.values() if row.package == "numpy")
 
 
 def names_of(*kinds: ElementKind) -> frozenset[str]:
@@ -186,6 +205,11 @@ def names_of(*kinds: ElementKind) -> frozenset[str]:
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype of an element type.
 
+    Raises
+    ------
+    ToolMissingError
+        If the package that has it is not installed.
+
     Examples
     --------
     >>> numpy_dtype("complex64")
@@ -193,4 +217,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """
     import numpy as np
 
-    return np.dtype(ELEMENT_TYPES[name].name)
+    package = ELEMENT_TYPES[name].package
+    try:
+        import_module(package)  # makes the name known to NumPy
+    except ImportError as error:
+        raise ToolMissingError(
+            f"{name} needs the package {package}, which is not installed",
+            remedy=f"pip install {package}",
+        ) from error
+    return np.dtype(name)

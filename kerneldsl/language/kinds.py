@@ -113,9 +113,9 @@ def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
             yield from array_kinds(kind.elements)
 
 
-#: Other names of element types; NumPy's short ones, such as "f4", follow from the table.
+#: Other names of element types; short ones, such as "f4", are those of the array interface.
 _ALIASES = {
-    **{f"{row.kind.value}{row.nbytes}": row.name for row in ELEMENT_TYPES.values()},
+    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values()},
     "boolean": "bool",
     "bool_": "bool",
     "int": "int64",

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Layout, ScalarKind, TupleKind
-from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, code_of, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.strided import address_of
 from kerneldsl.runtime.placement import Place
@@ -78,6 +78,13 @@ def _numpy_scalar_reader(dtype: str) -> Reader:
             return code
 
         return read_parts
+    if ELEMENT_TYPES[dtype].is_passed_as_bits:
+
+        def read_bits(value: Any, binding: Binding) -> int:
+            binding.values.append(bits_of(value))
+            return code
+
+        return read_bits
 
     def read(value: Any, binding: Binding) -> int:
         binding.values.append(value)
@@ -258,7 +265,9 @@ def _reader_of_type(kind: type) -> Reader | None:
     if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
         return read_ndarray
     if issubclass(kind, np.generic):
-        return None
+        dtype = np.dtype(kind)
+        is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
+        return _numpy_scalar_reader(dtype.name) if is_own else None
     if issubclass(kind, int):
         return _read_int
     if issubclass(kind, float):
@@ -306,12 +315,6 @@ def _fill_table() -> None:
             DeviceArray: read_device_array,
         }
     )
-    for name in DTYPE_NAMES:
-        if name != "bool":
-            READERS[numpy_dtype(name).type] = _numpy_scalar_reader(name)
-    for char in "qQlL":  # two C types have 64 bits; NumPy has a scalar class for each
-        scalar = np.dtype(char)
-        READERS[scalar.type] = _numpy_scalar_reader(scalar.name)
 
 
 _fill_table()

@@ -15,7 +15,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ElementKind, numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
-from kerneldsl.runtime.arguments.binding import Binding, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding, bits_of, kinds_of, value_of
 from kerneldsl.runtime.memory.arrays import contiguous_strides
 
 __all__ = ["conform"]
@@ -69,7 +69,9 @@ def _conform_one(
     given = binding.values
     if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
         width = 2 if found.element.is_complex else 1
-        value = given[position] if width == 1 else complex(*given[position : position + 2])
+        value: Any = given[position] if width == 1 else complex(*given[position : position + 2])
+        if found.element.is_passed_as_bits and found != wanted:
+            value = value_of(value, found.dtype)
         values += _convert(name, value, found, wanted)
         return position + width
     if isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind):
@@ -116,7 +118,10 @@ def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tu
     if (target.is_float or target.is_complex) and not source.is_complex:
         part = numpy_dtype(target.arithmetic if target.is_complex else target.name)
         with np.errstate(over="ignore"):
-            real = float(part.type(value))
+            number = part.type(value)
+        if target.is_passed_as_bits:
+            return (bits_of(number),)
+        real = float(number)
         return (real, 0.0) if target.is_complex else (real,)
     if target.is_complex and source.is_complex:
         with np.errstate(over="ignore"):
