@@ -70,6 +70,8 @@ def _read_complex(value: complex, binding: Binding) -> int:
 
 
 def _numpy_scalar_reader(dtype: str) -> Reader:
+    if dtype == "bool":
+        return _read_bool
     code = code_of(ScalarKind(dtype))
     if ELEMENT_TYPES[dtype].is_complex:
 
