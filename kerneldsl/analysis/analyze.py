@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from kerneldsl.analysis.effects import array_effects
+from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
-from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics import Effect
@@ -56,11 +56,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     overlapping: tuple[BarrierProblem, ...] = ()
     if has_barrier:
         flat = inline_block_functions(unit)
-        tuples = tuple_parameters(unit, kinds)
-        problems = tuple(analyze_uniformity(flat, tuples=tuples).problems)
-        overlapping = tuple(
-            analyze_uniformity(flat, tuples=tuples, arguments_may_overlap=True).problems
-        )
+        problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
@@ -73,6 +69,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared),
         read=read,
         written=written,
+        augmented=augmented_values(unit),
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
     )

@@ -22,6 +22,7 @@ __all__ = [
     "TupleKind",
     "array_kinds",
     "format_signature",
+    "leaf_kinds",
     "parse_signature",
 ]
 
@@ -106,11 +107,22 @@ def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
     >>> [str(kind) for kind in array_kinds(parse_signature("int8[::1], f4, (f8[:], i4)"))]
     ['int8[::1]', 'float64[:]']
     """
+    return (kind for kind in leaf_kinds(kinds) if isinstance(kind, ArrayKind))
+
+
+def leaf_kinds(kinds: Iterable[Kind]) -> Iterator[ScalarKind | ArrayKind]:
+    """The scalars and arrays among arguments, those in tuples included, in their order.
+
+    Examples
+    --------
+    >>> [str(kind) for kind in leaf_kinds(parse_signature("i4, (f8[:], (i8,))"))]
+    ['int32', 'float64[:]', 'int64']
+    """
     for kind in kinds:
-        if isinstance(kind, ArrayKind):
+        if isinstance(kind, TupleKind):
+            yield from leaf_kinds(kind.elements)
+        else:
             yield kind
-        elif isinstance(kind, TupleKind):
-            yield from array_kinds(kind.elements)
 
 
 #: Other names of element types; short ones, such as "f4", are those of the array interface.

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.launcher.attributes import AttributeNames, attribute_names_of
+from kerneldsl.launcher.conditions import rank_word
 from kerneldsl.launcher.exchange import (
     Exchange,
     LayoutCode,
@@ -20,7 +21,7 @@ from kerneldsl.launcher.exchange import (
 )
 from kerneldsl.launcher.layout import WRITEABLE
 from kerneldsl.launcher.table import Step, StepKind
-from kerneldsl.runtime.arguments.binding import code_of, flat_count
+from kerneldsl.runtime.arguments.binding import code_of
 from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
 from kerneldsl.runtime.placement import Place
 
@@ -105,7 +106,7 @@ class StepMaker:
                 if elements is None
                 else Step(StepKind.TUPLE, tuple, offset, elements=tuple(elements))
             )
-        self._next += flat_count(wanted)
+        self._next += parameter_count(wanted)
         offset = self._parameters[first].offset
         if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
             return _scalar_step(value, found, wanted, offset)
@@ -121,7 +122,7 @@ class StepMaker:
     def _device_array_step(
         self, value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
     ) -> Step:
-        words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
+        words = parameter_count(wanted)
         code, refused = code_of(found), OTHER_HOME | (READ_ONLY if is_written else 0)
         block = value._block
         if block is not None:
@@ -168,8 +169,8 @@ def _ndarray_step(
     if is_written:
         looked_at |= WRITEABLE
         expected |= WRITEABLE
-    rank = wanted.ndim + (256 if wanted.layout == "A" else 0)
-    return Step(StepKind.NDARRAY, np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
+    numbers = (id(value.dtype), looked_at, expected, rank_word(wanted))
+    return Step(StepKind.NDARRAY, np.ndarray, offset, *numbers)
 
 
 def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:

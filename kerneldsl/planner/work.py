@@ -11,11 +11,11 @@ sectors of 32 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kerneldsl.analysis.work import Access, BodyWork
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind, array_kinds
 
 __all__ = ["SECTOR_BYTES", "ArrayReads", "ElementWork", "element_work"]
 
@@ -247,18 +247,8 @@ def element_work(
 
 
 def _array(kind: Kind) -> ArrayKind | None:
-    if isinstance(kind, ArrayKind):
-        return kind
-    if isinstance(kind, TupleKind):
-        return next(_arrays(kind), None)
-    return None
-
-
-def _arrays(kind: TupleKind) -> Iterator[ArrayKind]:
-    for element in kind.elements:
-        found = _array(element)
-        if found is not None:
-            yield found
+    """The array that an argument is, or the first one in a tuple."""
+    return next(array_kinds([kind]), None)
 
 
 def _spread(offsets: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:

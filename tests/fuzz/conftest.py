@@ -1,4 +1,4 @@
-"""Prints what the generated programs held."""
+"""Prints what the generated programs were made of."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if found:
         terminalreporter.section(COUNTS_PROPERTY)
         for feature, count in found.most_common():
-            terminalreporter.line(f"{feature:24s} {count:6d}  {count / found['programs']:6.1%}")
+            terminalreporter.line(f"{feature:45s} {count:6d}  {count / found['programs']:6.1%}")

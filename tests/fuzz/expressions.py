@@ -1,27 +1,30 @@
-"""Random typed expressions without undefined behaviour.
+"""Random typed expressions without undefined behaviour, in the style of codes on arrays.
 
-Every expression knows its dtype. Shift counts, divisors and float-to-integer conversions are kept
-in range by the way they are written.
+Every expression knows its dtype. Shift counts, indices and conversions of floats to integers are
+kept in range by the way they are written; a divisor is never -1, and 0 only where it is guarded.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from hypothesis import strategies as st
+from tests.fuzz.typing import DTYPES, FLOATS, INTEGERS, common_type, result_type
 
-from tests.fuzz.typing import DTYPES, FLOATS, INTEGERS, result_type
-
-__all__ = ["Expression", "ExpressionBuilder", "Function"]
+__all__ = ["USUAL", "ArrayName", "Expression", "Expressions", "Function"]
 
 _T = TypeVar("_T")
+#: dtypes to choose from: the usual ones more often.
+USUAL = ("int64",) * 8 + ("float64", "float32") * 3 + DTYPES
+_INTEGER_CONSTANTS = (0, 1, 2, 3, 3, 5, 7, 9, 17, 100, -1, -4)
+_FLOAT_CONSTANTS = (0.0, 0.5, 1.0, 1.25, 2.0, 3.0, -2.0, 1e-3)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Text of an expression and its dtype."""
+    """Text of an expression and its dtype; a composed one stands in parentheses."""
 
     text: str
     dtype: str
@@ -33,44 +36,63 @@ class Expression:
 
 
 @dataclass(frozen=True)
+class ArrayName:
+    """An array that can be read anywhere: its name, dtype and sizes.
+
+    `inside` is the subscript, if any, with which this thread may read it as it is; `is_table` says
+    that every axis is longer than the largest divisor among the arguments.
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[str, ...]
+    inside: str | None = None
+    is_table: bool = False
+
+
+@dataclass(frozen=True)
 class Function:
-    """A device function without barriers: any arguments, one dtype of result."""
+    """A device function without barriers, of any numbers; it returns a number or a tuple."""
 
     name: str
     parameter_count: int
-    dtype: str
+    dtypes: tuple[str, ...]
 
 
 @dataclass
-class ExpressionBuilder:
-    """Draws expressions over the variables in scope.
+class Expressions:
+    """Makes expressions over what is in scope.
 
     Parameters
     ----------
-    draw : callable
-        Hypothesis's.
-    variables : list of Expression
-        What may be read.
+    rng : random.Random
+        Chooses.
+    values : list of Expression
+        Scalars that may be read.
+    arrays : list of ArrayName
+        Arrays that may be read.
     functions : list of Function
         What may be called.
     """
 
-    draw: Any
-    variables: list[Expression] = field(default_factory=list)
+    rng: random.Random
+    values: list[Expression] = field(default_factory=list)
+    arrays: list[ArrayName] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
 
     def choose(self, options: Sequence[_T]) -> _T:
-        """Draw one of the options."""
-        return self.draw(st.sampled_from(options))  # type: ignore[no-any-return]
+        """Return one of the options."""
+        return self.rng.choice(options)
 
     def chance(self, one_in: int) -> bool:
-        """Draw true once in so many times."""
-        return self.draw(st.integers(0, one_in - 1)) == 0  # type: ignore[no-any-return]
+        """Return true once in so many times."""
+        return self.rng.randrange(one_in) == 0
 
+    # -- of any type ---------------------------------------------------------------------------
     def expression(self, depth: int) -> Expression:
-        """Draw an expression of any dtype."""
-        if depth == 0:
-            return self._leaf()
+        """Return an expression of any dtype."""
+        if depth <= 0:
+            return self.leaf()
         make = self.choose(
             (
                 self._leaf,
@@ -78,128 +100,212 @@ class ExpressionBuilder:
                 self._arithmetic,
                 self._arithmetic,
                 self._division,
+                self._division,
                 self._bitwise,
                 self._shift,
                 self._unary,
                 self._conversion,
                 self._extremum,
-                self._ternary,
+                self._conditional,
+                self._conditional,
+                self._guarded_load,
                 self._square_root,
                 self._call,
             )
         )
-        return make(depth) if make != self._leaf else self._leaf()
+        return make(depth)
 
     def of_type(self, dtype: str, depth: int) -> str:
-        """Draw an expression and convert it to `dtype`."""
-        return self._convert(self.expression(depth), dtype)
+        """Return the text of an expression, converted to `dtype` if it is of another."""
+        for _ in range(4):
+            found = self.expression(depth)
+            if found.dtype == dtype:
+                return found.text
+        return self.converted(found, dtype).text
 
     def integer(self, depth: int) -> Expression:
-        """Draw an integer expression."""
+        """Return an int64 expression."""
         found = self.expression(depth)
-        if found.is_integer:
-            return found
-        return self._converted(found, self.choose(INTEGERS))
+        return found if found.dtype == "int64" else self.converted(found, "int64")
 
     def condition(self, depth: int) -> str:
-        """Draw a boolean."""
-        left, right = self.expression(depth), self.expression(depth)
-        text = f"{left.text} {self.choose(('<', '<=', '>', '>=', '==', '!='))} {right.text}"
-        if depth > 0 and self.chance(4):
-            return f"({text} {self.choose(('and', 'or'))} {self.condition(depth - 1)})"
-        return f"not {text}" if self.chance(8) else text
-
-    def _leaf(self) -> Expression:
-        kind = self.draw(st.integers(0, 9))
+        """Return a condition, without parentheses."""
+        left, right = self.expression(depth), self.leaf()
+        op = self.choose(("<", "<=", ">", ">=", "==", "!="))
+        text = f"{left.text} {op} {right.text}"
+        kind = self.rng.randrange(12)
         if kind == 0:
-            value = self.draw(st.integers(0, 9))
-            return Expression(str(value), "int64")
+            return f"{left.text} {self.choose(('<', '<='))} {right.text} < {self.leaf().text}"
+        if kind == 1 and depth > 0:
+            return f"{text} {self.choose(('and', 'or'))} {self.condition(0)}"
+        if kind == 2:
+            return f"not ({text})"
+        return text
+
+    def leaf(self) -> Expression:
+        """Return a constant, a variable or an element."""
+        kind = self.rng.randrange(12)
+        if kind == 0:
+            return Expression(str(self.choose(_INTEGER_CONSTANTS)), "int64")
         if kind == 1:
             dtype = self.choose(DTYPES)
-            value = self.draw(st.integers(0, 99))
-            return Expression(f"np.{dtype}({value})", dtype)
+            return Expression(f"np.{dtype}({self.rng.randrange(100)})", dtype)
         if kind == 2:
-            value = self.choose((0.5, 1.25, 3.0, 1e-3))
-            return Expression(repr(value), "float64")
-        return self.choose(self.variables)
+            return Expression(repr(self.choose(_FLOAT_CONSTANTS)), "float64")
+        if kind < 5 and self.arrays:
+            return self.element(self.choose(self.arrays))
+        return self.choose(self.values)
 
+    def _leaf(self, depth: int) -> Expression:
+        return self.leaf()
+
+    # -- elements ------------------------------------------------------------------------------
+    def element(self, array: ArrayName) -> Expression:
+        """Return an element of an array, at an index that is in range."""
+        if array.inside is not None and not self.chance(3):
+            return Expression(f"{array.name}[{array.inside}]", array.dtype)
+        indices = [self.index(size) for size in array.sizes]
+        if len(indices) > 1 and self.chance(4):
+            return Expression(f"{array.name}[{']['.join(indices)}]", array.dtype)
+        return Expression(f"{array.name}[{', '.join(indices)}]", array.dtype)
+
+    def index(self, size: str) -> str:
+        """Return an index in range for an axis of a size."""
+        names = [v.text for v in self.values if v.dtype == "int64"] or ["1"]
+        form = self.rng.randrange(9)
+        if form == 0:
+            return self.choose(("0", "-1"))
+        if form < 5:
+            value = f"({self.choose(names)} {self.choose(('+', '-', '*'))} {self.choose((1, 2, 3))})"
+            value = self.choose((value, self.choose(names)))
+        else:
+            value = self.integer(1).text
+        return self.choose(
+            (
+                f"{value} % {size}",
+                f"{value} % {size}",
+                f"min(max({value}, 0), {size} - 1)",
+                f"{value} % {size} - {size}",
+                f"-1 - {value} % {size}",
+                f"abs({value}) % {size}",
+            )
+        )
+
+    def _guarded_load(self, depth: int) -> Expression:
+        """An element where the index is in range, else something else, perhaps of another type."""
+        if not self.arrays:
+            return self._arithmetic(depth)
+        array = self.choose(self.arrays)
+        names = [v.text for v in self.values if v.dtype == "int64"]
+        index = self.choose(names)
+        indices = [self.index(size) for size in array.sizes[:-1]] + [index]
+        if array.inside is not None and self.chance(2):
+            size, indices = "", [array.inside]
+            test = f"{self.leaf().text} {self.choose('<>')} {self.leaf().text}"
+        else:
+            size = array.sizes[-1]
+            shift = self.choose(("", " - 1", " + 1"))
+            indices[-1] = index + shift
+            test = f"0 <= {index}{shift} < {size}"
+            if not shift and self.chance(2) and index in ("i", "t"):
+                test = f"{index} < {size}"
+        other = self.choose((Expression("0.0", "float64"), Expression("0", "int64"), self.leaf()))
+        if (array.dtype in FLOATS) != (other.dtype in FLOATS) and array.dtype not in FLOATS:
+            other = Expression("0", "int64")
+        dtype = common_type(array.dtype, other.dtype)
+        load = f"{array.name}[{', '.join(indices)}]"
+        return Expression(f"({load} if {test} else {other.text})", dtype)
+
+    # -- operations ----------------------------------------------------------------------------
     def _arithmetic(self, depth: int) -> Expression:
         left, right = self.expression(depth - 1), self.expression(depth - 1)
         op = self.choose("+-*")
-        text = f"({left.text} {op} {right.text})"
-        return Expression(text, result_type(op, left.dtype, right.dtype))
+        return Expression(
+            f"({left.text} {op} {right.text})", result_type(op, left.dtype, right.dtype)
+        )
 
     def _division(self, depth: int) -> Expression:
-        op = self.choose(("/", "/", "//", "%"))
+        op = self.choose(("/", "//", "//", "%", "%"))
         if op == "/":
-            left, right = self.expression(depth - 1), self.expression(depth - 1)
+            left, right = self.expression(depth - 1), self.leaf()
             text = f"({left.text} / {right.text})"
             return Expression(text, result_type("/", left.dtype, right.dtype))
         left = self.integer(depth - 1)
-        right = self.integer(0)
-        # 1 to 8: neither 0 nor -1.
-        masked = result_type("&", right.dtype, "int64")
-        divisor = Expression(f"(({right.text} & 7) + 1)", result_type("+", masked, "int64"))
-        text = f"({left.text} {op} {divisor.text})"
-        return Expression(text, result_type(op, left.dtype, divisor.dtype))
+        right = self.choose(("3", "7", "2", "16", "-3", self._divisor()))
+        return Expression(f"({left.text} {op} {right})", "int64")
+
+    def _divisor(self) -> str:
+        """From 1 to 8: never 0, and never -1, by which the smallest integer cannot be divided."""
+        return f"(({self.converted(self.leaf(), 'int64').text} & 7) + 1)"
 
     def _bitwise(self, depth: int) -> Expression:
-        left, right = self.integer(depth - 1), self.integer(depth - 1)
-        op = self.choose("&|^")
-        text = f"({left.text} {op} {right.text})"
-        return Expression(text, result_type(op, left.dtype, right.dtype))
+        left, right = self.integer(depth - 1), self.converted(self.leaf(), "int64")
+        return Expression(f"({left.text} {self.choose('&|^')} {right.text})", "int64")
 
     def _shift(self, depth: int) -> Expression:
-        left, right = self.integer(depth - 1), self.integer(0)
-        op = self.choose(("<<", ">>"))
-        count = result_type("&", right.dtype, "int64")
-        text = f"({left.text} {op} ({right.text} & 15))"
-        return Expression(text, result_type(op, left.dtype, count))
+        left = self.integer(depth - 1)
+        count = self.choose(("1", "3", f"({self.converted(self.leaf(), 'int64').text} & 15)"))
+        return Expression(f"({left.text} {self.choose(('<<', '>>', '>>'))} {count})", "int64")
 
     def _unary(self, depth: int) -> Expression:
         value = self.expression(depth - 1)
         if value.is_integer and self.chance(2):
             return Expression(f"(~{value.text})", result_type("invert", value.dtype))
+        if self.chance(2):
+            return Expression(f"abs({value.text})", result_type("abs", value.dtype))
         return Expression(f"(-{value.text})", result_type("neg", value.dtype))
 
+    def dtype(self) -> str:
+        """Return a dtype, the usual ones more often."""
+        return self.choose(USUAL)
+
     def _conversion(self, depth: int) -> Expression:
-        return self._converted(self.expression(depth - 1), self.choose(DTYPES))
+        value = self.expression(depth - 1)
+        if value.is_integer and self.chance(3):
+            name = self.choose(("int", "float"))
+            return Expression(f"{name}({value.text})", f"{name}64")
+        if self.chance(4):
+            return Expression(f"int({self.condition(0)})", "int64")
+        return self.converted(value, self.dtype())
 
-    def _converted(self, value: Expression, dtype: str) -> Expression:
-        return Expression(self._convert(value, dtype), dtype)
-
-    def _convert(self, value: Expression, dtype: str) -> str:
+    def converted(self, value: Expression, dtype: str) -> Expression:
+        """Return a value converted to a dtype; a float beyond the integers' range becomes 3."""
+        if value.dtype == dtype:
+            return value
         if value.dtype in FLOATS and dtype in INTEGERS:
-            # A float beyond the integer's range has no defined conversion: choose another value.
-            low = "0.0" if dtype.startswith("u") else "-1000.0"
-            if not value.text.isidentifier():
-                value = self.choose([v for v in self.variables if v.dtype in FLOATS] or [value])
-            if not value.text.isidentifier():
-                return f"np.{dtype}({self.draw(st.integers(0, 99))})"
             name = value.text
-            guard = f"{name} >= {low} and {name} < 1000.0"
-            return f"(np.{dtype}({name}) if {guard} else np.{dtype}(3))"
-        return f"np.{dtype}({value.text})"
+            if not name.isidentifier():
+                return self.converted(Expression(f"int({name} > 0.5)", "int64"), dtype)
+            low = "0.0" if dtype.startswith("u") else "-100.0"
+            test = f"{name} >= {low} and {name} < 100.0"
+            return Expression(f"(np.{dtype}({name}) if {test} else np.{dtype}(3))", dtype)
+        return Expression(f"np.{dtype}({value.text})", dtype)
 
     def _extremum(self, depth: int) -> Expression:
         dtype = self.choose(INTEGERS)
         left, right = self.of_type(dtype, depth - 1), self.of_type(dtype, 0)
-        op = self.choose(("min", "max"))
-        return Expression(f"{op}({left}, {right})", result_type(op, dtype, dtype))
+        return Expression(f"{self.choose(('min', 'max'))}({left}, {right})", dtype)
 
-    def _ternary(self, depth: int) -> Expression:
-        dtype = self.choose(DTYPES)
-        yes, no = self.of_type(dtype, depth - 1), self.of_type(dtype, 0)
-        return Expression(f"({yes} if {self.condition(0)} else {no})", dtype)
+    def _conditional(self, depth: int) -> Expression:
+        yes, no = self.expression(depth - 1), self.leaf()
+        if "(" in yes.text and any(f.name + "(" in yes.text for f in self.functions):
+            yes = self.leaf()
+        dtype = common_type(yes.dtype, no.dtype)
+        return Expression(f"({yes.text} if {self.condition(0)} else {no.text})", dtype)
 
     def _square_root(self, depth: int) -> Expression:
         dtype = self.choose(FLOATS)
-        return Expression(f"np.sqrt({self.of_type(dtype, depth - 1)})", dtype)
+        value = self.of_type(dtype, depth - 1)
+        return Expression(f"math.sqrt(abs({value}))", dtype)
 
     def _call(self, depth: int) -> Expression:
-        if not self.functions:
-            return self._leaf()
-        function = self.choose(self.functions)
-        args = [self.expression(0) for _ in range(function.parameter_count)]
-        text = f"{function.name}({', '.join(a.text for a in args)})"
-        return Expression(text, function.dtype)
+        numbers = [f for f in self.functions if len(f.dtypes) == 1]
+        if not numbers:
+            return self._arithmetic(depth)
+        function = self.choose(numbers)
+        return Expression(self.call(function), function.dtypes[0])
+
+    def call(self, function: Function) -> str:
+        """Return a call with random arguments."""
+        args = [self.leaf().text for _ in range(function.parameter_count)]
+        return f"{function.name}({', '.join(args)})"

@@ -1,233 +1,195 @@
 """A slow run of a generated program: threads are Python generators, a barrier is a ``yield``.
 
-The program's text is parsed again and rewritten so that every operation asks :mod:`.typing` for
-its result; nothing of kerneldsl takes part.
+The program's text is parsed again and rewritten (:mod:`.rewriting`) so that every operation asks
+:mod:`.typing` for its result; nothing of kerneldsl takes part.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Generator
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tests.fuzz import typing
+from tests.fuzz.rewriting import compile_program
 from tests.support.arrays import poisoned
 
-__all__ = ["run"]
+__all__ = ["DivergentBarrierError", "run"]
 
-_BINARY = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-}
-_COMPARE = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
-_BARRIERS = ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or")
+_Place = tuple[int, int, int]
+
+
+class DivergentBarrierError(Exception):
+    """Threads of a block wait at different barriers."""
 
 
 class _Index(NamedTuple):
     x: Any
     y: Any
+    z: Any
+
+
+class _Atomic:
+    """``kd.atomic``: one thread runs at a time."""
+
+    @staticmethod
+    def _update(function: Callable[[Any, Any], Any], array: Any, index: Any, value: Any) -> Any:
+        old = array[index]
+        array[index] = function(old, typing.cast(value, array.dtype.name))
+        return old
+
+    def add(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.add, array, index, value)
+
+    def sub(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.subtract, array, index, value)
+
+    def max(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.fmax, array, index, value)
+
+    def min(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.fmin, array, index, value)
+
+    def and_(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.bitwise_and, array, index, value)
+
+    def or_(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.bitwise_or, array, index, value)
+
+    def xor(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(np.bitwise_xor, array, index, value)
+
+    def exch(self, array: Any, index: Any, value: Any) -> Any:
+        return self._update(lambda old, new: new, array, index, value)
 
 
 class _Thread:
-    """What a thread knows of its place, and the arrays it can declare."""
+    """What a thread sees as ``kd``."""
 
-    def __init__(
-        self, thread_idx: tuple[int, int], block_idx: int, block_dim: tuple[int, int], shared: Any
-    ) -> None:
-        self.threadIdx = _Index(*map(np.int64, thread_idx))
-        self.blockIdx = _Index(np.int64(block_idx), np.int64(0))
-        self.blockDim = _Index(*map(np.int64, block_dim))
+    atomic = _Atomic()
+
+    def __init__(self, launch: _Launch, block: _Place, thread: _Place, shared: dict[Any, Any]):
+        self._launch = launch
         self._shared = shared
+        self.blockIdx = _Index(*map(np.int64, block))
+        self.threadIdx = _Index(*map(np.int64, thread))
+        self.blockDim = launch.block_dim
+        self.gridDim = launch.grid_dim
 
-    def shared(self, site: int, shape: int, dtype: str) -> np.ndarray:
+    def grid(self, ndim: int) -> Any:
+        parts = [
+            b * d + t
+            for b, d, t in zip(self.blockIdx, self.blockDim, self.threadIdx, strict=True)
+        ]
+        return parts[0] if ndim == 1 else tuple(parts[: int(ndim)])
+
+    def gridsize(self, ndim: int) -> Any:
+        parts = [g * b for g, b in zip(self.gridDim, self.blockDim, strict=True)]
+        return parts[0] if ndim == 1 else tuple(parts[: int(ndim)])
+
+    def shared_array(self, site: Any, shape: Any, dtype: str) -> np.ndarray:
         if site not in self._shared:
-            self._shared[site] = poisoned(shape, dtype)
+            self._shared[site] = self._launch.undefined(shape, dtype)
         return self._shared[site]  # type: ignore[no-any-return]
 
+    def local_array(self, shape: Any, dtype: str) -> np.ndarray:
+        return self._launch.undefined(shape, dtype)
+
     @staticmethod
-    def local(site: int, shape: int, dtype: str) -> np.ndarray:
-        return poisoned(shape, dtype)
+    def uniform(value: Any) -> Any:
+        return value
 
 
-def _atomic(name: str, array: np.ndarray, index: Any, value: Any) -> None:
-    operations: dict[str, Callable[[Any, Any], Any]] = {
-        "add": np.add,
-        "sub": np.subtract,
-        "max": np.maximum,
-        "min": np.minimum,
-        "and_": np.bitwise_and,
-        "or_": np.bitwise_or,
-        "xor": np.bitwise_xor,
-    }
-    with np.errstate(all="ignore"):
-        array[index] = operations[name](array[index], typing.cast(value, array.dtype.name))
+class _Launch:
+    """Shape of a launch, and in which order its threads run."""
+
+    def __init__(self, grid: tuple[int, ...], block: tuple[int, ...], is_reversed: bool) -> None:
+        self.grid_dim = _Index(*map(np.int64, (*grid, 1, 1)[:3]))
+        self.block_dim = _Index(*map(np.int64, (*block, 1, 1)[:3]))
+        self._is_reversed = is_reversed
+
+    def undefined(self, shape: Any, dtype: str) -> np.ndarray:
+        """An array with the contents of none; others where the order is reversed."""
+        array = poisoned(shape, dtype)
+        if self._is_reversed:
+            array[...] = 1
+        return array
+
+    def order(self, things: Iterable[Any]) -> list[Any]:
+        found = list(things)
+        return found[::-1] if self._is_reversed else found
+
+    def places(self, dim: _Index) -> Iterator[_Place]:
+        for z, y, x in itertools.product(*(range(int(n)) for n in reversed(dim))):
+            yield x, y, z
 
 
-def _call(name: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
-
-
-def _dotted(node: ast.expr) -> str:
-    return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
-
-
-class _Rewriter(ast.NodeTransformer):
-    """Turns one generated function into a plain function or a generator over ``_t``."""
-
-    def __init__(self, functions: set[str], generators: set[str]) -> None:
-        self._functions = functions
-        self._generators = generators
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node.decorator_list = []
-        node.args.args.insert(0, ast.arg("_t"))
-        node.body = [self.visit(s) for s in node.body]
-        if node.name == "kernel":
-            node.body.append(ast.parse("if False: yield").body[0])
-        return node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if type(node.value) is int:
-            return _call("_int64", node)
-        return _call("_float64", node) if type(node.value) is float else node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        op = ast.Constant(_BINARY[type(node.op)])
-        return _call("_binary", op, self.visit(node.left), self.visit(node.right))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        if isinstance(node.op, ast.Not):
-            return ast.UnaryOp(node.op, self.visit(node.operand))
-        op = "neg" if isinstance(node.op, ast.USub) else "invert"
-        return _call("_unary", ast.Constant(op), self.visit(node.operand))
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        op = ast.Constant(_COMPARE[type(node.ops[0])])
-        return _call("_compare", op, self.visit(node.left), self.visit(node.comparators[0]))
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        name = _dotted(node)
-        if name.startswith("kd."):
-            return ast.parse("_t." + name[3:], mode="eval").body
-        return _call("_int64", node) if node.attr == "size" else node
-
-    def visit_For(self, node: ast.For) -> ast.For:
-        node.iter = _call("map", ast.Name("_int64", ast.Load()), self.visit(node.iter))
-        node.body = [self.visit(s) for s in node.body]
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        name = _dotted(node.func)
-        first, *rest = name.split(".")
-        if first == "np" and rest[0] in typing.DTYPES:
-            return _call("_cast", self.visit(node.args[0]), ast.Constant(rest[0]))
-        if name in ("kd.shared.array", "kd.local.array"):
-            dtype = ast.Constant(_dotted(node.args[1]).removeprefix("np."))
-            target = ast.parse("_t." + rest[0], mode="eval").body
-            return ast.Call(target, [ast.Constant(node.lineno), node.args[0], dtype], [])
-        args = [self.visit(a) for a in node.args]
-        if first == "kd" and rest[0] in _BARRIERS:
-            vote = ast.Tuple([ast.Constant(rest[0]), *args], ast.Load())
-            return ast.Yield(vote)
-        if name.startswith("kd.atomic."):
-            return _call("_atomic", ast.Constant(rest[1]), *args)
-        if name in ("min", "max"):
-            return _call("_extremum", ast.Constant(name), *args)
-        if name == "np.sqrt":
-            return _call("_sqrt", *args)
-        if name in self._functions:
-            call = ast.Call(node.func, [ast.Name("_t", ast.Load()), *args], [])
-            return ast.YieldFrom(call) if name in self._generators else call
-        node.args = args
-        return node
-
-
-def _namespace(text: str) -> dict[str, Any]:
-    tree = ast.parse(text)
-    definitions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-    functions = {d.name for d in definitions}
-    generators: set[str] = {"kernel"}
-    for definition in definitions:  # callees stand before their callers
-        called = {_dotted(n.func) for n in ast.walk(definition) if isinstance(n, ast.Call)}
-        if called & (generators | {f"kd.{b}" for b in _BARRIERS}):
-            generators.add(definition.name)
-    module = ast.Module([_Rewriter(functions, generators).visit(d) for d in definitions], [])
-    namespace: dict[str, Any] = {
-        "_int64": np.int64,
-        "_float64": np.float64,
-        "_binary": typing.binary,
-        "_unary": typing.unary,
-        "_compare": typing.compare,
-        "_cast": typing.cast,
-        "_extremum": typing.extremum,
-        "_sqrt": typing.square_root,
-        "_atomic": _atomic,
-    }
-    exec(compile(ast.fix_missing_locations(module), "<oracle>", "exec"), namespace)
-    return namespace
-
-
-def run(text: str, grid: int, block: tuple[int, int], args: tuple[Any, ...]) -> None:
+def run(
+    text: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: tuple[Any, ...],
+    *,
+    is_reversed: bool = False,
+) -> None:
     """Run the program's ``kernel`` on arrays, in place.
 
     Parameters
     ----------
     text : str
         The program.
-    grid : int
-        Number of blocks, along x.
-    block : tuple of int
-        Threads of a block, along x and y.
+    grid, block : tuple of int
+        Blocks of the grid and threads of a block, x first. A launch by ``forall`` has blocks of
+        one thread, and a grid of its extent: indices are then in the extent's order.
     args : tuple
-        Arrays and NumPy scalars.
+        Arrays, and scalars: NumPy's, and Python's int, float and bool.
+    is_forall : bool
+        Whether ``grid`` gives indices in the extent's order.
+    is_reversed : bool
+        Whether blocks, and the threads of a block between barriers, run in reversed order, and
+        undefined memory holds other values. A program whose results then differ has a race, or
+        reads what it has not written.
+
+    Raises
+    ------
+    DivergentBarrierError
+        Threads of a block wait at different barriers.
     """
-    kernel = _namespace(text)["kernel"]
-    for block_idx in range(grid):
-        shared: dict[int, np.ndarray] = {}
-        threads = [
-            kernel(_Thread((x, y), block_idx, block, shared), *args)
-            for y in range(block[1])
-            for x in range(block[0])
-        ]
-        _run_block(threads)
+    kernel = compile_program(text)["kernel"]
+    launch = _Launch(grid, block, is_reversed)
+    given = [a if isinstance(a, np.ndarray) else typing.constant(a) for a in args]
+    with np.errstate(all="ignore"):
+        for block_idx in launch.order(launch.places(launch.grid_dim)):
+            shared: dict[Any, Any] = {}
+            threads = [
+                kernel(_Thread(launch, block_idx, thread, shared), *given)
+                for thread in launch.places(launch.block_dim)
+            ]
+            _run_block(threads, launch)
 
 
-def _run_block(threads: list[Generator[Any, Any, None]]) -> None:
-    answers: list[Any] = [None] * len(threads)
-    alive = threads
+def _run_block(threads: list[Generator[Any, Any, None]], launch: _Launch) -> None:
+    """Run to the next barrier, answer its vote, and so on; those that have ended take no part."""
+    alive, answer = launch.order(threads), None
     while alive:
         waiting, stops = [], []
-        for thread, answer in zip(alive, answers, strict=True):
+        for thread in alive:
             try:
                 stops.append(thread.send(answer))
                 waiting.append(thread)
             except StopIteration:
                 continue
-        assert len({s[0] for s in stops}) <= 1, "the program's barriers diverge"
-        votes = [bool(s[1]) for s in stops if len(s) > 1]
-        kind = stops[0][0] if stops else ""
-        result = {
-            "syncthreads_count": sum(votes),
-            "syncthreads_and": int(all(votes)),
-            "syncthreads_or": int(any(votes)),
-        }.get(kind)
-        answers = [None if result is None else np.int32(result)] * len(waiting)
-        alive = waiting
+        places = {place for place, _ in stops}
+        if len(places) > 1:
+            raise DivergentBarrierError(f"threads wait at {places}")
+        alive, answer = waiting, _answer(stops)
+
+
+def _answer(stops: list[Any]) -> Any:
+    if not stops or stops[0][1] is None:
+        return None
+    kind = stops[0][0][0]
+    votes = [bool(vote) for _, vote in stops]
+    return np.int32({"count": sum(votes), "and": all(votes), "or": any(votes)}[kind])

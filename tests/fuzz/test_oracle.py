@@ -1,4 +1,4 @@
-"""The oracle's operations against Numba's own compiled code, for every pair of dtypes."""
+"""The oracle's operations against Numba's own compiled code, and what it says of whole programs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ import numba
 import numpy as np
 import pytest
 
-from tests.fuzz import typing
+from tests.fuzz import oracle, typing
 from tests.support.arrays import assert_same_bits, random_array
 
 _SIZE = 40
+_WIDE = ("int32", "int64", "uint32", "uint64", "float32", "float64")
+#: Every pair of wide types; a narrow one with itself, int64 and float32.
+_PAIRS = [(a, b) for a in _WIDE for b in _WIDE] + [
+    pair
+    for narrow in ("int8", "int16", "uint8", "uint16")
+    for other in (narrow, "int64", "float32")
+    for pair in {(narrow, other), (other, narrow)}
+]
 
 
 def _values(rng: np.random.Generator, dtype: str) -> np.ndarray:
@@ -26,30 +34,32 @@ def _values(rng: np.random.Generator, dtype: str) -> np.ndarray:
 def test_binary_operations(op: str, rng: np.random.Generator) -> None:
     function = typing._OPERATORS[op]
     compiled = numba.njit(error_model="numpy")(lambda a, b: function(a, b))
-    dtypes = typing.DTYPES if op in "+-*/<==" and op not in ("<<", "//") else typing.INTEGERS
-    for left in dtypes:
-        for right in dtypes:
-            for a, b in zip(_values(rng, left), _values(rng, right), strict=True):
-                if op in ("<<", ">>"):
-                    b = typing.cast(int(b) & 15, right)
-                if op in ("//", "%"):
-                    b = typing.cast((int(b) & 7) + 1, right)
+    for left, right in _PAIRS:
+        if op not in ("+", "-", "*", "/", "<", "==") and {left, right} & set(typing.FLOATS):
+            continue
+        for a, b in zip(_values(rng, left), _values(rng, right), strict=True):
+            if op in ("<<", ">>"):
+                b = typing.cast(int(b) & 15, right)
+            if op in ("//", "%"):
+                b = typing.cast((int(b) & 7) + 1, right)
+            with np.errstate(all="ignore"):
                 got = compiled(a, b)
                 if op in ("<", "=="):
                     assert bool(got) == typing.compare(op, a, b), (op, a, b, left, right)
                     continue
                 mine = typing.binary(op, a, b)
-                wide = np.array(got).astype(mine.dtype)
-                assert_same_bits(wide, np.array(mine), f"{a!r} {op} {b!r}")
+            wide = np.array(got).astype(mine.dtype)
+            assert_same_bits(wide, np.array(mine), f"{a!r} {op} {b!r}")
 
 
-@pytest.mark.parametrize("op", ["neg", "invert"])
+@pytest.mark.parametrize("op", ["neg", "invert", "abs"])
 def test_unary_operations(op: str, rng: np.random.Generator) -> None:
-    function = {"neg": operator.neg, "invert": operator.invert}[op]
+    function = {"neg": operator.neg, "invert": operator.invert, "abs": abs}[op]
     compiled = numba.njit(lambda a: function(a))
-    for dtype in typing.DTYPES if op == "neg" else typing.INTEGERS:
+    for dtype in typing.INTEGERS if op == "invert" else typing.DTYPES:
         for a in _values(rng, dtype):
-            mine = typing.unary(op, a)
+            with np.errstate(all="ignore"):
+                mine = typing.unary(op, a)
             assert_same_bits(np.array(compiled(a)).astype(mine.dtype), np.array(mine), repr(a))
 
 
@@ -61,3 +71,64 @@ def test_conversions(dtype: str, rng: np.random.Generator) -> None:
         for a in _values(rng, source):
             mine = typing.cast(a, dtype)
             assert_same_bits(np.array(compiled(a)).astype(dtype), np.array(mine), repr(a))
+
+
+def _run(body: str, size: int, dtype: str = "int64", functions: str = "") -> np.ndarray:
+    """What a kernel of a block of threads leaves in `out`; `x` holds 0.1 as float32."""
+    lines = "\n    ".join(body.splitlines())
+    out, x = np.zeros(size, dtype), np.full(size, 0.1, np.float32)
+    text = f"{functions}\ndef kernel(out, x):\n    t = kd.threadIdx.x\n    {lines}\n"
+    oracle.run(text, (1,), (size,), (out, x))
+    return out
+
+
+_SWAP = """
+def swap(s, t, v):
+    s[t] = v
+    kd.syncthreads()
+    r = s[3 - t]
+    kd.syncthreads()
+    return r
+"""
+
+
+def test_a_barrier_in_a_device_function() -> None:
+    body = "s = kd.shared.array(4, np.int64)\nout[t] = swap(s, t, t * 2)"
+    assert list(_run(body, 4, functions=_SWAP)) == [6, 4, 2, 0]
+
+
+def test_an_augmented_assignment_reads_its_target_first() -> None:
+    body = "s = kd.shared.array(4, np.int64)\ns[t] = 100\ns[t] += swap(s, t, t)\nout[t] = s[t]"
+    assert list(_run(body, 4, functions=_SWAP)) == [103, 102, 101, 100]
+
+
+def test_both_branches_of_a_conditional_expression_have_one_type() -> None:
+    """float32 times itself is rounded, float64 is not."""
+    value = np.float64(np.float32(0.1))
+    assert _run("v = x[t] if t < 3 else 0.0\nout[t] = v * v", 2, "float64")[0] == value**2
+    assert _run("v = x[t]\nout[t] = v * v", 2, "float64")[0] != value**2
+
+
+def test_an_atomic_in_a_tuple_takes_place() -> None:
+    assert list(_run("out[0 if t else 1] = (kd.atomic.add(out, 2, 1), t)[1]", 3))[2] == 3
+
+
+def test_votes_count_the_threads_that_are_left() -> None:
+    assert list(_run("if t == 0:\n    return\nout[t] = kd.syncthreads_count(t > 1)", 4)) == [0, 2, 2, 2]
+
+
+def test_integers_wrap_as_they_are_stored() -> None:
+    body = "s = kd.shared.array(4, np.uint8)\ns[t] = 300 + t\ns[t] -= 45\nout[t] = s[t]"
+    assert list(_run(body, 2)) == [255, 0]
+
+
+def test_barriers_that_diverge_are_an_error() -> None:
+    with pytest.raises(oracle.DivergentBarrierError, match="threads wait at"):
+        _run("if t < 2:\n    kd.syncthreads()\nelse:\n    kd.syncthreads()", 4)
+
+
+def test_indices_of_an_extent() -> None:
+    """A launch by forall gives indices in the extent's order."""
+    out = np.zeros((2, 3), np.int64)
+    oracle.run("def kernel(out):\n    i, j = kd.grid(2)\n    out[i, j] = 10 * i + j\n", (2, 3), (1,), (out,))
+    assert out.tolist() == [[0, 1, 2], [10, 11, 12]]

@@ -15,14 +15,17 @@ __all__ = [
     "INTEGERS",
     "binary",
     "cast",
+    "common_type",
     "compare",
+    "constant",
+    "dtype_of",
     "extremum",
     "result_type",
     "square_root",
     "unary",
 ]
 
-INTEGERS = ("int32", "int64", "uint32", "uint64")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 FLOATS = ("float32", "float64")
 DTYPES = INTEGERS + FLOATS
 
@@ -47,21 +50,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "!=": operator.ne,
     "neg": operator.neg,
     "invert": operator.invert,
+    "abs": abs,
     "min": min,
     "max": max,
 }
 _UFUNCS: dict[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.true_divide,
-    "//": np.floor_divide,
-    "%": np.remainder,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,
@@ -70,21 +63,33 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "!=": np.not_equal,
     "neg": np.negative,
     "invert": np.invert,
+    "abs": np.absolute,
 }
 
 
 @cache
 def _signature(op: str, *dtypes: str) -> tuple[tuple[str, ...], str]:
     """Ask Numba which types the operands are converted to and what comes out."""
-    from numba import types
+    context = _typing_context()
+    arguments = tuple(_numba_type(d) for d in dtypes)
+    signature = context.resolve_function_type(_OPERATORS[op], arguments, {})
+    names = dtypes if op in ("min", "max") else tuple(str(a) for a in signature.args)
+    return names, str(signature.return_type)
+
+
+@cache
+def _typing_context() -> Any:
     from numba.core.registry import cpu_target
 
     context = cpu_target.typing_context
     context.refresh()
-    arguments = tuple(getattr(types, d) for d in dtypes)
-    signature = context.resolve_function_type(_OPERATORS[op], arguments, {})
-    names = dtypes if op in ("min", "max") else tuple(str(a) for a in signature.args)
-    return names, str(signature.return_type)
+    return context
+
+
+def _numba_type(dtype: str) -> Any:
+    from numba import types
+
+    return types.boolean if dtype == "bool" else getattr(types, dtype)
 
 
 def result_type(op: str, *dtypes: str) -> str:
@@ -92,10 +97,46 @@ def result_type(op: str, *dtypes: str) -> str:
     return _signature(op, *dtypes)[1]
 
 
+@cache
+def common_type(first: str, second: str) -> str:
+    """Return the dtype of a value that has one of two dtypes, such as a conditional expression's."""
+    return str(_typing_context().unify_types(_numba_type(first), _numba_type(second)))
+
+
+def dtype_of(value: Any) -> str:
+    """Return the dtype of a scalar."""
+    return "bool" if isinstance(value, bool | np.bool_) else str(value.dtype.name)
+
+
+def constant(value: Any) -> Any:
+    """Give a Python number, or those of a tuple, the types that Numba gives them."""
+    if type(value) is tuple:
+        return tuple(map(constant, value))
+    if type(value) is int:
+        return np.int64(value)
+    return np.float64(value) if type(value) is float else value
+
+
 def cast(value: Any, dtype: str) -> Any:
     """Convert as C does: integers wrap, floats round to nearest."""
-    with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype)[()]
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _arithmetic(op: str, left: str, right: str) -> Callable[[Any, Any], Any]:
+    arguments, result = _signature(op, left, right)
+    function = _OPERATORS[op]
+    if left == right == result and arguments == (left, right):
+        return function
+
+    def convert(a: Any, b: Any) -> Any:
+        if op == "/":
+            a, b = cast(a, arguments[0]), cast(b, arguments[1])
+        return function(cast(a, result), cast(b, result))
+
+    return convert
+
+
+_found: dict[tuple[str, type, type], Callable[[Any, Any], Any]] = {}
 
 
 def binary(op: str, left: Any, right: Any) -> Any:
@@ -104,34 +145,34 @@ def binary(op: str, left: Any, right: Any) -> Any:
     Numba computes in the type of the result; only a true division of integers converts each
     operand to its own argument type before that.
     """
-    arguments, result = _signature(op, left.dtype.name, right.dtype.name)
-    if op == "/":
-        left, right = cast(left, arguments[0]), cast(right, arguments[1])
-    with np.errstate(all="ignore"):
-        return _UFUNCS[op](cast(left, result), cast(right, result))
+    key = (op, type(left), type(right))
+    function = _found.get(key)
+    if function is None:
+        function = _found[key] = _arithmetic(op, dtype_of(left), dtype_of(right))
+    return function(left, right)
 
 
 def compare(op: str, left: Any, right: Any) -> bool:
     """Comparison of two NumPy scalars in the types that Numba converts them to."""
-    (first, second), _ = _signature(op, left.dtype.name, right.dtype.name)
+    if type(left) is type(right):
+        return bool(_OPERATORS[op](left, right))
+    (first, second), _ = _signature(op, dtype_of(left), dtype_of(right))
     return bool(_UFUNCS[op](cast(left, first), cast(right, second)))
 
 
 def unary(op: str, value: Any) -> Any:
-    """Negation and inversion: in the operand's type, then converted to the result's."""
-    _, result = _signature(op, value.dtype.name)
-    with np.errstate(all="ignore"):
-        return cast(_UFUNCS[op](value), result)
+    """Negation, inversion and absolute value: in the operand's type, then in the result's."""
+    _, result = _signature(op, dtype_of(value))
+    return cast(_UFUNCS[op](value), result)
 
 
 def extremum(op: str, left: Any, right: Any) -> Any:
-    """``min`` and ``max`` of two integers."""
-    _, result = _signature(op, left.dtype.name, right.dtype.name)
+    """``min`` and ``max`` of two numbers."""
+    _, result = _signature(op, dtype_of(left), dtype_of(right))
     left, right = cast(left, result), cast(right, result)
     return _OPERATORS[op](left, right)
 
 
 def square_root(value: Any) -> Any:
-    """``np.sqrt`` of a float."""
-    with np.errstate(all="ignore"):
-        return np.sqrt(value)
+    """``math.sqrt`` of a float."""
+    return np.sqrt(value)

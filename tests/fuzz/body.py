@@ -1,0 +1,146 @@
+"""The body of a function that is being generated: lines, and what is in scope."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.fuzz.expressions import ArrayName, Expression, Expressions, Function
+
+__all__ = ["BarrierFunction", "Body", "Tile"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A shared array with a slot for each thread, in which threads exchange values.
+
+    `own` is this thread's slot.
+    """
+
+    name: str
+    dtype: str
+    own: str
+
+
+@dataclass(frozen=True)
+class BarrierFunction:
+    """A device function that waits at a barrier.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    parameters : tuple of str
+        Of each: ``"tile:DTYPE"`` for a shared array, ``"t"`` for the thread, ``"uniform"`` for a
+        uniform integer, else the dtype of a number.
+    dtypes : tuple of str
+        Of the result, or of its elements.
+    is_slot : bool
+        Whether the result is a thread of the block, another one for each thread.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    is_slot: bool = False
+
+
+@dataclass
+class Body:
+    """A function's lines, and what may be used in the next one.
+
+    Parameters
+    ----------
+    rng : random.Random
+        Chooses.
+    expressions : Expressions
+        Over what is in scope.
+    variables : list of Expression
+        What may be assigned, each of one dtype throughout.
+    uniform : list of str
+        int64 expressions that are the same in all threads of a block.
+    lvalues : list of Expression
+        Elements of arrays that are this thread's own.
+    counters : list of ArrayName
+        What atomics may update.
+    tiles : list of Tile
+        For exchanges between the threads of a block.
+    barrier_functions : list of BarrierFunction
+        What may be called where the whole block is.
+    halo : Tile or None
+        One with a further slot on each side.
+    plane : Tile or None
+        One of two dimensions, those of the block, `plane_dim` (x, y).
+    bins : Tile or None
+        A shared array of four counters.
+    flags : list of str
+        Conditions on captured constants.
+    threads : int
+        Number of threads of a block.
+    thread : str
+        This thread's number among them.
+    coordinates : tuple of str
+        Its place in the grid.
+    may_return : bool
+        Whether a thread may return early.
+    """
+
+    rng: random.Random
+    expressions: Expressions
+    variables: list[Expression] = field(default_factory=list)
+    uniform: list[str] = field(default_factory=list)
+    lvalues: list[Expression] = field(default_factory=list)
+    counters: list[ArrayName] = field(default_factory=list)
+    tiles: list[Tile] = field(default_factory=list)
+    barrier_functions: list[BarrierFunction] = field(default_factory=list)
+    halo: Tile | None = None
+    plane: Tile | None = None
+    plane_dim: tuple[int, int] = (1, 1)
+    bins: Tile | None = None
+    flags: list[str] = field(default_factory=list)
+    threads: int = 1
+    thread: str = "t"
+    coordinates: tuple[str, ...] = ("i",)
+    may_return: bool = False
+    lines: list[str] = field(default_factory=list)
+    features: set[str] = field(default_factory=set)
+    level: int = 1
+    loops: int = 0
+    _names: int = 0
+
+    def emit(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * self.level + text)
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that is not used yet."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    @contextmanager
+    def block(self, header: str, *names: Expression, uniform: tuple[str, ...] = ()) -> Iterator[None]:
+        """Add a header and what stands under it; variables that are new there end with it."""
+        self.emit(header)
+        values, known = len(self.expressions.values), len(self.uniform)
+        arrays = len(self.expressions.arrays)
+        start = len(self.lines)
+        self.level += 1
+        self.expressions.values += names
+        self.uniform += uniform
+        yield
+        if len(self.lines) == start:
+            self.emit("pass")
+        self.level -= 1
+        del self.expressions.values[values:]
+        del self.expressions.arrays[arrays:]
+        del self.uniform[known:]
+
+    def integers(self) -> list[Expression]:
+        """Variables of int64."""
+        return [v for v in self.variables if v.dtype == "int64"]
+
+    def helper(self, length: int) -> list[Function]:
+        """Device functions that return so many numbers."""
+        return [f for f in self.expressions.functions if len(f.dtypes) == length]

@@ -1,0 +1,149 @@
+"""Runs one program on a target, and says what came of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import BarrierDivergenceWarning, KernelError
+from tests.fuzz import oracle
+from tests.fuzz.program import DATA_SETS, Program
+from tests.fuzz.variants import choose_variants
+from tests.support.arrays import assert_same_bits
+from tests.support.source import exec_source
+
+__all__ = ["KINDS", "Outcome", "check_program", "compare", "expected_results", "run_program"]
+
+#: ``refused``: an error of kerneldsl; ``crash``: another one, or the end of the process; ``hang``:
+#: no end.
+KINDS = ("right", "mismatch", "crash", "hang", "refused")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program on a target, as it is or changed.
+
+    Parameters
+    ----------
+    seed : int
+        Of the program.
+    target, variant : str
+        Where, and with which change; ``"plain"`` with none.
+    kind : str
+        One of :data:`KINDS`.
+    detail : str
+        The error or the difference.
+    """
+
+    seed: int
+    target: str
+    variant: str
+    kind: str
+    detail: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
+
+
+def expected_results(program: Program, *, is_reversed: bool = False) -> list[list[Any]]:
+    """Return the arguments as the oracle leaves them, of each data set."""
+    found = []
+    for data_set in range(DATA_SETS):
+        args = program.arguments(data_set)
+        if program.grid is None:
+            assert program.extents is not None
+            grid, block = program.extents[data_set], (1,)
+        else:
+            assert program.block is not None
+            grid, block = program.grid, program.block
+        oracle.run(program.text, grid, block, tuple(args), is_reversed=is_reversed)
+        found.append(args)
+    return found
+
+
+def run_program(program: Program, target: str) -> list[list[Any]]:
+    """Launch with each data set on a target, and return the arguments as they are afterwards."""
+    kernel = exec_source(program.text, "generated")["kernel"]
+    found = []
+    for data_set in range(DATA_SETS):
+        args = program.arguments(data_set)
+        with kd.use(target):
+            if program.grid is None:
+                assert program.extents is not None
+                kernel.forall(*program.extents[data_set])(*args)
+            else:
+                kernel[program.grid, program.block](*args)
+            kd.synchronize()
+        found.append(args)
+    return found
+
+
+def compare(got: list[list[Any]], expected: list[list[Any]]) -> str:
+    """Return the first difference between two lists of arguments; no text where there is none."""
+    for data_set, (left, right) in enumerate(zip(got, expected, strict=True)):
+        for position, (a, b) in enumerate(zip(left, right, strict=True)):
+            if isinstance(a, np.ndarray):
+                try:
+                    assert_same_bits(a, b, f"argument {position}, data set {data_set}")
+                except AssertionError as error:
+                    return str(error)
+    return ""
+
+
+def _attempt(program: Program, target: str, expected: list[list[Any]]) -> tuple[str, str]:
+    """Kind and detail of one run."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            got = run_program(program, target)
+        except KernelError as error:
+            if program.is_divergent:
+                return "right", ""
+            return "refused", f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - any other error is a finding
+            return "crash", f"{type(error).__name__}: {error}"
+    is_warned = any(issubclass(w.category, BarrierDivergenceWarning) for w in caught)
+    if program.is_divergent:
+        return ("right", "") if is_warned else ("mismatch", "the divergent barrier was accepted")
+    detail = "" if target == "null" else compare(got, expected)
+    return ("mismatch", detail) if detail else ("right", "warned" if is_warned else "")
+
+
+def check_program(
+    program: Program,
+    targets: list[str],
+    *,
+    share: float,
+    begin: Callable[[str, str], None] = lambda target, variant: None,
+) -> Iterator[Outcome]:
+    """Run a program on each target, as it is and changed.
+
+    Parameters
+    ----------
+    program : Program
+        What to run.
+    targets : list of str
+        Where.
+    share : float
+        Part of the programs that one variant is tried of; 1 tries all variants.
+    begin : callable
+        Told the target and the variant before each run, which may end the process.
+    """
+    expected = [] if program.is_divergent else expected_results(program)
+    for target in targets:
+        begin(target, "plain")
+        outcome = Outcome(program.seed, target, "plain", *_attempt(program, target, expected))
+        yield outcome
+        if outcome.kind != "right" or program.is_divergent:
+            continue
+        for variant in choose_variants(program, target, share=share):
+            begin(target, variant.name)
+            with variant.context():
+                found = _attempt(variant.changed(program), target, expected)
+            yield Outcome(program.seed, target, variant.name, *found)

@@ -1,0 +1,277 @@
+"""Rewrites a generated program so that it runs in Python with Numba's types.
+
+Every function takes the thread as its first parameter; one that waits at a barrier is a generator.
+Names of the rewriting begin with ``of_`` and end with ``_``, as no name of a program does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz import typing
+from tests.fuzz.static_types import TypeExpressions
+
+__all__ = ["compile_program"]
+
+_BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+_COMPARE = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_UNARY = {ast.USub: "neg", ast.Invert: "invert"}
+_VOTES = {"syncthreads": "wait", "syncthreads_count": "count"} | {
+    f"syncthreads_{kind}": kind for kind in ("and", "or")
+}
+_THREAD = "of_thread_"
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(_name(f"of_{name}_"), list(args), [])
+
+
+def _dotted(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one function."""
+
+    def __init__(self, function: str, functions: set[str], generators: set[str]) -> None:
+        self._function = function
+        self._functions = functions
+        self._generators = generators
+        self._temporaries = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.decorator_list = []
+        node.args.args.insert(0, ast.arg(_THREAD))
+        node.body = [made for s in node.body for made in self._statements(s)]
+        if node.name == "kernel":
+            node.body.append(ast.parse("if False: yield").body[0])
+        return node
+
+    def _statements(self, node: ast.stmt) -> list[ast.stmt]:
+        made = self.visit(node)
+        return made if isinstance(made, list) else [made]
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        """Convert what is stored into an array to its dtype."""
+        value = self.visit(node.value)
+        if not any(isinstance(t, ast.Subscript) for t in node.targets):
+            return [ast.Assign(node.targets, value)]
+        made: list[ast.stmt] = [ast.Assign([ast.Name("of_value_", ast.Store())], value)]
+        for target in node.targets:
+            assert isinstance(target, ast.Subscript)
+            array = self.visit(target.value)
+            self._temporaries += 1
+            index = f"of_index{self._temporaries}_"
+            made += [
+                ast.Assign([ast.Name(index, ast.Store())], self._index(target.slice)),
+                ast.Assign(
+                    [ast.Subscript(array, _name(index), ast.Store())],
+                    _call("stored", array, _name("of_value_")),
+                ),
+            ]
+        return made
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """Read the target before the value, as Python does."""
+        op = ast.Constant(_BINARY[type(node.op)])
+        value = self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            new = _call("binary", op, _name(node.target.id), value)
+            return [ast.Assign([node.target], new)]
+        assert isinstance(node.target, ast.Subscript)
+        self._temporaries += 1
+        array, index = (f"of_{part}{self._temporaries}_" for part in ("array", "index"))
+        old = ast.Subscript(_name(array), _name(index), ast.Load())
+        return [
+            ast.Assign([ast.Name(array, ast.Store())], self.visit(node.target.value)),
+            ast.Assign([ast.Name(index, ast.Store())], self._index(node.target.slice)),
+            ast.Assign(
+                [ast.Subscript(_name(array), _name(index), ast.Store())],
+                _call("stored", _name(array), _call("binary", op, old, value)),
+            ),
+        ]
+
+    def _index(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Slice):
+            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper)]
+            return _call("slice", *parts)
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self._index(e) for e in node.elts], ast.Load())
+        return self.visit(node)  # type: ignore[no-any-return]
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        return ast.Subscript(self.visit(node.value), self._index(node.slice), node.ctx)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return _call("constant", node) if type(node.value) in (int, float) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        op = ast.Constant(_BINARY[type(node.op)])
+        return _call("binary", op, self.visit(node.left), self.visit(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not):
+            return ast.UnaryOp(node.op, operand)
+        return _call("unary", ast.Constant(_UNARY[type(node.op)]), operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """A chain becomes a conjunction: what stands in its middle has no effect."""
+        operands = [node.left, *node.comparators]
+        parts: list[ast.expr] = [
+            _call("compare", ast.Constant(_COMPARE[type(op)]), self._copy(a), self._copy(b))
+            for op, a, b in zip(node.ops, operands, operands[1:], strict=False)
+        ]
+        return parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
+
+    def _copy(self, node: ast.expr) -> ast.expr:
+        return self.visit(ast.parse(ast.unparse(node), mode="eval").body)  # type: ignore[no-any-return]
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        """Both branches have one type, whichever is evaluated."""
+        types = TypeExpressions()
+        yes, no = types.of(node.body), types.of(node.orelse)
+        chosen = ast.IfExp(self.visit(node.test), self.visit(node.body), self.visit(node.orelse))
+        return _call("joined", chosen, yes, no)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        name = _dotted(node)
+        if name.startswith("kd."):
+            return ast.parse(f"{_THREAD}.{name[3:]}", mode="eval").body
+        value = ast.Attribute(self.visit(node.value), node.attr, ast.Load())
+        return _call("constant", value) if node.attr in ("size", "shape") else value
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        node.iter = _call("iterate", self.visit(node.iter))
+        node.body = [made for s in node.body for made in self._statements(s)]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = _dotted(node.func)
+        first, _, rest = name.partition(".")
+        if name in ("kd.shared.array", "kd.local.array"):
+            return self._array(node, rest)
+        if first in ("np", "kd") and rest in typing.DTYPES:
+            return _call("cast", self.visit(node.args[0]), ast.Constant(rest))
+        args = [self.visit(a) for a in node.args]
+        if first == "kd" and rest in _VOTES:
+            place = ast.Constant((_VOTES[rest], self._function, node.lineno, node.col_offset))
+            vote = args[0] if args else ast.Constant(None)
+            return ast.Yield(ast.Tuple([place, vote], ast.Load()))
+        if first == "kd":
+            return ast.Call(self.visit(node.func), args, [])
+        if name in self._functions:
+            call = ast.Call(node.func, [_name(_THREAD), *args], [])
+            return ast.YieldFrom(call) if name in self._generators else call
+        if name in ("min", "max"):
+            return _call("extremum", ast.Constant(name), *args)
+        if name == "abs":
+            return _call("unary", ast.Constant("abs"), *args)
+        if name in ("int", "float"):
+            return _call("cast", *args, ast.Constant(f"{name}64"))
+        if name == "math.sqrt":
+            return _call("sqrt", *args)
+        if name == "len":
+            return _call("constant", ast.Call(node.func, args, []))
+        if name == "range":
+            return ast.Call(node.func, args, [])
+        raise NotImplementedError(name)
+
+    def _array(self, node: ast.Call, kind: str) -> ast.expr:
+        dtype = ast.Constant(_dotted(node.args[1]).partition(".")[2])
+        maker = ast.Attribute(_name(_THREAD), kind.replace(".", "_"), ast.Load())
+        site = ast.Constant((self._function, node.lineno, node.col_offset))
+        sites = [site] if kind == "shared.array" else []
+        return ast.Call(maker, [*sites, self.visit(node.args[0]), dtype], [])
+
+
+def _iterate(values: Any) -> Iterator[Any]:
+    return map(typing.constant, values)
+
+
+def _joined(value: Any, first: str, second: str) -> Any:
+    if first == second:
+        return value
+    return typing.cast(value, typing.common_type(first, second))
+
+
+def _stored(array: Any, value: Any) -> Any:
+    return typing.cast(value, array.dtype.name)
+
+
+_HELPERS: dict[str, Any] = {
+    "of_constant_": typing.constant,
+    "of_cast_": typing.cast,
+    "of_binary_": typing.binary,
+    "of_unary_": typing.unary,
+    "of_compare_": typing.compare,
+    "of_extremum_": typing.extremum,
+    "of_sqrt_": typing.square_root,
+    "of_iterate_": _iterate,
+    "of_slice_": slice,
+    "of_joined_": _joined,
+    "of_stored_": _stored,
+    "of_dtype_": typing.dtype_of,
+    "of_result_": typing.result_type,
+    "of_common_": typing.common_type,
+    "of_element_": lambda array: array.dtype.name,
+}
+
+
+def _generators(definitions: list[ast.FunctionDef]) -> set[str]:
+    """Functions that reach a barrier; callees stand before their callers."""
+    found = {"kernel"}
+    barriers = {f"kd.{b}" for b in _VOTES}
+    for definition in definitions:
+        called = {_dotted(n.func) for n in ast.walk(definition) if isinstance(n, ast.Call)}
+        if called & (found | barriers):
+            found.add(definition.name)
+    return found
+
+
+def compile_program(text: str) -> dict[str, Any]:
+    """Return the namespace of a program, rewritten; its kernel is a generator."""
+    tree = ast.parse(text)
+    definitions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    rest = [
+        n
+        for n in tree.body
+        if not isinstance(n, ast.FunctionDef | ast.Import | ast.ImportFrom)
+    ]
+    namespace: dict[str, Any] = {"np": np}
+    exec(compile(ast.Module(rest, []), "<constants>", "exec"), namespace)
+    namespace = {k: typing.constant(v) for k, v in namespace.items()} | _HELPERS
+    functions, generators = {d.name for d in definitions}, _generators(definitions)
+    body: list[ast.stmt] = [
+        _Rewriter(d.name, functions, generators).visit(d) for d in definitions
+    ]
+    module = ast.fix_missing_locations(ast.Module(body, []))
+    exec(compile(module, "<oracle>", "exec"), namespace)
+    return namespace

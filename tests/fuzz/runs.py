@@ -1,0 +1,231 @@
+"""Runs many programs in worker processes, and counts what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.outcomes import KINDS, Outcome
+
+__all__ = ["Report", "run_programs"]
+
+_ROOT = Path(__file__).parents[2]
+#: Programs that one process runs: compiled code is never freed.
+_BATCH = 50
+_COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
+#: Seconds after which a run has hung.
+_PATIENCE = 180
+
+
+@dataclass
+class Report:
+    """What came of the programs so far.
+
+    Attributes
+    ----------
+    programs : int
+        How many have been run.
+    seconds : float
+        Processor time of the workers for them.
+    kinds : Counter
+        Runs by (target, variant, kind).
+    features : Counter
+        Programs by what they are made of.
+    failures : list of Outcome
+        Every outcome but ``right``.
+    warned : int
+        Runs in which a barrier was warned of that is not divergent.
+    """
+
+    programs: int = 0
+    seconds: float = 0.0
+    kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+    warned: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        self.kinds[outcome.target, outcome.variant, outcome.kind] += 1
+        self.warned += outcome.kind == "right" and outcome.detail == "warned"
+        if outcome.kind != "right":
+            self.failures.append(outcome)
+
+    def failed_programs(self, kind: str) -> set[int]:
+        """Seeds of the programs with such an outcome."""
+        return {o.seed for o in self.failures if o.kind == kind}
+
+    def table(self) -> str:
+        """Counts by target, variant and kind, then of features."""
+        rows = sorted({key[:2] for key in self.kinds})
+        lines = [f"{'':24}" + "".join(f"{kind:>10}" for kind in KINDS)]
+        for target, variant in rows:
+            counts = "".join(f"{self.kinds[target, variant, kind]:10}" for kind in KINDS)
+            lines.append(f"{target + ' ' + variant:24}{counts}")
+        lines.append(f"{self.programs} programs, {self.seconds / max(1, self.programs):.2f} s each")
+        lines.append(f"{self.warned} runs with a warning of a barrier that does not diverge")
+        lines += [f"{n:45}{c:7}  {c / self.programs:6.1%}" for n, c in self.features.most_common()]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for a file."""
+        return {
+            "programs": self.programs,
+            "processor_seconds": round(self.seconds, 1),
+            "runs": [
+                {"target": t, "variant": v, "outcome": k, "count": c}
+                for (t, v, k), c in sorted(self.kinds.items())
+            ],
+            "features": dict(self.features.most_common()),
+            "warned": self.warned,
+            "failures": [o.as_json() for o in self.failures],
+        }
+
+
+class _Worker:
+    """Runs batches from a queue, each in a process, and starts another after one that died."""
+
+    def __init__(
+        self,
+        batches: queue.Queue[tuple[int, int]],
+        command: Sequence[str],
+        options: list[str],
+        deadline: float | None,
+    ) -> None:
+        self.batches = batches
+        self.command = command
+        self.options = options
+        self.deadline = deadline
+
+    def work(self, told: queue.Queue[dict[str, Any] | Outcome | None]) -> None:
+        while True:
+            is_late = self.deadline is not None and time.monotonic() > self.deadline
+            if is_late or self.batches.empty():
+                told.put(None)
+                return
+            try:
+                first, count = self.batches.get_nowait()
+            except queue.Empty:
+                continue
+            end = first + count
+            while first < end:
+                first = self._batch(first, end - first, told)
+
+    def _batch(self, first: int, count: int, told: queue.Queue[Any]) -> int:
+        """Run a batch; return the seed to go on from."""
+        environment = {**os.environ, "KERNELDSL_CACHE": "off", "PYTHONPATH": str(_ROOT)}
+        environment.pop("KERNELDSL_TARGET", None)
+        process = subprocess.Popen(
+            [*self.command, str(first), str(count), *self.options],
+            cwd=_ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None and process.stderr is not None
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+        reader.start()
+        now = {"seed": first, "target": "start", "variant": ""}
+        has_hung = False
+        seed_done = first - 1
+
+        def give_up() -> None:
+            nonlocal has_hung
+            has_hung = True
+            process.kill()
+
+        timer = threading.Timer(_PATIENCE, give_up)
+        timer.start()
+        for line in process.stdout:
+            timer.cancel()
+            timer = threading.Timer(_PATIENCE, give_up)
+            timer.start()
+            said = json.loads(line)
+            if "outcomes" in said:
+                seed_done = said["seed"]
+                told.put(said)
+            else:
+                now = said
+        timer.cancel()
+        status = process.wait()
+        reader.join()
+        if seed_done == first + count - 1 and status == 0:
+            return first + count
+        kind = "hang" if has_hung else "crash"
+        text = f"status {status}: {''.join(errors)[-2000:]}"
+        told.put(Outcome(now["seed"], now["target"], now["variant"], kind, text))
+        return int(now["seed"]) + 1
+
+
+def run_programs(
+    first: int,
+    count: int,
+    *,
+    targets: list[str],
+    share: float,
+    workers: int,
+    seconds: float | None = None,
+    command: Sequence[str] = _COMMAND,
+    progress: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Run the programs of `count` seeds from `first` on.
+
+    Parameters
+    ----------
+    first, count : int
+        Seeds.
+    targets : list of str
+        Where each runs.
+    share : float
+        Part of the programs that one variant is tried of; 1 tries all variants.
+    workers : int
+        Processes at a time.
+    seconds : float, optional
+        After which no further batch of programs is begun.
+    command : sequence of str
+        Starts a worker; given the first seed, how many, the targets and the share.
+    progress : callable
+        Told after each program.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    batches: queue.Queue[tuple[int, int]] = queue.Queue()
+    size = max(1, min(_BATCH, -(-count // workers)))
+    for start in range(first, first + count, size):
+        batches.put((start, min(size, first + count - start)))
+    told: queue.Queue[Any] = queue.Queue()
+    options = [",".join(targets), str(share)]
+    threads = [
+        threading.Thread(target=_Worker(batches, command, options, deadline).work, args=(told,)) for _ in range(workers)
+    ]
+    for thread in threads:
+        thread.start()
+    report, running = Report(), workers
+    while running:
+        said = told.get()
+        if said is None:
+            running -= 1
+            continue
+        report.programs += 1
+        if isinstance(said, Outcome):
+            report.add(said)
+        else:
+            report.seconds += said["seconds"]
+            report.features.update(said["features"])
+            for fields in said["outcomes"]:
+                report.add(Outcome(**fields))
+        progress(report)
+    for thread in threads:
+        thread.join()
+    return report

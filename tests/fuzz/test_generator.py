@@ -1,0 +1,82 @@
+"""Generated programs are what they are said to be: the same for a seed, without races, renamed freely."""
+
+from __future__ import annotations
+
+import ast
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.fuzz.kernels import generate
+from tests.fuzz.names import renamed
+from tests.fuzz.outcomes import compare, expected_results
+from tests.fuzz.program import Array, Program
+
+_SEEDS = range(60)
+
+
+def _programs() -> list[Program]:
+    return [p for p in map(generate, _SEEDS) if not p.is_divergent]
+
+
+def test_a_seed_gives_one_program() -> None:
+    """The same text and arguments each time, and other ones for other seeds."""
+    assert [generate(s) for s in _SEEDS] == [generate(s) for s in _SEEDS]
+    assert len({generate(s).text for s in _SEEDS}) == len(_SEEDS)
+    first, second = generate(3).arguments(0), generate(3).arguments(0)
+    assert not compare([first], [second])
+
+
+def test_threads_may_run_in_any_order() -> None:
+    """The oracle's results are the same with the threads reversed and other undefined memory."""
+    for program in _programs():
+        forward = expected_results(program)
+        difference = compare(forward, expected_results(program, is_reversed=True))
+        assert not difference, f"program {program.seed}: {difference}"
+
+
+def test_a_race_is_found() -> None:
+    """Threads that write one element without a barrier do not pass for a program."""
+    text = "def kernel(out):\n    out[0] = kd.threadIdx.x\n"
+    racing = Program(0, text, (Array("out", "int64", ((1,), (1,)), "output"),), (1,), (4,))
+    assert compare(expected_results(racing), expected_results(racing, is_reversed=True))
+
+
+def test_names_do_not_matter() -> None:
+    """A renamed program has other names and the same results."""
+    for program in _programs():
+        other = replace(program, text=renamed(program.text, random.Random(program.seed)))
+        assert other.text != program.text
+        difference = compare(expected_results(program), expected_results(other))
+        assert not difference, f"program {program.seed}: {difference}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_renaming_keeps_what_python_means(seed: int) -> None:
+    """Builtins that are used keep their names, and no two variables share one."""
+    text = "K = 2\ndef g(a, b):\n    c = max(a, b)\n    return c + K\ndef kernel(x):\n    x[0] = g(1, K)\n"
+    made = ast.parse(renamed(text, random.Random(seed)))
+    _, function, kernel = made.body
+    assert isinstance(function, ast.FunctionDef) and isinstance(kernel, ast.FunctionDef)
+    names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    assert "max" in names and len(names) == 5
+    assert kernel.name == "kernel"
+    namespace: dict[str, object] = {}
+    exec(compile(made, "renamed", "exec"), namespace)
+    out = [0]
+    namespace["kernel"](out)  # type: ignore[operator]
+    assert out == [4]
+
+
+def test_data_sets_differ_in_poison_and_scalars() -> None:
+    """Outputs begin poisoned; a limit is at the end of its type in some programs."""
+    programs = _programs()
+    for program in programs:
+        for parameter, value in zip(program.parameters, program.arguments(1), strict=True):
+            if isinstance(parameter, Array) and parameter.role == "output":
+                is_float = value.dtype.kind == "f"
+                assert np.isnan(value).all() if is_float else (value != 0).all()
+    limits = {a for p in programs for a in p.arguments(0) if type(a) is int}
+    assert 2**63 - 1 in limits and -(2**63) in limits

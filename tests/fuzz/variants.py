@@ -1,0 +1,115 @@
+"""Changes of a program, or of how it is compiled and run, that must not change its results.
+
+The compiler's passes are replaced from outside, for the time of a compilation; no option of the
+product does that.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from tests.fuzz.names import renamed
+from tests.fuzz.program import Program
+
+__all__ = ["VARIANTS", "Variant", "choose_variants"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A change.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    applies : callable
+        Whether a program has it, on a target.
+    changed : callable
+        The changed program.
+    context : callable
+        In force while the kernel is compiled and launched.
+    """
+
+    name: str
+    applies: Callable[[Program, str], bool]
+    changed: Callable[[Program], Program] = lambda program: program
+    context: Callable[[], Any] = nullcontext
+
+
+def _renamed(program: Program) -> Program:
+    return replace(program, text=renamed(program.text, random.Random(~program.seed)))
+
+
+def _other_blocks(program: Program) -> Program:
+    """Other blocks that cover the same extents."""
+    assert program.extents is not None
+    ndim = len(program.extents[0])
+    rng = random.Random(~program.seed)
+    block = rng.choice({1: ((1,), (7,), (64,)), 2: ((3, 5), (32, 1)), 3: ((1, 1, 8), (3, 2, 1))}[ndim])
+    largest = [max(sizes) for sizes in zip(*program.extents, strict=True)][::-1]
+    grid = tuple(-(-n // b) for n, b in zip(largest, block, strict=True))
+    return replace(program, grid=grid, block=block)
+
+
+@contextmanager
+def _unvectorized() -> Iterator[None]:
+    """LLVM's loop and superword vectorizers are off."""
+    from llvmlite import binding
+
+    make = binding.create_pass_builder
+
+    def without(machine: Any, options: Any) -> Any:
+        options.loop_vectorization = options.slp_vectorization = False
+        return make(machine, options)
+
+    with patch("llvmlite.binding.create_pass_builder", without):
+        yield
+
+
+@contextmanager
+def _uninterchanged() -> Iterator[None]:
+    """Loops stay inside the loop over threads."""
+    with patch("targets.cpu.interchange.Interchange.profits", lambda *args: False):
+        yield
+
+
+@contextmanager
+def _shared_out() -> Iterator[None]:
+    """A launch of any size is shared among two threads, in pieces as small as they come."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("targets.cpu.artifact._SERIAL_THREADS", 0))
+        stack.enter_context(patch("targets.cpu.artifact._MIN_SEGMENT", 1))
+        yield
+
+
+def _is_cpu(program: Program, target: str) -> bool:
+    return target == "cpu"
+
+
+def _has_blocks(program: Program, target: str) -> bool:
+    return program.extents is not None and program.grid is not None
+
+
+VARIANTS = (
+    Variant("renamed", lambda program, target: True, _renamed),
+    Variant("unvectorized", _is_cpu, context=_unvectorized),
+    Variant("uninterchanged", _is_cpu, context=_uninterchanged),
+    Variant("two threads", _is_cpu, context=_shared_out),
+    Variant("other blocks", _has_blocks, _other_blocks),
+)
+
+
+def choose_variants(program: Program, target: str, *, share: float) -> list[Variant]:
+    """Return the variants to try: all where `share` is 1, else one in that part of the programs."""
+    found = [v for v in VARIANTS if v.applies(program, target)]
+    if share >= 1:
+        return found
+    rng = random.Random(f"variant {program.seed}")
+    return [rng.choice(found)] if rng.random() < share else []
+
+
