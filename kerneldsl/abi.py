@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -34,23 +35,8 @@ __all__ = [
 ]
 
 _FORMATS = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
+    **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
     "pointer": "Q",
-}
-_PARTS = {"complex64": "float32", "complex128": "float64"}
-_ITEM_BYTES = {
-    **{dtype: struct.calcsize(code) for dtype, code in _FORMATS.items()},
-    **{dtype: 2 * struct.calcsize(_FORMATS[part]) for dtype, part in _PARTS.items()},
 }
 
 
@@ -133,7 +119,7 @@ class ArrayParameters:
     @property
     def item_bytes(self) -> int:
         """Size of an element in bytes."""
-        return _ITEM_BYTES[self.kind.dtype]
+        return self.kind.element.nbytes
 
 
 @dataclass(frozen=True)
@@ -255,12 +241,11 @@ def parameter_count(kind: Kind) -> int:
 
 def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
     if isinstance(kind, ScalarKind):
-        part = _PARTS.get(kind.dtype)
-        if part is None:
-            yield name, kind.dtype
+        if kind.element.is_complex:
+            yield f"{name}.real", kind.element.arithmetic
+            yield f"{name}.imag", kind.element.arithmetic
         else:
-            yield f"{name}.real", part
-            yield f"{name}.imag", part
+            yield name, kind.dtype
     elif isinstance(kind, ArrayKind):
         yield f"{name}.data", "pointer"
         for axis in range(kind.ndim):

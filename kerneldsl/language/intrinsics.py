@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
+from kerneldsl.language.element_types import ELEMENT_TYPES, Atomics
 
 __all__ = [
     "ATOMIC_ARITHMETIC",
@@ -84,12 +85,16 @@ class Typing(enum.Enum):
     """Passes its argument on."""
 
 
+def _atomic_dtypes(group: Atomics) -> tuple[str, ...]:
+    return tuple(row.name for row in ELEMENT_TYPES.values() if group in row.atomics)
+
+
 #: dtypes of the arithmetic atomics, exchange and compare-and-swap.
-ATOMIC_ARITHMETIC = ("int32", "int64", "uint32", "uint64", "float32", "float64")
+ATOMIC_ARITHMETIC = _atomic_dtypes(Atomics.ARITHMETIC)
 #: dtypes of the bitwise atomics.
-ATOMIC_BITWISE = ("int32", "int64", "uint32", "uint64")
+ATOMIC_BITWISE = _atomic_dtypes(Atomics.BITWISE)
 #: dtypes of the wrapping increment and decrement.
-ATOMIC_WRAPPING = ("uint32", "uint64")
+ATOMIC_WRAPPING = _atomic_dtypes(Atomics.WRAPPING)
 
 
 @dataclass(frozen=True, eq=False)

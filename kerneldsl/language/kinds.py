@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType
+
 __all__ = [
-    "DTYPE_NAMES",
     "ArrayKind",
     "Kind",
     "Layout",
@@ -25,32 +26,26 @@ __all__ = [
     "parse_signature",
 ]
 
-#: dtypes of scalars and of array elements, in NumPy's spelling.
-DTYPE_NAMES: tuple[str, ...] = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
-
 #: "C" and "F" are contiguous, "A" is any strides.
 Layout: TypeAlias = Literal["C", "F", "A"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """A scalar passed by value."""
+    """A scalar passed by value.
+
+    Parameters
+    ----------
+    dtype : str
+        A name of `ELEMENT_TYPES`.
+    """
 
     dtype: str
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of its dtype."""
+        return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:
         return self.dtype
@@ -63,7 +58,7 @@ class ArrayKind:
     Parameters
     ----------
     dtype : str
-        A name of `DTYPE_NAMES`.
+        A name of `ELEMENT_TYPES`.
     ndim : int
         Rank; 0 is allowed.
     layout : {"C", "F", "A"}
@@ -73,6 +68,11 @@ class ArrayKind:
     dtype: str
     ndim: int
     layout: Layout = "C"
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of its elements' dtype."""
+        return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:
         if self.ndim == 0:
@@ -125,7 +125,9 @@ def leaf_kinds(kinds: Iterable[Kind]) -> Iterator[ScalarKind | ArrayKind]:
             yield kind
 
 
+#: Other names of element types; short ones, such as "f4", are those of the array interface.
 _ALIASES = {
+    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values()},
     "boolean": "bool",
     "bool_": "bool",
     "int": "int64",
@@ -134,19 +136,6 @@ _ALIASES = {
     "float": "float64",
     "complex": "complex128",
     "byte": "uint8",
-    "f4": "float32",
-    "f8": "float64",
-    "i1": "int8",
-    "i2": "int16",
-    "i4": "int32",
-    "i8": "int64",
-    "u1": "uint8",
-    "u2": "uint16",
-    "u4": "uint32",
-    "u8": "uint64",
-    "c8": "complex64",
-    "c16": "complex128",
-    "b1": "bool",
 }
 _TOKEN = re.compile(r"\s*(?:(\w+)(?:\[([^\]]*)\])?|([(),]))")
 

@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from kerneldsl.abi import ArrayParameters, Parameter, ParameterLayout
+from kerneldsl.language.element_types import ElementKind, names_of
 from kerneldsl.language.kinds import ArrayKind
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 
 CONDITION_WORDS = 8
 _INT64 = (-(2**63), 2**63 - 1)
+_SIGNED = names_of(ElementKind.SIGNED)
 
 
 class ConditionKind(IntEnum):
@@ -184,7 +186,7 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
         return PackedCondition(ConditionKind.SAME, offsets)
     if isinstance(condition, Within):
         parameter = parameters[condition.parameter]
-        width = parameter.nbytes + (256 if parameter.dtype.startswith("int") else 0)
+        width = parameter.nbytes + (256 if parameter.dtype in _SIGNED else 0)
         numbers: tuple[int, ...] = (width, condition.low, condition.high)
         return PackedCondition(ConditionKind.WITHIN, (parameter.offset,), numbers)
     if isinstance(condition, Few):

@@ -37,8 +37,6 @@ _COPIES = {
     8: StepKind.COPY_8,
     16: StepKind.COPY_16,
 }
-#: NumPy's own class for each scalar dtype; two C types may have one size.
-_SCALAR_TYPES = {np.dtype(char).type for char in "?bBhHiIlLqQfdFD"}
 
 
 class StepMaker:
@@ -142,8 +140,8 @@ class StepMaker:
             return None
         self.foreign_count += 1
         kind = type(value)
-        dtype = np.dtype(found.dtype)
-        layout = LayoutCode[found.layout] | dtype.itemsize << 8 | (dtype.alignment - 1) << 16
+        element = found.element
+        layout = LayoutCode[found.layout] | element.nbytes << 8 | (element.alignment - 1) << 16
         exchange = exchange_of(kind, found)
         if exchange is not None:
             self.exchanges.append(exchange)
@@ -177,12 +175,12 @@ def _ndarray_step(
 
 def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
     kind = type(value)
-    dtype = np.dtype(wanted.dtype)
+    element = wanted.element
     if kind is int:
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            low, high = max(int(limits.min), _INT64[0]), min(int(limits.max), _INT64[1])
-            return Step(StepKind.INT, int, offset, low, high, dtype.itemsize)
+        if element.is_integer:
+            low, high = element.integer_range
+            low, high = max(low, _INT64[0]), min(high, _INT64[1])
+            return Step(StepKind.INT, int, offset, low, high, element.nbytes)
         if wanted.dtype == "float32":
             return Step(StepKind.INT_TO_FLOAT32, int, offset)
         if wanted.dtype == "float64":
@@ -194,7 +192,7 @@ def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int)
         return None
     if kind is bool:
         return Step(StepKind.BOOL, bool, offset)
-    if kind in (float, complex) or kind in _SCALAR_TYPES:
+    if kind in (float, complex) or issubclass(kind, np.generic):
         # NumPy's scalars keep their value where Python's floats do; a subclass may not.
-        return Step(_COPIES[dtype.itemsize], kind, offset)
+        return Step(_COPIES[element.nbytes], kind, offset)
     return None

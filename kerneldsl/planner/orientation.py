@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from kerneldsl.abi import array_parameters
 from kerneldsl.analysis.work import Access, BodyWork
 from kerneldsl.language.kinds import ArrayKind, Kind
@@ -90,5 +88,5 @@ def _side_by_side(accesses: Sequence[Access], kinds: Sequence[Kind]) -> float:
     for access in accesses:
         kind = kinds[access.parameter]
         if access.pattern == "contiguous" and isinstance(kind, ArrayKind):
-            total += access.count * np.dtype(kind.dtype).itemsize
+            total += access.count * kind.element.nbytes
     return total

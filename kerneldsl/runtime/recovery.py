@@ -26,6 +26,7 @@ from kerneldsl.errors import (
     UnsupportedConstructError,
 )
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.runtime.arguments.binding import Binding, kinds_of
 from kerneldsl.runtime.arguments.passed_arrays import PassedArray
@@ -231,7 +232,7 @@ class FailedLaunch:
             target.copy_to_host(device, start, low, high - low, self.stream)
             note_copy(self.place, "device_to_host", high - low)
         for array in arrays:
-            address, dtype = start + array.pointer - low, np.dtype(array.kind.dtype)
+            address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
             mirrors[array.parameters] = host_view(
                 address, array.shape, array.strides, dtype, memory
             )

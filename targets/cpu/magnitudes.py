@@ -61,8 +61,8 @@ def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
         return abs(value) if isinstance(value, int) else None
     kind = pure.kinds.get(name)
     if isinstance(kind, ScalarKind) and pure.assignments[name] == 0:
-        bits = kind.dtype.removeprefix("u").removeprefix("int")
-        return 2 ** int(bits) if bits in ("8", "16", "32") else None
+        element = kind.element
+        return 2 ** (8 * element.nbytes) if element.is_integer and element.nbytes < 8 else None
     return None
 
 

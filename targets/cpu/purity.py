@@ -225,7 +225,9 @@ class PureValues:
 
     def _is_unsigned(self, node: ast.expr) -> bool:
         kind = self.kinds.get(node.id) if isinstance(node, ast.Name) else None
-        return isinstance(kind, ScalarKind) and kind.dtype in ("uint8", "uint16", "uint32")
+        if not isinstance(kind, ScalarKind):
+            return False
+        return kind.element.is_unsigned and kind.element.nbytes < 8
 
     def as_int64(self, node: ast.expr) -> ast.expr:
         """Convert the unsigned arguments in an integer expression.
@@ -247,7 +249,7 @@ class PureValues:
                 if node.id in self.unit.constants:
                     return _is_int64(self.unit.constants[node.id].value)
                 kind = self.kinds.get(node.id)
-                return isinstance(kind, ScalarKind) and kind.dtype.startswith("int")
+                return isinstance(kind, ScalarKind) and kind.element.is_signed
             case ast.Attribute():
                 return node.attr in ("size", "ndim")
             case ast.Subscript():

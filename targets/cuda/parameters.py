@@ -18,6 +18,7 @@ from numba import types
 from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.types import ELEMENTS
 from kerneldsl.target import ArrayPromises, Specialization
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -75,7 +76,7 @@ def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
 
 
 def _data_type(context: Any, dtype: str) -> ir.Type:
-    return context.get_data_type(getattr(types, "boolean" if dtype == "bool" else dtype))
+    return context.get_data_type(ELEMENTS[dtype])
 
 
 class ParameterReader:
@@ -192,7 +193,7 @@ class ParameterReader:
         return self._builder.and_(parameter, _i64(_BELOW_2_31))
 
     def _itemsize(self, kind: ArrayKind) -> int:
-        return int(self._context.get_abi_sizeof(_data_type(self._context, kind.dtype)))
+        return kind.element.nbytes
 
 
 @dataclass(frozen=True)

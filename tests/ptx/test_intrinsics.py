@@ -6,8 +6,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelTypingError
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
-from kerneldsl.language.kinds import DTYPE_NAMES
 from targets.cuda.intrinsics.table import EMITTERS
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 

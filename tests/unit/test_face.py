@@ -13,8 +13,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import errors
+from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS
-from kerneldsl.language.kinds import DTYPE_NAMES
 
 
 def run_python(code, **env):
@@ -55,7 +55,7 @@ def test_table_imports_and_all_are_the_same_names():
 def test_dtypes_are_numpys():
     assert kd.float32 is np.float32
     assert kd.bool_ is np.bool_
-    assert all(hasattr(kd, n if n != "bool" else "bool_") for n in DTYPE_NAMES)
+    assert all(hasattr(kd, n if n != "bool" else "bool_") for n in NUMPY_NAMES)
 
 
 def test_every_intrinsic_is_on_the_face():

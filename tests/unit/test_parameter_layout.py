@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerneldsl.abi import EXPLICIT, LaunchMode, ParameterLayout, array_parameters, parameter_count
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.language.element_types import DTYPE_NAMES, NUMPY_NAMES
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 
 _MODES = (EXPLICIT, LaunchMode(1), LaunchMode(2), LaunchMode(3))
 
@@ -69,7 +70,7 @@ def test_each_argument_has_as_many_parameters_as_begin_with_its_name(
         assert parameter_count(kind) == firsts.count(name)
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", NUMPY_NAMES)
 def test_elements_have_numpys_size(dtype: str) -> None:
     (array,) = array_parameters([ArrayKind(dtype, 1)])
     assert array.item_bytes == np.dtype(dtype).itemsize

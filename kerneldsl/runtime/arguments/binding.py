@@ -6,6 +6,7 @@ a tenth of what hashing kinds costs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from kerneldsl.abi import ArrayParameters, array_parameters
 from kerneldsl.errors import ArgumentError, ArgumentTypeError
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.passed_arrays import PassedArray, passed_arrays
 from kerneldsl.runtime.placement import Place
 
-__all__ = ["Binding", "Reader", "Refused", "code_of", "kinds_of"]
+__all__ = ["Binding", "Reader", "Refused", "bits_of", "code_of", "kinds_of", "value_of"]
 
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
@@ -42,6 +44,17 @@ def code_of(kind: Kind) -> int:
 def kinds_of(codes: tuple[int, ...]) -> tuple[Kind, ...]:
     """The kinds that codes stand for."""
     return tuple(_kinds[code] for code in codes)
+
+
+def bits_of(value: np.generic) -> int:
+    """The bits of a scalar, which is how one is passed that :mod:`struct` has no format for."""
+    return int.from_bytes(value.tobytes(), sys.byteorder)
+
+
+def value_of(bits: int, dtype: str) -> float:
+    """The value of a real number that was passed as its bits."""
+    found = numpy_dtype(dtype)
+    return float(np.frombuffer(bits.to_bytes(found.itemsize, sys.byteorder), found)[0])
 
 
 class Refused(Exception):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.launcher import machine
 from tests.support.extent import examples
 from tests.support.fake_target import installed
@@ -61,7 +61,7 @@ def numpy_scalars():
             return st.floats(width=8 * kind.itemsize).map(kind.type)
         return st.complex_numbers(width=8 * kind.itemsize).map(kind.type)
 
-    return st.sampled_from(DTYPE_NAMES).flatmap(make)
+    return st.sampled_from(NUMPY_NAMES).flatmap(make)
 
 
 scalars = st.one_of(
@@ -80,7 +80,7 @@ scalars = st.one_of(
 
 @st.composite
 def arrays(draw):
-    dtype = draw(st.sampled_from([*DTYPE_NAMES, "float32", "float64", "float64", "float16", ">f8"]))
+    dtype = draw(st.sampled_from([*NUMPY_NAMES, "float32", "float64", "float64", "float16", ">f8"]))
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     array = np.ones(shape, dtype)
     view = draw(st.sampled_from(["whole", "transposed", "every second", "reversed", "unaligned"]))
@@ -120,7 +120,7 @@ class Recipe(NamedTuple):
 
 @st.composite
 def device_arrays(draw):
-    dtype = draw(st.sampled_from([*DTYPE_NAMES, "float32", "float64", "float64"]))
+    dtype = draw(st.sampled_from([*NUMPY_NAMES, "float32", "float64", "float64"]))
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     view = draw(
         st.sampled_from(

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind
+from kerneldsl.language.element_types import NUMPY_NAMES
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import (
     FAULT_FIELDS,
@@ -24,8 +25,8 @@ from kerneldsl.lowering.types import numba_type
 from tests.support.cases import kind_of
 
 VALUES = [
-    *(np.dtype(name).type(0) for name in DTYPE_NAMES),
-    *(np.empty((2, 3), name, order="F") for name in DTYPE_NAMES),
+    *(np.dtype(name).type(0) for name in NUMPY_NAMES),
+    *(np.empty((2, 3), name, order="F") for name in NUMPY_NAMES),
     np.empty((), np.float32),
     np.empty((2, 2, 4), np.bool_)[:, :, ::2],
     (np.int32(1), np.empty(3)),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES, format_signature, parse_signature
+from kerneldsl.language.element_types import NUMPY_NAMES
+from kerneldsl.language.kinds import format_signature, parse_signature
 from kerneldsl.runtime.arguments.arguments import bind, overlap
 from kerneldsl.runtime.arguments.binding import kinds_of
 
@@ -41,7 +42,7 @@ def test_scalars_and_tuples(value, kind, values):
     assert read(value) == (kind, values)
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", NUMPY_NAMES)
 def test_every_dtype_as_scalar_and_array(dtype):
     array = np.ones((2, 3), dtype)
     kind, values = read(array[0, 0], array)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.runtime.memory.strided import as_strided_like, byte_bounds, is_dense
 from kerneldsl.runtime.memory.transfer import _shortest
 from kerneldsl.runtime.placement import place_of
@@ -45,7 +45,7 @@ _steps = st.sampled_from([1, 2, 3, -1, -2])
 @given(st.data(), st.sampled_from((*DEVICES, "host")), st.sampled_from((*DEVICES, "host")))
 def test_copies_between_any_two_places(data: st.DataObject, to: str, come_from: str) -> None:
     shape = tuple(data.draw(st.lists(st.integers(0, 5), min_size=0, max_size=3)))
-    dtype = data.draw(st.sampled_from(DTYPE_NAMES))
+    dtype = data.draw(st.sampled_from(NUMPY_NAMES))
     axes = data.draw(st.permutations(range(len(shape))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
 
@@ -169,7 +169,7 @@ def test_read_only_arrays(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", [*DEVICES, "null:1"])
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", NUMPY_NAMES)
 def test_filling(rng: np.random.Generator, device: str, dtype: str) -> None:
     value = random_array(rng, (), dtype)[()]
     with null.described_as(H100, H100):

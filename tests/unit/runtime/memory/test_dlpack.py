@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.runtime.memory import dlpack
 from tests.support.fake_target import FakeTarget, installed
 
@@ -20,7 +20,7 @@ def cpu():
         yield target
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", NUMPY_NAMES)
 def test_in_and_out_share_memory(dtype):
     source = np.zeros((3, 4), dtype)[:, ::2]
     array = kd.from_dlpack(source)
