@@ -20,6 +20,10 @@ BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
 BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_codes.py \
   cuda/test_description.py cuda/test_driver.py null/test_target.py)
+FUZZ_PROGRAMS ?= 20000
+FUZZ_SEED ?= 0
+FUZZ_TARGETS ?= cpu,null
+FUZZ_JSON ?= benchmarks/results/fuzz-cpu.json
 DEMO_ARGS ?=
 
 $(VENV)/.stamp: pyproject.toml .ci/make-venv
@@ -96,8 +100,9 @@ bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	  -n $(WORKERS) -m "not measures and not slow" $(BINDINGS_TESTS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.stamp ## 5000 generated kernels against the oracle
-	@KERNELDSL_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -q -s --timeout=0 tests/fuzz
+fuzz: $(VENV)/.stamp ## 20000 generated programs against the oracle (FUZZ_PROGRAMS, FUZZ_SEED, FUZZ_TARGETS)
+	@$(BIN)/python -m tests.fuzz --programs $(FUZZ_PROGRAMS) --seed $(FUZZ_SEED) \
+	  --targets $(FUZZ_TARGETS) --workers $(WORKERS) --json $(FUZZ_JSON)
 
 .PHONY: occupancy
 occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy header

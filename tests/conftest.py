@@ -42,7 +42,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
             topic = _CONFORMANCE_TOPIC.match(nodeid)
             if topic is not None:
                 return "::".join(topic.groups())
-            return nodeid if "test_generated_kernels" in nodeid else super()._split_scope(nodeid)
+            return nodeid if "test_generated_programs" in nodeid else super()._split_scope(nodeid)
 
     # In the order of the folders the long files come early, in that of their sizes not.
     config.option.loadscopereorder = False

@@ -97,7 +97,7 @@ class Divisions:
         declared = [_fill(_DECLARATION, *each) for each in self._quotients]
         declared += [
             f"declare {kind} @{_name(op, kind)}({kind}, {kind})"
-            for op, kind in found
+            for op, kind in sorted(found)
             if "rem" in op
         ]
         self.module = llvm.parse_assembly("\n".join([_DIVISION.sub(_call, text), *declared, ""]))

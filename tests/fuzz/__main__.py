@@ -1,7 +1,8 @@
 """``python -m tests.fuzz``: run generated programs, or show one.
 
 ``--programs 20000 --seed 0 --targets cpu,null --workers 2 --json counts.json`` runs the programs of
-the seeds from 0 on; ``--show 17`` writes program 17 with what came of it, as a script that runs it again.
+the seeds from 0 on; ``--show 17`` writes program 17 and what it is launched with, and with
+``--shrink cpu`` a smaller one that fails there in the same way.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 from tests.fuzz.runs import Report, run_programs
@@ -28,6 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--thorough", action="store_true", help="try all variants")
     parser.add_argument("--seconds", type=float, help="begin no more programs after this time")
     parser.add_argument("--json", type=Path, help="file for the counts and failures")
+    parser.add_argument("--commit", help="to be recorded, where git cannot tell")
     parser.add_argument("--show", type=int, metavar="SEED", help="write one program")
     parser.add_argument("--shrink", metavar="TARGET[:VARIANT]", help="make the shown one smaller")
     return parser.parse_args()
@@ -70,6 +75,22 @@ def _show(seed: int, shrink_for: str | None) -> None:
         print(f"# {parameter}")
 
 
+def _run(given: argparse.Namespace) -> dict[str, object]:
+    """What was run, with what, when."""
+    commit = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    found = subprocess.run(commit, capture_output=True, text=True, check=False)
+    return {
+        "commit": given.commit or found.stdout.strip() or "unknown",
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "versions": {n: metadata.version(n) for n in ("numba", "llvmlite", "numpy")},
+        "first_seed": given.seed,
+        "targets": given.targets,
+        "variants": 1.0 if given.thorough else given.variants,
+    }
+
+
 def main() -> int:
     """Run, print the table, and return 1 if any program failed."""
     given = _arguments()
@@ -87,7 +108,8 @@ def main() -> int:
     )
     print(report.table())
     if given.json:
-        given.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+        found = {**_run(given), **report.as_json()}
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if report.failures else 0
 
 

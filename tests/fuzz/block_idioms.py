@@ -13,7 +13,7 @@ from tests.fuzz.expressions import ArrayName, Expression
 from tests.fuzz.thread_idioms import statements
 from tests.fuzz.typing import result_type
 
-__all__ = ["together"]
+__all__ = ["call_function", "together"]
 
 
 def together(body: Body, count: int, depth: int) -> None:
@@ -29,7 +29,7 @@ def _assign(body: Body, value: Expression) -> None:
     if fitting:
         body.emit(f"{body.expressions.choose(fitting).text} = {value.text}")
         return
-    variable, name = body.expressions.choose(body.variables), body.fresh("e")
+    variable, name = body.expressions.choose(body.variables), body.temporary()
     body.emit(f"{name} = {value.text}")
     found = body.expressions.converted(Expression(name, value.dtype), variable.dtype)
     body.emit(f"{variable.text} = {found.text}")
@@ -77,7 +77,7 @@ def _view_of_tile(body: Body, depth: int) -> None:
     body.emit(f"{name} = {source}[{cut}:]")
     body.emit(f"{tile.own} = {body.expressions.of_type(tile.dtype, 1)}")
     body.emit("kd.syncthreads()")
-    found = body.fresh("e")
+    found = body.temporary()
     body.emit(f"{found} = {name}[0] if {name}.size > 0 else np.{dtype}(1)")
     _assign(body, Expression(found, dtype))
     variables = body.integers()
@@ -128,7 +128,7 @@ def _plane(body: Body, depth: int) -> None:
     tile, (width, height) = body.plane, body.plane_dim
     body.emit(f"{tile.own} = {body.expressions.of_type(tile.dtype, 1)}")
     body.emit("kd.syncthreads()")
-    rows = (f"(ty + 1) % {height}", f"max(ty - 1, 0)", f"{height - 1} - ty", "ty", "-1")
+    rows = (f"(ty + 1) % {height}", "max(ty - 1, 0)", f"{height - 1} - ty", "ty", "-1")
     columns = (f"(tx - 1) % {width}", f"min(tx + 1, {width - 1})", f"{width - 1} - tx", "tx", "0")
     row, column = body.expressions.choose(rows), body.expressions.choose(columns)
     index = body.expressions.choose((f"[{row}, {column}]", f"[{row}][{column}]"))
@@ -193,21 +193,19 @@ def _vote(body: Body, depth: int) -> None:
 
 
 # -- calls -------------------------------------------------------------------------------------
-def _call(body: Body, function: BarrierFunction, depth: int = 1) -> str | None:
+def _call(body: Body, function: BarrierFunction, depth: int = 1) -> str:
     """A call of a function with barriers; one of its arguments may be such a call itself."""
     args = []
     for parameter in function.parameters:
         if parameter.startswith("tile:"):
             tiles = [t for t in body.tiles if t.dtype == parameter[5:]]
-            if not tiles:
-                return None
             args.append(body.expressions.choose(tiles).name)
         elif parameter == "t":
             args.append(body.thread)
         elif parameter == "uniform":
             args.append(body.expressions.choose([*body.uniform, "2", "1"]))
         elif depth > 0 and function.dtypes == (parameter,) and body.expressions.chance(5):
-            args.append(_call(body, function, depth - 1) or "0")
+            args.append(_call(body, function, depth - 1))
         else:
             args.append(body.expressions.of_type(parameter, 1))
     return f"{function.name}({', '.join(args)})"
@@ -217,23 +215,26 @@ def _call_anywhere(body: Body, depth: int) -> None:
     """A call with barriers in an assignment, subscript, condition, pair or operand."""
     if not body.barrier_functions:
         return _exchange(body, depth)
-    function = body.expressions.choose(body.barrier_functions)
+    call_function(body, body.expressions.choose(body.barrier_functions))
+    return None
+
+
+def call_function(body: Body, function: BarrierFunction) -> None:
+    """Call a function with barriers somewhere in a statement."""
     call = _call(body, function)
-    if call is None:
-        return _exchange(body, depth)
     body.features.add("barrier function")
     if len(function.dtypes) == 2:
         a, b = body.fresh("a"), body.fresh("b")
         body.emit(f"{a}, {b} = {call}")
-        _assign(body, Expression(a, function.dtypes[0]))
-        return None
+        for name, found in zip((a, b), function.dtypes, strict=True):
+            _assign(body, Expression(name, found))
+        return
     (dtype,) = function.dtypes
     places = [_plain, _plain, _operand, _augmented, _own_slot, _condition, _pair, _subscript]
     if function.is_slot:
         places += [_target] * 6
     places.append(_chain)
     body.expressions.choose(places)(body, function, Expression(call, dtype))
-    return None
 
 
 def _plain(body: Body, function: BarrierFunction, call: Expression) -> None:
@@ -332,9 +333,7 @@ def _chain(body: Body, function: BarrierFunction, call: Expression) -> None:
     last = call.text
     for _ in range(body.rng.choice((3, 10, 11))):
         body.emit(f"{variable} = {last}")
-        args = _call(body, function, 0)
-        assert args is not None
-        last = args
+        last = _call(body, function, 0)
 
 
 # -- control of the whole block ----------------------------------------------------------------
@@ -364,12 +363,15 @@ def _uniform_if(body: Body, depth: int) -> None:
 
 def _uniform_for(body: Body, depth: int) -> None:
     body.features.add("barrier in a loop")
-    name = body.fresh("k")
+    name = body.counter()
     count = body.expressions.choose(("2", "3", "n", "m"))
     kind = body.rng.randrange(3)
     new: tuple[str, ...] = (name,)
     if kind == 0:
         second = body.fresh("k")
+        used = {v.text for v in body.expressions.values}
+        if "c" not in used and "d" not in used and body.expressions.chance(2):
+            name, second = "c", "d"
         new = (name, second)
         header = f"for {name}, {second} in ((1, 2), (3, 1)):"
         body.features.add("tuple target around a barrier")
@@ -377,25 +379,21 @@ def _uniform_for(body: Body, depth: int) -> None:
         header = f"for {name} in (1, 2, 4):"
     else:
         header = f"for {name} in range({count}):"
-    body.loops += 1
     values = [Expression(k, "int64") for k in new]
     with body.block(header, *values, uniform=new):
         if body.expressions.chance(4):
             body.emit(f"if {name} == m:")
             body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
         together(body, body.rng.choice((1, 1, 2)), depth - 1)
-    body.loops -= 1
 
 
 def _uniform_while(body: Body, depth: int) -> None:
     body.features.add("barrier in a loop")
     name = body.fresh("w")
     body.emit(f"{name} = {body.expressions.choose(('0', 'm', 'kd.blockIdx.x'))}")
-    body.loops += 1
     with body.block(f"while {name} < 3:", Expression(name, "int64"), uniform=(name,)):
         together(body, 1, depth - 1)
         body.emit(f"{name} += 1")
-    body.loops -= 1
 
 
 _Idiom = Callable[[Body, int], None]
@@ -406,5 +404,3 @@ _FLAT: list[_Idiom] = [
     *(_alone, _alone),
 ]
 _NESTED: list[_Idiom] = [_uniform_if, _uniform_if, _uniform_for, _uniform_for, _uniform_while]
-
-

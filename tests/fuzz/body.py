@@ -104,10 +104,11 @@ class Body:
     thread: str = "t"
     coordinates: tuple[str, ...] = ("i",)
     may_return: bool = False
+    #: How many loops are around the next line.
+    loops: int = 0
     lines: list[str] = field(default_factory=list)
     features: set[str] = field(default_factory=set)
     level: int = 1
-    loops: int = 0
     _names: int = 0
 
     def emit(self, text: str) -> None:
@@ -119,17 +120,35 @@ class Body:
         self._names += 1
         return f"{prefix}{self._names}"
 
+    def counter(self) -> str:
+        """Return a name for a loop: often that of an earlier one."""
+        used = {v.text for v in self.expressions.values}
+        free = [n for n in ("p", "q", "l") if n not in used]
+        return self.rng.choice(free) if free and self.rng.randrange(3) else self.fresh("k")
+
+    def temporary(self) -> str:
+        """Return a name for a value that the next line takes up: often of an earlier one.
+
+        The earlier value may have had another type.
+        """
+        return self.rng.choice(("temp", "aux", self.fresh("e")))
+
     @contextmanager
-    def block(self, header: str, *names: Expression, uniform: tuple[str, ...] = ()) -> Iterator[None]:
+    def block(
+        self, header: str, *names: Expression, uniform: tuple[str, ...] = ()
+    ) -> Iterator[None]:
         """Add a header and what stands under it; variables that are new there end with it."""
         self.emit(header)
         values, known = len(self.expressions.values), len(self.uniform)
         arrays = len(self.expressions.arrays)
         start = len(self.lines)
         self.level += 1
+        is_loop = header.startswith(("for ", "while "))
+        self.loops += is_loop
         self.expressions.values += names
         self.uniform += uniform
         yield
+        self.loops -= is_loop
         if len(self.lines) == start:
             self.emit("pass")
         self.level -= 1

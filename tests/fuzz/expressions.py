@@ -130,7 +130,8 @@ class Expressions:
 
     def condition(self, depth: int) -> str:
         """Return a condition, without parentheses."""
-        left, right = self.expression(depth), self.leaf()
+        left = self.expression(depth) if depth > 0 else self.value()
+        right = self.leaf()
         op = self.choose(("<", "<=", ">", ">=", "==", "!="))
         text = f"{left.text} {op} {right.text}"
         kind = self.rng.randrange(12)
@@ -144,7 +145,7 @@ class Expressions:
 
     def leaf(self) -> Expression:
         """Return a constant, a variable or an element."""
-        kind = self.rng.randrange(12)
+        kind = self.rng.randrange(16)
         if kind == 0:
             return Expression(str(self.choose(_INTEGER_CONSTANTS)), "int64")
         if kind == 1:
@@ -152,7 +153,11 @@ class Expressions:
             return Expression(f"np.{dtype}({self.rng.randrange(100)})", dtype)
         if kind == 2:
             return Expression(repr(self.choose(_FLOAT_CONSTANTS)), "float64")
-        if kind < 5 and self.arrays:
+        return self.value()
+
+    def value(self) -> Expression:
+        """Return a variable or an element."""
+        if self.arrays and self.chance(4):
             return self.element(self.choose(self.arrays))
         return self.choose(self.values)
 
@@ -176,7 +181,9 @@ class Expressions:
         if form == 0:
             return self.choose(("0", "-1"))
         if form < 5:
-            value = f"({self.choose(names)} {self.choose(('+', '-', '*'))} {self.choose((1, 2, 3))})"
+            value = (
+                f"({self.choose(names)} {self.choose(('+', '-', '*'))} {self.choose((1, 2, 3))})"
+            )
             value = self.choose((value, self.choose(names)))
         else:
             value = self.integer(1).text
@@ -269,12 +276,18 @@ class Expressions:
         return self.converted(value, self.dtype())
 
     def converted(self, value: Expression, dtype: str) -> Expression:
-        """Return a value converted to a dtype; a float beyond the integers' range becomes 3."""
+        """Return a value converted to a dtype; a float beyond the integers' range becomes 3.
+
+        A float that is not a variable cannot be tested for its range: an integer takes its place.
+        """
         if value.dtype == dtype:
             return value
         if value.dtype in FLOATS and dtype in INTEGERS:
             name = value.text
             if not name.isidentifier():
+                integers = [v for v in self.values if v.is_integer]
+                if integers:
+                    return self.converted(self.choose(integers), dtype)
                 return self.converted(Expression(f"int({name} > 0.5)", "int64"), dtype)
             low = "0.0" if dtype.startswith("u") else "-100.0"
             test = f"{name} >= {low} and {name} < 100.0"

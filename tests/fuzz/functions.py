@@ -11,10 +11,10 @@ from tests.fuzz.typing import INTEGERS
 __all__ = ["barrier_functions", "helpers"]
 
 
-def helpers(rng: random.Random, lines: list[str], *, has_ids: bool) -> list[Function]:
+def helpers(rng: random.Random, lines: list[str], places: tuple[str, ...]) -> list[Function]:
     """Write up to two device functions without barriers.
 
-    `has_ids` allows them to ask for the thread's place.
+    `places` are expressions of the thread's place that they may ask for.
     """
     functions: list[Function] = []
     for number in range(rng.choice((0, 0, 0, 1, 1, 2))):
@@ -26,8 +26,8 @@ def helpers(rng: random.Random, lines: list[str], *, has_ids: bool) -> list[Func
         lines += ["@kd.func", f"def {name}(p, q):"]
         # Parameters are converted first, as a function is compiled for any types.
         lines += [f"    a = {_safe(first, 'p')}", f"    b = {_safe(second, 'q')}"]
-        if has_ids and rng.randrange(3) == 0:
-            lines.append("    lane = kd.threadIdx.x")
+        if rng.randrange(3) == 0:
+            lines.append(f"    lane = {rng.choice(places)}")
             expressions.values.append(Expression("lane", "int64"))
         if rng.randrange(2):
             lines += [f"    if {expressions.condition(1)}:"]
@@ -49,6 +49,13 @@ def _safe(dtype: str, name: str) -> str:
         low = "0" if dtype.startswith("u") else "-100"
         return f"np.{dtype}({name}) if {name} >= {low} and {name} < 100 else np.{dtype}(5)"
     return f"np.{dtype}({name})"
+
+
+#: Of device functions with barriers, the usual ones more often.
+_KINDS = (
+    *("exchange", "exchange", "exchange", "pair", "vote", "vote", "other_slot", "own_tile"),
+    *("reduction", "uniform_branch", "nested", "nested", "barrier_free_tail"),
+)
 
 
 class _Maker:
@@ -107,7 +114,9 @@ class _Maker:
         """Two values at once."""
         body = ["s[t] = value", "kd.syncthreads()", f"a, b = s[{self.slot()}], s[{self.slot()}]"]
         self.add(
-            (f"tile:{dtype}", "t", dtype), (dtype, dtype), [*body, "kd.syncthreads()", "return a, b"]
+            (f"tile:{dtype}", "t", dtype),
+            (dtype, dtype),
+            [*body, "kd.syncthreads()", "return a, b"],
         )
 
     def vote(self, dtype: str) -> None:
@@ -128,9 +137,16 @@ class _Maker:
 
     def own_tile(self, dtype: str) -> None:
         """A shared array of its own, and the thread's place asked for anew."""
-        body = ["t = kd.threadIdx.x + kd.blockDim.x * (kd.threadIdx.y + kd.blockDim.y * kd.threadIdx.z)"]
+        body = [
+            "t = kd.threadIdx.x + kd.blockDim.x * (kd.threadIdx.y + kd.blockDim.y * kd.threadIdx.z)"
+        ]
         body += [f"s = kd.shared.array({self.threads}, np.{dtype})", "s[t] = value"]
-        body += ["kd.syncthreads()", f"value = s[{self.slot()}]", "kd.syncthreads()", "return value"]
+        body += [
+            "kd.syncthreads()",
+            f"value = s[{self.slot()}]",
+            "kd.syncthreads()",
+            "return value",
+        ]
         self.add((dtype,), (dtype,), body)
 
     def reduction(self, dtype: str) -> None:
@@ -170,7 +186,10 @@ class _Maker:
 
     def barrier_free_tail(self, dtype: str) -> None:
         """The thread's own slot, updated by what comes out of a barrier."""
-        body = ["s[t] = value", f"s[t] += np.{dtype}(kd.syncthreads_count({self.condition({'value': dtype})}))"]
+        body = [
+            "s[t] = value",
+            f"s[t] += np.{dtype}(kd.syncthreads_count({self.condition({'value': dtype})}))",
+        ]
         body += ["r = s[t]", "return r"]
         self.add((f"tile:{dtype}", "t", dtype), (dtype,), body)
 
@@ -184,11 +203,8 @@ def barrier_functions(
     array is not there.
     """
     maker = _Maker(rng, threads, lines)
-    for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
-        kind = rng.choice(
-            ("exchange", "exchange", "exchange", "pair", "vote", "vote", "other_slot", "own_tile")
-            + ("reduction", "uniform_branch", "nested", "nested", "barrier_free_tail")
-        )
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
+        kind = rng.choice(_KINDS)
         if kind == "own_tile" and may_return:
             kind = "exchange"
         if kind == "other_slot":

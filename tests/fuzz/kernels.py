@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import random
 
-from tests.fuzz.block_idioms import together
+from tests.fuzz.block_idioms import call_function, together
 from tests.fuzz.body import Body, Tile
 from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.functions import barrier_functions, helpers
 from tests.fuzz.names import plain_names, renamed
 from tests.fuzz.program import DATA_SETS, Array, Program, Scalar
-from tests.fuzz.thread_idioms import statements
-from tests.fuzz.typing import DTYPES, INTEGERS
+from tests.fuzz.thread_idioms import call_helper, statements
+from tests.fuzz.typing import DTYPES
 
 __all__ = ["generate"]
 
@@ -24,12 +24,18 @@ _BLOCKS = (
 _GRIDS = ((1,), (1,), (2,), (2,), (3,), (2, 2), (1, 3), (2, 1, 2))
 #: Scalars that guards compare coordinates with: of each dtype its ends, and places in between.
 _LIMITS = {
-    "int64": (2**63 - 1, -(2**63), 2**63 - 2, 0, 7, -1, 2**31, 2**32),
+    "int64": (2**63 - 1, 2**63 - 1, -(2**63), -(2**63), 2**63 - 2, 7, -1, 2**31, 2**32),
     "int32": (2**31 - 1, -(2**31), 5),
     "uint32": (2**32 - 1, 0, 9),
     "uint64": (2**64 - 1, 0, 2**63, 9),
     "uint8": (255, 0, 8),
     "int16": (32767, -32768, 6),
+}
+#: Places that are the same for all blocks that cover an extent.
+_PLACES = {
+    1: ("kd.grid(1)",),
+    2: ("kd.grid(2)[0]", "kd.grid(2)[1]"),
+    3: ("kd.grid(3)[0]", "kd.grid(3)[2]"),
 }
 _ATOMICS = ("add", "add", "sub", "max", "min", "and_", "or_", "xor")
 _COUNTERS = ("int32", "int64", "uint32", "uint64")
@@ -65,7 +71,9 @@ class _Kernel:
             self.expressions.values.append(Expression("lim", "int64"))
         if self.chance(2):
             dtype = rng.choice(("float64", "float32"))
-            self.parameters.append(Scalar("w", dtype, (0.3, rng.choice((0.0, -0.0, 1e30, 2.5, math.nan, -math.inf)))))
+            self.parameters.append(
+                Scalar("w", dtype, (0.3, rng.choice((0.0, -0.0, 1e30, 2.5, math.nan, -math.inf))))
+            )
             self.expressions.values.append(Expression("w", dtype))
 
     def tables(self) -> None:
@@ -74,12 +82,17 @@ class _Kernel:
         for number in range(rng.choice((1, 1, 2))):
             ndim = rng.choice((1, 1, 2, 2, 3))
             shapes = tuple(
-                tuple(rng.choice((4, 5, 7, 9, 16) if ndim > 1 else (5, 8, 17, 40)) for _ in range(ndim))
+                tuple(
+                    rng.choice((4, 5, 7, 9, 16) if ndim > 1 else (5, 8, 12, 17))
+                    for _ in range(ndim)
+                )
                 for _ in range(DATA_SETS)
             )
             name, dtype = f"y{number}", rng.choice(USUAL)
             self.parameters.append(Array(name, dtype, shapes))
-            self.expressions.arrays.append(ArrayName(name, dtype, _sizes(name, ndim), is_table=True))
+            self.expressions.arrays.append(
+                ArrayName(name, dtype, _sizes(name, ndim), is_table=True)
+            )
 
     def inputs(self, shapes: tuple[tuple[int, ...], ...], index: str, *, is_inside: bool) -> None:
         """Arrays like the output, of one element for each thread, or somewhat shorter."""
@@ -111,7 +124,9 @@ class _Kernel:
             values = [rng.randrange(100) for _ in range(5)]
             self.lines += [f"TABLE = np.array({values}, np.{dtype})"]
             self.lines += ["TABLE.flags.writeable = False", ""]
-            self.expressions.arrays.append(ArrayName("TABLE", dtype, ("TABLE.size",), is_table=True))
+            self.expressions.arrays.append(
+                ArrayName("TABLE", dtype, ("TABLE.size",), is_table=True)
+            )
             self.features.add("captured array")
         if self.chance(4):
             self.lines += ["SCALE = np.float32(0.1)", "OFFSET = 2.5", ""]
@@ -136,10 +151,22 @@ class _Kernel:
             self.body.variables.append(Expression(f"v{number}", dtype))
             self.parameters.append(Array(f"out{number}", dtype, shapes, "output"))
 
+    def call_the_rest(self) -> None:
+        """Call the device functions that nothing has called yet."""
+        text = "\n".join([*self.lines, *self.body.lines])
+        for helper in self.expressions.functions:
+            if text.count(f"{helper.name}(") < 2:
+                call_helper(self.body, helper)
+        for function in self.body.barrier_functions:
+            if text.count(f"{function.name}(") < 2:
+                call_function(self.body, function)
+
     def store(self, index: str) -> None:
-        """Every variable reaches its output."""
+        """Every variable reaches its output, and so do the thread's slots of shared arrays."""
         for variable in self.body.variables:
             self.body.emit(f"out{variable.text[1:]}[{index}] = {variable.text}")
+        for number, tile in enumerate(self.body.tiles):
+            self.body.emit(f"slots{number}[{index}] = {tile.own}")
 
     def finish(self) -> tuple[str, tuple[Array | Scalar, ...]]:
         names = [p.name for p in self.parameters]
@@ -174,7 +201,7 @@ def _element(seed: int) -> Program:
     made.inputs(extents, index, is_inside=rng.random() < 0.8)
     made.output(extents)
     made.counters()
-    body.expressions.functions += helpers(rng, made.lines, has_ids=False)
+    body.expressions.functions += helpers(rng, made.lines, _PLACES[ndim])
     body.uniform += ["n", "m", "out0.size"]
     _place(made, names, is_forall)
     guard = "early" if rng.random() < 0.3 else rng.choice(("nested", "nested", "stride"))
@@ -189,6 +216,7 @@ def _element(seed: int) -> Program:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
     statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
+    made.call_the_rest()
     made.store(index)
     text, parameters = made.finish()
     made.features |= {"element kernel", f"{ndim}-d", "forall" if is_forall else "grid"}
@@ -225,11 +253,15 @@ def _guard(made: _Kernel, names: tuple[str, ...], kind: str) -> None:
     body, rng = made.body, made.rng
     sizes = _sizes("out0", len(names))
     if kind == "early":
-        tests = [rng.choice((f"{n} >= {s}", f"{s} <= {n}")) for n, s in zip(names, sizes, strict=True)]
+        tests = [
+            rng.choice((f"{n} >= {s}", f"{s} <= {n}")) for n, s in zip(names, sizes, strict=True)
+        ]
         body.emit(f"if {' or '.join(tests)}:")
         body.emit("    return")
     elif kind == "nested":
-        tests = [rng.choice((f"{n} < {s}", f"{s} > {n}")) for n, s in zip(names, sizes, strict=True)]
+        tests = [
+            rng.choice((f"{n} < {s}", f"{s} > {n}")) for n, s in zip(names, sizes, strict=True)
+        ]
         extra = rng.choice(([], [], ["m > 0"], [f"{names[0]} <= lim"], [f"{names[-1]} != lim"]))
         if any("lim" in e for e in extra):
             made.features.add("extreme scalar")
@@ -276,7 +308,9 @@ def _block(seed: int) -> Program:
     made.output(shapes)
     made.counters()
     body.may_return = rng.random() < 0.3
-    body.expressions.functions += helpers(rng, made.lines, has_ids=True)
+    body.expressions.functions += helpers(
+        rng, made.lines, ("kd.threadIdx.x", "kd.blockIdx.x", "kd.grid(1)")
+    )
     dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2)))]
     body.barrier_functions += barrier_functions(
         rng, threads, dtypes, made.lines, may_return=body.may_return
@@ -291,7 +325,10 @@ def _block(seed: int) -> Program:
     made.variables()
     if rng.random() < 0.3:
         statements(body, 1, 2)
-    together(body, rng.choice((1, 1, 1, 2, 3)), rng.choice((1, 1, 2)))
+    for number, dtype in enumerate(dtypes):
+        made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
+    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 2)))
+    made.call_the_rest()
     if not returns_first:
         body.emit("if i < out0.size:")
         body.level += 1
@@ -355,7 +392,10 @@ _VARYING_LOOPS = (
     ("r = x[t:]", "for k in range(r.size):"),
     ("r = x[:t + 1]", "for e in r:"),
     ("r = x if t < 3 else x[2:]", "for k in range(r.shape[0]):"),
-    ("r = kd.local.array(4, np.int64)\n    for k in range(4):\n        r[k] = t", "for e in r:\n        if e > 4:"),
+    (
+        "r = kd.local.array(4, np.int64)\n    for k in range(4):\n        r[k] = t",
+        "for e in r:\n        if e > 4:",
+    ),
     ("r = t % 3", "for k in range(r):"),
     ("kd.atomic.add(c, 0, 1)", "for k in range(c[0] % 3):"),
     ("kd.atomic.add(c, 0, 1)", "for e in c:\n        if e > 4:"),
@@ -387,4 +427,4 @@ def generate(seed: int) -> Program:
     kind = random.Random(f"kind {seed}").random()
     if kind < 0.03:
         return _divergent(seed)
-    return _element(seed) if kind < 0.5 else _block(seed)
+    return _element(seed) if kind < 0.55 else _block(seed)

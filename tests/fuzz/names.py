@@ -20,7 +20,21 @@ HOSTILE = (
     *("grid", "gridsize", "threadIdx", "blockIdx", "blockDim", "syncthreads", "atomic", "shared"),
     *("local", "uniform", "laneid", "cuda", "numba", "kdx", "make", "make_0", "x", "y", "z", "i"),
     *("j", "k", "n", "t", "tx", "ty", "_", "__", "_x", "x_", "x1", "x11", "x_1", "kernel_", "self"),
-    *("match", "case", "type", "größe", "λ", "Δt", "naïve", "seg", "nx", "ny", "bx", "gx", "types__"),
+    *(
+        "match",
+        "case",
+        "type",
+        "größe",
+        "λ",
+        "Δt",
+        "naïve",
+        "seg",
+        "nx",
+        "ny",
+        "bx",
+        "gx",
+        "types__",
+    ),
     *("arg", "args", "arg0", "arg_0", "ret", "retval", "data", "main", "malloc", "free", "memcpy"),
     *("range", "min", "max", "abs", "int", "float", "len", "sum", "print", "map", "id", "input"),
     *("list", "tuple", "slice", "object", "bool", "round", "pow", "divmod", "zip", "iter", "next"),
@@ -54,7 +68,6 @@ class _Renamer(ast.NodeTransformer):
         return ast.arg(self.names.get(node.arg, node.arg))
 
 
-
 def renamed(text: str, rng: random.Random) -> str:
     """Return the program with other names for its constants, functions and variables.
 
@@ -67,7 +80,7 @@ def renamed(text: str, rng: random.Random) -> str:
     outer = set().union(*(_bound(n) for n in rest), (f.name for f in functions)) - _KEPT
     used = (_read(tree) & set(dir(builtins))) | _KEPT
     pool = [n for n in HOSTILE if n not in used]
-    names = dict(zip(sorted(outer), _choose(pool, len(outer), rng), strict=True))
+    names = dict(zip(sorted(outer), _choose(pool, used, len(outer), rng), strict=True))
     outer_names = _Renamer(names)
     for node in rest:
         outer_names.visit(node)
@@ -75,20 +88,23 @@ def renamed(text: str, rng: random.Random) -> str:
         inner = _bound(function)
         taken = {names[n] for n in (_read(function) - inner) & outer}
         free = [n for n in pool if n not in taken]
-        local = dict(zip(sorted(inner), _choose(free, len(inner), rng), strict=True))
+        local = dict(zip(sorted(inner), _choose(free, used | taken, len(inner), rng), strict=True))
         _Renamer({**names, **local}).visit(function)
         function.name = names.get(function.name, function.name)
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
-def _choose(pool: list[str], count: int, rng: random.Random) -> list[str]:
-    """Names from all over the pool, or neighbours in it: step, step1 and step11."""
-    if rng.randrange(2) or count >= len(pool):
+def _choose(pool: list[str], taken: set[str], count: int, rng: random.Random) -> list[str]:
+    """Names from all over the pool, or one with numbers: step, step1, step11."""
+    if rng.randrange(3):
         return rng.sample(pool, count)
-    first = rng.randrange(len(pool))
-    neighbours = (pool[first:] + pool[:first])[:count]
-    rng.shuffle(neighbours)
-    return neighbours
+    word = rng.choice(("step", "count", "f", "x", "saved", "types_", "k"))
+    family = [
+        word,
+        *(f"{word}{n}" for n in ("1", "11", "_", "_1", "0", "10", "2", "12", "1_", "_0")),
+    ]
+    family += [f"{word}_{n}" for n in range(2, count)]
+    return rng.sample([n for n in family if n not in taken], count)
 
 
 def plain_names(text: str) -> str:

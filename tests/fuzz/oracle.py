@@ -80,8 +80,7 @@ class _Thread:
 
     def grid(self, ndim: int) -> Any:
         parts = [
-            b * d + t
-            for b, d, t in zip(self.blockIdx, self.blockDim, self.threadIdx, strict=True)
+            b * d + t for b, d, t in zip(self.blockIdx, self.blockDim, self.threadIdx, strict=True)
         ]
         return parts[0] if ndim == 1 else tuple(parts[: int(ndim)])
 

@@ -261,17 +261,13 @@ def compile_program(text: str) -> dict[str, Any]:
     tree = ast.parse(text)
     definitions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
     rest = [
-        n
-        for n in tree.body
-        if not isinstance(n, ast.FunctionDef | ast.Import | ast.ImportFrom)
+        n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.Import | ast.ImportFrom)
     ]
     namespace: dict[str, Any] = {"np": np}
     exec(compile(ast.Module(rest, []), "<constants>", "exec"), namespace)
     namespace = {k: typing.constant(v) for k, v in namespace.items()} | _HELPERS
     functions, generators = {d.name for d in definitions}, _generators(definitions)
-    body: list[ast.stmt] = [
-        _Rewriter(d.name, functions, generators).visit(d) for d in definitions
-    ]
+    body: list[ast.stmt] = [_Rewriter(d.name, functions, generators).visit(d) for d in definitions]
     module = ast.fix_missing_locations(ast.Module(body, []))
     exec(compile(module, "<oracle>", "exec"), namespace)
     return namespace

@@ -7,6 +7,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -122,51 +123,66 @@ class _Worker:
                 first = self._batch(first, end - first, told)
 
     def _batch(self, first: int, count: int, told: queue.Queue[Any]) -> int:
-        """Run a batch; return the seed to go on from."""
+        """Run a batch in a process; return the seed to go on from."""
         environment = {**os.environ, "KERNELDSL_CACHE": "off", "PYTHONPATH": str(_ROOT)}
         environment.pop("KERNELDSL_TARGET", None)
-        process = subprocess.Popen(
-            [*self.command, str(first), str(count), *self.options],
-            cwd=_ROOT,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert process.stdout is not None and process.stderr is not None
-        errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
-        reader.start()
-        now = {"seed": first, "target": "start", "variant": ""}
-        has_hung = False
-        seed_done = first - 1
-
-        def give_up() -> None:
-            nonlocal has_hung
-            has_hung = True
-            process.kill()
-
-        timer = threading.Timer(_PATIENCE, give_up)
-        timer.start()
-        for line in process.stdout:
-            timer.cancel()
-            timer = threading.Timer(_PATIENCE, give_up)
-            timer.start()
-            said = json.loads(line)
-            if "outcomes" in said:
-                seed_done = said["seed"]
-                told.put(said)
-            else:
-                now = said
-        timer.cancel()
-        status = process.wait()
-        reader.join()
-        if seed_done == first + count - 1 and status == 0:
-            return first + count
-        kind = "hang" if has_hung else "crash"
-        text = f"status {status}: {''.join(errors)[-2000:]}"
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                [*self.command, str(first), str(count), *self.options],
+                cwd=_ROOT,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+            watch = _Watch(process)
+            now: dict[str, Any] = {"seed": first, "target": "start", "variant": ""}
+            done = first - 1
+            assert process.stdout is not None
+            for line in process.stdout:
+                watch.restart()
+                said = json.loads(line)
+                if "outcomes" in said:
+                    done = said["seed"]
+                    told.put(said)
+                else:
+                    now = said
+            watch.stop()
+            status = process.wait()
+            if done == first + count - 1 and status == 0:
+                return first + count
+            errors.seek(0)
+            text = f"status {status}: {errors.read()[-2000:]}"
+        kind = "hang" if watch.has_hung else "crash"
         told.put(Outcome(now["seed"], now["target"], now["variant"], kind, text))
         return int(now["seed"]) + 1
+
+
+class _Watch:
+    """Kills a process that says nothing for too long."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.has_hung = False
+        self._start()
+
+    def _start(self) -> None:
+        self.timer = threading.Timer(_PATIENCE, self._kill)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def restart(self) -> None:
+        """It has said something."""
+        self.timer.cancel()
+        self._start()
+
+    def stop(self) -> None:
+        """It says no more."""
+        self.timer.cancel()
+
+    def _kill(self) -> None:
+        self.has_hung = True
+        self.process.kill()
 
 
 def run_programs(
@@ -207,7 +223,8 @@ def run_programs(
     told: queue.Queue[Any] = queue.Queue()
     options = [",".join(targets), str(share)]
     threads = [
-        threading.Thread(target=_Worker(batches, command, options, deadline).work, args=(told,)) for _ in range(workers)
+        threading.Thread(target=_Worker(batches, command, options, deadline).work, args=(told,))
+        for _ in range(workers)
     ]
     for thread in threads:
         thread.start()

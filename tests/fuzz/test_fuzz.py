@@ -34,9 +34,7 @@ COUNTS_PROPERTY = "generated programs"
 
 @pytest.mark.timeout(0 if PROGRAMS > 1000 else 1200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_generated_programs(
-    part: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_generated_programs(part: int, record_property: Callable[[str, object], None]) -> None:
     """A part of the programs: none is wrong, refused or ends its process."""
     count = -(-PROGRAMS // PARTS)
     first = fresh_seed() + part * count

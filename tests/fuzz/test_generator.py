@@ -1,4 +1,4 @@
-"""Generated programs are what they are said to be: the same for a seed, without races, renamed freely."""
+"""Generated programs are what they are said to be: one for a seed, without races, of any names."""
 
 from __future__ import annotations
 
@@ -56,12 +56,15 @@ def test_names_do_not_matter() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_renaming_keeps_what_python_means(seed: int) -> None:
     """Builtins that are used keep their names, and no two variables share one."""
-    text = "K = 2\ndef g(a, b):\n    c = max(a, b)\n    return c + K\ndef kernel(x):\n    x[0] = g(1, K)\n"
+    functions = ("def g(a, b):", "    c = max(a, b)", "    return c + K")
+    text = "\n".join(("K = 2", *functions, "def kernel(x):", "    x[0] = g(1, K)"))
     made = ast.parse(renamed(text, random.Random(seed)))
     _, function, kernel = made.body
-    assert isinstance(function, ast.FunctionDef) and isinstance(kernel, ast.FunctionDef)
+    assert isinstance(function, ast.FunctionDef)
+    assert isinstance(kernel, ast.FunctionDef)
     names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-    assert "max" in names and len(names) == 5
+    assert "max" in names
+    assert len(names) == 5
     assert kernel.name == "kernel"
     namespace: dict[str, object] = {}
     exec(compile(made, "renamed", "exec"), namespace)
@@ -79,4 +82,5 @@ def test_data_sets_differ_in_poison_and_scalars() -> None:
                 is_float = value.dtype.kind == "f"
                 assert np.isnan(value).all() if is_float else (value != 0).all()
     limits = {a for p in programs for a in p.arguments(0) if type(a) is int}
-    assert 2**63 - 1 in limits and -(2**63) in limits
+    assert 2**63 - 1 in limits
+    assert -(2**63) in limits

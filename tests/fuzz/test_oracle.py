@@ -114,7 +114,12 @@ def test_an_atomic_in_a_tuple_takes_place() -> None:
 
 
 def test_votes_count_the_threads_that_are_left() -> None:
-    assert list(_run("if t == 0:\n    return\nout[t] = kd.syncthreads_count(t > 1)", 4)) == [0, 2, 2, 2]
+    assert list(_run("if t == 0:\n    return\nout[t] = kd.syncthreads_count(t > 1)", 4)) == [
+        0,
+        2,
+        2,
+        2,
+    ]
 
 
 def test_integers_wrap_as_they_are_stored() -> None:
@@ -130,5 +135,10 @@ def test_barriers_that_diverge_are_an_error() -> None:
 def test_indices_of_an_extent() -> None:
     """A launch by forall gives indices in the extent's order."""
     out = np.zeros((2, 3), np.int64)
-    oracle.run("def kernel(out):\n    i, j = kd.grid(2)\n    out[i, j] = 10 * i + j\n", (2, 3), (1,), (out,))
+    oracle.run(
+        "def kernel(out):\n    i, j = kd.grid(2)\n    out[i, j] = 10 * i + j\n",
+        (2, 3),
+        (1,),
+        (out,),
+    )
     assert out.tolist() == [[0, 1, 2], [10, 11, 12]]

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.body import Body
-from tests.fuzz.expressions import ArrayName, Expression
+from tests.fuzz.expressions import ArrayName, Expression, Function
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
-__all__ = ["statements"]
+__all__ = ["call_helper", "statements"]
 
 
 def statements(body: Body, count: int, depth: int) -> None:
     """Write so many idioms; `depth` bounds how deeply blocks stand in each other."""
     for _ in range(count):
-        idiom = body.expressions.choose(_FLAT if depth <= 0 else _FLAT + _NESTED)
+        idioms = _STRAIGHT if body.loops > 1 else _STRAIGHT + _LOOPS
+        if depth > 0:
+            idioms = idioms + (_BRANCHES if body.loops > 1 else _BRANCHES + _NESTED_LOOPS)
+        idiom = body.expressions.choose(idioms)
         idiom(body, depth)
 
 
@@ -39,7 +42,10 @@ def _augment(body: Body, depth: int = 0) -> None:
     variable = body.expressions.choose(body.variables + body.lvalues)
     value = body.expressions.expression(_depth(body))
     op = body.expressions.choose("+-*")
-    if variable not in body.lvalues and result_type(op, variable.dtype, value.dtype) != variable.dtype:
+    if (
+        variable not in body.lvalues
+        and result_type(op, variable.dtype, value.dtype) != variable.dtype
+    ):
         value = body.expressions.converted(value, variable.dtype)
         if result_type(op, variable.dtype, variable.dtype) != variable.dtype:
             body.emit(f"{variable.text} = {value.text}")
@@ -106,7 +112,7 @@ def _store(body: Body, value: Expression, test: str) -> None:
     if not integers:
         body.emit(f"if {test}:")
         variable = body.expressions.choose(body.variables)
-        name = body.fresh("q")
+        name = body.temporary()
         body.emit(f"    {name} = {value.text}")
         value = body.expressions.converted(Expression(name, value.dtype), variable.dtype)
         body.emit(f"    {variable.text} = {value.text}")
@@ -171,12 +177,11 @@ def _trip_count(body: Body) -> str:
 
 
 def _for(body: Body, depth: int) -> None:
-    name = body.fresh("k")
+    name = body.counter()
     count = _trip_count(body)
     header = body.expressions.choose(
         (f"range({count})", f"range({count})", f"range(1, {count} + 1)", f"range({count}, 0, -1)")
     )
-    body.loops += 1
     with body.block(f"for {name} in {header}:", Expression(name, "int64"), uniform=(name,)):
         _inner(body, depth)
         if body.expressions.chance(5):
@@ -184,11 +189,10 @@ def _for(body: Body, depth: int) -> None:
             body.emit(f"if {body.expressions.condition(0)}:")
             body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
             _assign(body)
-    body.loops -= 1
 
 
 def _varying_for(body: Body, depth: int) -> None:
-    name = body.fresh("k")
+    name = body.counter()
     bound = body.expressions.integer(1).text
     with body.block(f"for {name} in range({bound} % 5):", Expression(name, "int64")):
         _inner(body, depth)
@@ -211,7 +215,7 @@ def _ring(body: Body, depth: int = 0) -> None:
     if not arrays or not variables:
         return _assign(body)
     body.features.add("ring buffer")
-    array, name = expressions.choose(arrays), body.fresh("k")
+    array, name = expressions.choose(arrays), body.counter()
     here = expressions.choose(body.coordinates)
     slot = expressions.choose(
         (f"{name} % m", f"({name} + 1) % m", f"{name} // m % m", f"{name} * 2 % m")
@@ -227,30 +231,36 @@ def _ring(body: Body, depth: int = 0) -> None:
     if expressions.chance(2):
         other = expressions.element(expressions.choose(expressions.arrays))
         term = Expression(f"{load} * {other.text}", result_type("*", array.dtype, other.dtype))
-    fitting = [v for v in variables if result_type("+", v.dtype, term.dtype) == v.dtype]
+    form = expressions.rng.randrange(3)
+    added = term.dtype if form == 1 else common_type(term.dtype, "int64")
+    fitting = [v for v in variables if result_type("+", v.dtype, added) == v.dtype]
     if not fitting:
         return _assign(body)
-    variable = expressions.choose(fitting)
+    variable = expressions.choose(fitting).text
     with body.block(f"for {name} in range({_trip_count(body)}):", Expression(name, "int64")):
-        form = expressions.rng.randrange(3)
         if form == 0:
-            body.emit(f"{variable.text} += {term.text} if {test} else 0")
+            body.emit(f"{variable} += {term.text} if {test} else 0")
         elif form == 1:
             body.emit(f"if {test}:")
-            body.emit(f"    {variable.text} += {term.text}")
+            body.emit(f"    {variable} += {term.text}")
         else:
-            body.emit(f"{variable.text} += {term.text} if {test} else {variable.text}")
+            body.emit(f"{variable} += {term.text} if {test} else {name}")
     return None
 
 
 def _tuples(body: Body, depth: int = 0) -> None:
     """``for a, b in ((1, 2), (3, 4)):``, or over plain numbers."""
     body.features.add("tuple target")
+    used = {v.text for v in body.expressions.values}
     a, b = body.fresh("a"), body.fresh("b")
+    if "c" not in used and "d" not in used and body.expressions.chance(2):
+        a, b = "c", "d"
     variables = body.integers() or body.variables
     variable = body.expressions.choose(variables)
     if body.expressions.chance(2):
-        pairs = ", ".join(f"({body.rng.randrange(5)}, {body.rng.randrange(1, 5)})" for _ in range(2))
+        pairs = ", ".join(
+            f"({body.rng.randrange(5)}, {body.rng.randrange(1, 5)})" for _ in range(2)
+        )
         new = (Expression(a, "int64"), Expression(b, "int64"))
         header, value = f"for {a}, {b} in ({pairs}):", f"{a} * {b}"
     else:
@@ -260,6 +270,24 @@ def _tuples(body: Body, depth: int = 0) -> None:
         if variable.dtype == "int64":
             body.emit(f"{variable.text} += {value}")
         _assign(body)
+
+
+def _edge(body: Body, depth: int = 0) -> None:
+    """An element where the array has one, else a number of another type; then arithmetic."""
+    arrays = [a for a in body.expressions.arrays if len(a.sizes) == 1]
+    if not arrays:
+        return _assign(body)
+    body.features.add("load at an edge")
+    array, here = body.expressions.choose(arrays), body.expressions.choose(body.coordinates)
+    name, other = body.fresh("q"), "0"
+    if array.dtype in FLOATS:
+        other = body.expressions.choose(("0.0", "0", "1.5"))
+    dtype = common_type(array.dtype, "int64" if other == "0" else "float64")
+    test = body.expressions.choose((f"{here} < {array.name}.size", f"{array.name}.size > {here}"))
+    body.emit(f"{name} = {array.name}[{here}] if {test} else {other}")
+    op = body.expressions.choose("*+")
+    _accumulate(body, Expression(f"({name} {op} {name})", result_type(op, dtype, dtype)))
+    return None
 
 
 # -- arrays ------------------------------------------------------------------------------------
@@ -292,7 +320,7 @@ def _stencil(body: Body, depth: int = 0) -> None:
     if fitting:
         body.emit(f"{body.expressions.choose(fitting).text} = {text}")
         return None
-    name = body.fresh("d")
+    name = body.temporary()
     body.emit(f"{name} = {text}")
     variable = body.expressions.choose(body.variables)
     converted = body.expressions.converted(Expression(name, total), variable.dtype)
@@ -306,7 +334,7 @@ def _private(body: Body, depth: int = 0) -> None:
     name, dtype = body.fresh("lc"), body.expressions.choose(INTEGERS + FLOATS)
     size = body.expressions.choose((2, 3, 5))
     body.emit(f"{name} = kd.local.array({size}, np.{dtype})")
-    counter = body.fresh("k")
+    counter = body.counter()
     with body.block(f"for {counter} in range({size}):", Expression(counter, "int64")):
         body.emit(f"{name}[{counter}] = {body.expressions.of_type(dtype, 1)}")
     array = ArrayName(name, dtype, (str(size),))
@@ -314,7 +342,7 @@ def _private(body: Body, depth: int = 0) -> None:
         body.emit(f"{name}[{counter} % {size}] += {body.expressions.of_type(dtype, 1)}")
     variable = body.expressions.choose(body.variables)
     element = body.expressions.element(array)
-    found = body.fresh("e")
+    found = body.temporary()
     body.emit(f"{found} = {element.text}")
     value = body.expressions.converted(Expression(found, dtype), variable.dtype)
     body.emit(f"{variable.text} = {value.text}")
@@ -343,13 +371,13 @@ def _view(body: Body, depth: int = 0) -> None:
         body.emit(f"{variable.text} += {name}.size")
     variable = body.expressions.choose(body.variables)
     if body.expressions.chance(2):
-        counter = body.fresh("k")
+        counter = body.counter()
         with body.block(f"for {counter} in range({name}.size):", Expression(counter, "int64")):
             element = Expression(body.fresh("e"), array.dtype)
             body.emit(f"{element.text} = {name}[{counter}]")
             _accumulate(body, element)
         return None
-    found = body.fresh("e")
+    found = body.temporary()
     test = f"{name}.size > 0"
     body.emit(f"{found} = {body.expressions.element(view).text} if {test} else np.{array.dtype}(0)")
     value = body.expressions.converted(Expression(found, array.dtype), variable.dtype)
@@ -409,7 +437,7 @@ def _joined(body: Body, depth: int = 0) -> None:
     name, expressions = body.fresh("q"), body.expressions
     if expressions.chance(2) and expressions.arrays:
         element = expressions.element(expressions.choose(expressions.arrays))
-        counter = body.fresh("k")
+        counter = body.counter()
         body.emit(f"{name} = 0")
         with body.block(f"for {counter} in range({_trip_count(body)}):"):
             test = expressions.choose(("", f" if {expressions.condition(0)} else 0"))
@@ -422,7 +450,7 @@ def _joined(body: Body, depth: int = 0) -> None:
         body.emit("else:")
         body.emit(f"    {name} = {second.text}")
         dtype = common_type(first.dtype, second.dtype)
-    value = body.fresh("q")
+    value = body.temporary()
     body.emit(f"{value} = np.{dtype}({name})")
     variable = expressions.choose(body.variables)
     found = expressions.converted(Expression(value, dtype), variable.dtype)
@@ -430,13 +458,21 @@ def _joined(body: Body, depth: int = 0) -> None:
 
 
 def _helper(body: Body, depth: int = 0) -> None:
-    """A call of a device function that returns a pair."""
-    pairs = body.helper(2)
-    if not pairs:
+    """A call of a device function without barriers."""
+    if not body.expressions.functions:
         return _assign(body)
-    body.features.add("tuple result")
-    function = body.expressions.choose(pairs)
+    call_helper(body, body.expressions.choose(body.expressions.functions))
+    return None
+
+
+def call_helper(body: Body, function: Function) -> None:
+    """Take up the number, or both, that a device function returns."""
     call = body.expressions.call(function)
+    body.features.add("device function")
+    if len(function.dtypes) == 1:
+        _accumulate(body, Expression(call, function.dtypes[0]))
+        return
+    body.features.add("tuple result")
     a, b = body.fresh("a"), body.fresh("b")
     if body.expressions.chance(3):
         body.emit(f"{a} = {call}")
@@ -446,15 +482,13 @@ def _helper(body: Body, depth: int = 0) -> None:
         found = [Expression(n, d) for n, d in zip((a, b), function.dtypes, strict=True)]
     for value in found:
         _accumulate(body, value)
-    return None
 
 
 _Idiom = Callable[[Body, int], None]
-_FLAT: list[_Idiom] = [
+_STRAIGHT: list[_Idiom] = [
     *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
-    *(_guarded_division, _guarded_division, _return, _ring, _ring, _tuples, _stencil, _private),
-    *(_view, _iterate, _atomic, _atomic, _helper, _joined),
+    *(_edge, _guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
 ]
-_NESTED: list[_Idiom] = [
-    *(_if, _if, _if, _captured_flag, _extreme_guard, _for, _for, _for, _varying_for, _while),
-]
+_LOOPS: list[_Idiom] = [_ring, _ring, _tuples, _private, _view, _iterate, _joined]
+_BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
+_NESTED_LOOPS: list[_Idiom] = [_for, _for, _for, _varying_for, _while]

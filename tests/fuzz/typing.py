@@ -99,7 +99,7 @@ def result_type(op: str, *dtypes: str) -> str:
 
 @cache
 def common_type(first: str, second: str) -> str:
-    """Return the dtype of a value that has one of two dtypes, such as a conditional expression's."""
+    """Return the dtype of a value of one of two dtypes, as of a conditional expression."""
     return str(_typing_context().unify_types(_numba_type(first), _numba_type(second)))
 
 
@@ -119,6 +119,8 @@ def constant(value: Any) -> Any:
 
 def cast(value: Any, dtype: str) -> Any:
     """Convert as C does: integers wrap, floats round to nearest."""
+    if isinstance(value, np.generic):
+        return value.astype(dtype)
     return np.asarray(value).astype(dtype)[()]
 
 

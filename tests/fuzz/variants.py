@@ -50,7 +50,9 @@ def _other_blocks(program: Program) -> Program:
     assert program.extents is not None
     ndim = len(program.extents[0])
     rng = random.Random(~program.seed)
-    block = rng.choice({1: ((1,), (7,), (64,)), 2: ((3, 5), (32, 1)), 3: ((1, 1, 8), (3, 2, 1))}[ndim])
+    block = rng.choice(
+        {1: ((1,), (7,), (64,)), 2: ((3, 5), (32, 1)), 3: ((1, 1, 8), (3, 2, 1))}[ndim]
+    )
     largest = [max(sizes) for sizes in zip(*program.extents, strict=True)][::-1]
     grid = tuple(-(-n // b) for n, b in zip(largest, block, strict=True))
     return replace(program, grid=grid, block=block)
@@ -111,5 +113,3 @@ def choose_variants(program: Program, target: str, *, share: float) -> list[Vari
         return found
     rng = random.Random(f"variant {program.seed}")
     return [rng.choice(found)] if rng.random() < share else []
-
-

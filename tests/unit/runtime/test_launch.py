@@ -153,7 +153,7 @@ def test_an_empty_extent_checks_and_launches_nothing(fake, extent):
 def test_the_extent_is_passed_in_the_users_order(fake):
     element.forall((7, 5, 3))(X)
     values = fake.launches[-1][2]
-    assert [values[f"extent[{i}]"] for i in range(3)] == [7, 5, 3]
+    assert [values[f"kd_extent[{i}]"] for i in range(3)] == [7, 5, 3]
 
 
 def test_streams_of_other_libraries_are_joined():
