@@ -6,12 +6,20 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
+# How much the tests cover, quick or full: tests/support/extent.py.
+export KERNELDSL_CHECK
+# Hundreds of processes import what the first of them compiled to bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := kerneldsl targets stdlib_kernels
 WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
-BINDINGS_TESTS ?= tests/bindings $(wildcard tests/unit/test_null*.py tests/unit/test_cuda*.py \
-  tests/unit/test_error*.py) $(filter-out %_properties.py,$(wildcard tests/unit/test_fallback*.py))
+BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null \
+  tests/unit/errors tests/unit/test_error_history.py \
+  $(filter-out %_properties.py,$(wildcard tests/unit/runtime/test_fallback*.py))
+# Of these, what asks the bindings themselves, or is made with that release's compiler.
+BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_codes.py \
+  cuda/test_description.py cuda/test_driver.py null/test_target.py)
 FUZZ_PROGRAMS ?= 20000
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?= cpu,null
@@ -37,7 +45,16 @@ demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my
 	@.venv-demo/bin/kerneldsl demo $(DEMO_ARGS)
 
 .PHONY: check
-check: format lint types layers measure tests bindings ## everything a change must pass
+check: ## what a change must pass, in minutes
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.stamp .venv-cuda12/.stamp
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=quick static measure tests bindings-quick
+
+.PHONY: check-full
+check-full: ## all that runs without a GPU: before a release, or after a large change
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings
+
+.PHONY: static
+static: format lint types layers ## what runs nothing of ours: format, lint, types, layers
 
 .PHONY: format
 format: $(VENV)/.stamp ## the code is formatted (make fix formats it)
@@ -72,6 +89,11 @@ tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings
 
 .PHONY: bindings bindings-12 bindings-13
 bindings: bindings-12 bindings-13 ## the null and CUDA targets with the bindings of CUDA 12 and 13
+
+# The environment for development has the bindings of CUDA 13, so `tests` has run these with them.
+.PHONY: bindings-quick
+bindings-quick: BINDINGS_TESTS = $(BINDINGS_TESTS_QUICK)
+bindings-quick: bindings-12
 
 bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	@KERNELDSL_TEST_BINDINGS=$* .venv-cuda$*/bin/python -m pytest -q -p no:cacheprovider \

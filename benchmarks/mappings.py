@@ -187,7 +187,7 @@ class Mapped:
         promises = NO_PROMISES
         if promised:
             written = base.traits.written
-            promises = promises_of(base.kinds, binding.values, case.extent, written=written)
+            promises = promises_of(binding.passed_arrays(), case.extent, written=written)
         specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
         self._executable = target.load(target.compile(specialization), device)
         self._mapping = mapping

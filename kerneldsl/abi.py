@@ -16,29 +16,28 @@ Every parameter is aligned to its own size, as the CUDA driver's parameter buffe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["EXPLICIT", "LaunchMode", "Parameter", "ParameterLayout"]
+__all__ = [
+    "EXPLICIT",
+    "ArrayParameters",
+    "LaunchMode",
+    "Parameter",
+    "ParameterLayout",
+    "array_parameters",
+    "parameter_count",
+]
 
 _FORMATS = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
+    **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
     "pointer": "Q",
 }
-_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,8 @@ class Parameter:
     Parameters
     ----------
     name : str
-        Such as ``x.data``, ``x.shape[0]``, ``a``, ``z.imag`` or ``extent[0]``.
+        Such as ``x.data``, ``x.shape[0]``, ``a`` or ``z.imag``; what no argument gives has a
+        reserved name, such as ``kd_extent[0]``.
     dtype : str
         A scalar dtype, or ``"pointer"``.
     offset : int
@@ -85,6 +85,41 @@ class Parameter:
     def nbytes(self) -> int:
         """Size in bytes; also the alignment."""
         return struct.calcsize(_FORMATS[self.dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParameters:
+    """The parameters that pass one array, by their numbers in `ParameterLayout.parameters`.
+
+    Parameters
+    ----------
+    kind : ArrayKind
+        Dtype, rank and layout of the array.
+    position : int
+        Position of the argument that is the array, or the tuple that holds it.
+    pointer : int
+        Number of the data pointer.
+    extents : range
+        Numbers of the extents.
+    strides : range
+        Numbers of the strides; empty for a contiguous array, whose strides are not passed.
+    """
+
+    kind: ArrayKind
+    position: int
+    pointer: int
+    extents: range
+    strides: range
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of all its parameters."""
+        return range(self.pointer, self.strides.stop)
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element in bytes."""
+        return self.kind.element.nbytes
 
 
 @dataclass(frozen=True)
@@ -120,13 +155,19 @@ class ParameterLayout:
             offset += size
         return tuple(placed)
 
+    @cached_property
+    def arrays(self) -> tuple[ArrayParameters, ...]:
+        """Every array, those in tuples included, and where it is among the parameters."""
+        return array_parameters(self.kinds)
+
     def _flat(self) -> Iterator[tuple[str, str]]:
+        # What no argument gives has reserved names, which no parameter can have.
         for name, kind in zip(self.names, self.kinds, strict=True):
             yield from _flatten(name, kind)
         for axis in range(self.mode.forall_ndim or 0):
-            yield f"extent[{axis}]", "int64"
+            yield f"{RESERVED_PREFIX}extent[{axis}]", "int64"
         if self.debug:
-            yield "fault.data", "pointer"
+            yield f"{RESERVED_PREFIX}fault.data", "pointer"
 
     @cached_property
     def struct_format(self) -> str:
@@ -163,14 +204,48 @@ class ParameterLayout:
         )
 
 
+def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
+    """Find the parameters of each array, those in tuples included, in the order of parameters.
+
+    Parameters
+    ----------
+    kinds : iterable of Kind
+        Kinds of the arguments.
+
+    Examples
+    --------
+    >>> from kerneldsl.language.kinds import parse_signature
+    >>> vector, matrix = array_parameters(parse_signature("float32[::1], (int32, float64[:, :])"))
+    >>> vector.position, vector.pointer, vector.extents, vector.strides
+    (0, 0, range(1, 2), range(2, 2))
+    >>> matrix.position, matrix.pointer, matrix.extents, matrix.strides
+    (1, 3, range(4, 6), range(6, 8))
+    """
+    found: list[ArrayParameters] = []
+    number = 0
+    for position, kind in enumerate(kinds):
+        for leaf in leaf_kinds((kind,)):
+            end = number + parameter_count(leaf)
+            if isinstance(leaf, ArrayKind):
+                extents = range(number + 1, number + 1 + leaf.ndim)
+                strides = range(extents.stop, end)
+                found.append(ArrayParameters(leaf, position, number, extents, strides))
+            number = end
+    return tuple(found)
+
+
+def parameter_count(kind: Kind) -> int:
+    """How many parameters pass an argument of a kind."""
+    return sum(1 for _ in _flatten("", kind))
+
+
 def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
     if isinstance(kind, ScalarKind):
-        part = _PARTS.get(kind.dtype)
-        if part is None:
-            yield name, kind.dtype
+        if kind.element.is_complex:
+            yield f"{name}.real", kind.element.arithmetic
+            yield f"{name}.imag", kind.element.arithmetic
         else:
-            yield f"{name}.real", part
-            yield f"{name}.imag", part
+            yield name, kind.dtype
     elif isinstance(kind, ArrayKind):
         yield f"{name}.data", "pointer"
         for axis in range(kind.ndim):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cache.trials import PROPERTY
+from tests.support.extent import IS_QUICK
 from tests.support.seeds import fresh_rng
 
 # Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
@@ -46,6 +47,15 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     # In the order of the folders the long files come early, in that of their sizes not.
     config.option.loadscopereorder = False
     return ByKernels(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of a quick run what is marked ``full``."""
+    if not IS_QUICK:
+        return
+    beyond = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=beyond)
+    items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 @pytest.fixture

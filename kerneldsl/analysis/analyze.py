@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from kerneldsl.analysis.effects import array_effects
+from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
-from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
@@ -57,11 +56,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     overlapping: tuple[BarrierProblem, ...] = ()
     if has_barrier:
         flat = inline_block_functions(unit)
-        tuples = tuple_parameters(unit, kinds)
-        problems = tuple(analyze_uniformity(flat, tuples=tuples).problems)
-        overlapping = tuple(
-            analyze_uniformity(flat, tuples=tuples, arguments_may_overlap=True).problems
-        )
+        problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
@@ -74,6 +69,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared),
         read=read,
         written=written,
+        augmented=augmented_values(unit),
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
     )
@@ -89,5 +85,5 @@ def tuple_parameters(unit: FunctionUnit, kinds: Sequence[Kind]) -> frozenset[str
 
 def shared_array_bytes(use: IntrinsicUse) -> int:
     """Bytes of one shared array, rounded up to the alignment of the next; 0 for a dynamic one."""
-    size: int = math.prod(use.static["shape"]) * np.dtype(use.static["dtype"]).itemsize
+    size: int = math.prod(use.static["shape"]) * ELEMENT_TYPES[use.static["dtype"]].nbytes
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

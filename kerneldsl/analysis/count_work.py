@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.analysis.expressions import assigned_names, is_extent
 from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.index_forms import (
@@ -34,6 +32,7 @@ from kerneldsl.analysis.trips import (
 )
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import REAL_KINDS, names_of
 from kerneldsl.language.intrinsics import Effect
 
 __all__ = ["body_work"]
@@ -424,7 +423,7 @@ class _Body:
         return found
 
 
-_CONVERSIONS = frozenset({"int", "float", "bool", *(np.dtype(c).name for c in "bhilqBHILQefd")})
+_CONVERSIONS = names_of(*REAL_KINDS) | {"int", "float", "bool"}
 #: Functions that take one instruction for each two arguments.
 _SINGLE_OPERATIONS = frozenset({"min", "max", "abs", "absolute", "fabs", "range", "len", "fma"})
 

@@ -7,7 +7,8 @@ arguments count as read and written.
 Ranks are not known here. A value such as ``x[i]`` is taken for an element, which an augmented
 assignment of the variable that holds it does not write back, where no expression of the function
 indexes `x` deeper; otherwise it is a view. To loop over a value, to unpack it, and to give it to
-a function or method that arrays alone have, is to index it.
+a function or method that arrays alone have, is to index it. :func:`augmented_values` tells where
+that was assumed, for whoever knows the ranks.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from kerneldsl.analysis.library_names import name_of_function, outside_value
-from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
+from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Typing
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = [
     "READING_METHODS",
     "VIEW_METHODS",
     "Accesses",
+    "Augmented",
     "Root",
     "array_effects",
+    "augmented_values",
     "gives_scalar",
     "is_internal_call",
     "is_own",
@@ -81,6 +86,36 @@ def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(summary.read), frozenset(summary.written)
 
 
+class Augmented(NamedTuple):
+    """An augmented assignment of a variable that may hold a view of a parameter's array.
+
+    Parameters
+    ----------
+    position : int
+        Of the parameter.
+    index_count : int
+        How many indices lead from the array to the value. It is an element where the array has no
+        more axes, and else a view, which the assignment changes in place.
+    where : SourceLocation
+        The assignment.
+    """
+
+    position: int
+    index_count: int
+    where: SourceLocation
+
+
+def augmented_values(unit: FunctionUnit) -> tuple[Augmented, ...]:
+    """Find augmented assignments that write to an array if its rank is high enough.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        A kernel or device function.
+    """
+    return tuple(dict.fromkeys(Accesses(unit, is_kernel=True).summarize().augmented))
+
+
 def root_of_array(name: str, use: IntrinsicUse) -> Root:
     """The memory that a call of ``shared.array`` or ``local.array`` declares.
 
@@ -109,6 +144,9 @@ class _Summary:
         self.written: set[int] = set()
         self.depth: dict[int, int] = {}
         self.returned: set[_Alias] = set()
+        self.augmented: list[Augmented] = []
+        #: Parameters that may be indexed by several indices at once.
+        self.indexed_by_tuples: frozenset[Root] = _NO_ROOTS
 
     def add(self, read: frozenset[Root], written: frozenset[Root]) -> None:
         self.read |= {root for root in read if isinstance(root, int)}
@@ -136,11 +174,22 @@ class Accesses:
     declared : mapping, optional
         Variables that hold declared arrays, to their memory, where a target has replaced the calls
         that declare them.
+    is_kernel : bool, optional
+        Whether parameters are arguments of a launch, of which a tuple is known as one; an argument
+        of a device function may be any value.
     """
 
-    def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        declared: Mapping[str, Root] | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> None:
         self._unit = unit
         self._depth: dict[Root, int] = {}
+        #: What expressions stand for, once variables are known.
+        self._known: dict[ast.expr, set[_Alias]] | None = None
         self._aliases: dict[str, set[_Alias]] = {
             name: {(i, 0)} for i, name in enumerate(unit.parameters)
         }
@@ -148,11 +197,19 @@ class Accesses:
             self._aliases[name] = {(root, 0)}
         bindings = list(_bindings(unit.tree))
         self._functions = _bound_functions(bindings, unit)
+        self._tuple_names = set() if is_kernel else set(unit.parameters)
+        self._tuple_names |= {
+            target.id
+            for target, value in bindings
+            if isinstance(target, ast.Name)
+            and (isinstance(value, ast.Tuple | ast.Name) or self._may_be_tuple(value))
+        }
         changed = True
         while changed:
             changed = False
             for target, value in bindings:
                 changed |= self._bind(target, value)
+        self._known = {}
         for node in ast.walk(unit.tree):
             self._measure_depth(node)
 
@@ -175,14 +232,60 @@ class Accesses:
         tree = self._unit.tree
         for node in ast.walk(tree):
             summary.add(*self.of(node))
+            summary.augmented += self._augmented_by(node)
             if isinstance(node, ast.Return) and node.value is not None:
                 summary.returned |= self._alias_of(node.value)
+        summary.indexed_by_tuples = self._indexed_by_tuples()
         summary.depth = {root: d for root, d in self._depth.items() if isinstance(root, int)}
         extra = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs
         if extra:  # Numba binds such arguments in ways of its own
             summary.read |= set(range(len(self._unit.parameters)))
             summary.written |= summary.read
         return summary
+
+    def _augmented_by(self, node: ast.AST) -> list[Augmented]:
+        """What one node assigns in place if it is a view."""
+        found: list[tuple[_Alias, SourceLocation]] = []
+        match node:
+            case ast.AugAssign(target=ast.Name() as target):
+                where = self._unit.locate(node)
+                found = [(alias, where) for alias in self._alias_of(target)]
+            case ast.Call():
+                callee = self._unit.callee_of(node)
+                if callee is not None and not _is_flexible(node, callee):
+                    for position, depth, where in _summarize(callee).augmented:
+                        aliases = _deeper(self._alias_of(node.args[position]), depth)
+                        found += [(alias, where) for alias in aliases]
+        return [
+            Augmented(root, depth, where)
+            for (root, depth), where in found
+            if isinstance(root, int) and root not in self._indexed_by_tuples()
+        ]
+
+    def _indexed_by_tuples(self) -> frozenset[Root]:
+        """Memory that is indexed by a variable or call that may give several indices at once."""
+        found = _NO_ROOTS
+        for node in ast.walk(self._unit.tree):
+            if isinstance(node, ast.Subscript) and self._may_be_tuple(node.slice):
+                found |= self.roots(node.value)
+            elif isinstance(node, ast.Call):
+                callee = self._unit.callee_of(node)
+                if callee is not None and not _is_flexible(node, callee):
+                    for position in _summarize(callee).indexed_by_tuples:
+                        if isinstance(position, int):
+                            found |= self.roots(node.args[position])
+        return found
+
+    def _may_be_tuple(self, index: ast.expr) -> bool:
+        match index:
+            case ast.Name(id=name):
+                return name in self._tuple_names or isinstance(
+                    getattr(self._unit.constants.get(name), "value", None), tuple
+                )
+            case ast.Call() | ast.Attribute() | ast.IfExp():
+                use = self._unit.use_of(index)
+                return use is None or use.static.get("ndim", 1) > 1
+        return False
 
     def _bind(self, target: ast.expr, value: ast.expr | set[_Alias]) -> bool:
         """Let a target stand for a value; say whether that was news."""
@@ -205,6 +308,14 @@ class Accesses:
 
     def _alias_of(self, node: ast.expr) -> set[_Alias]:
         """The memory that a value may be a part of, and how deep in it."""
+        if self._known is None:
+            return self._find_alias(node)
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = self._find_alias(node)
+        return known
+
+    def _find_alias(self, node: ast.expr) -> set[_Alias]:
         match node:
             case ast.Name():
                 return set(self._aliases.get(node.id, ()))

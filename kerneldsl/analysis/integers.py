@@ -14,13 +14,14 @@ import numpy as np
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.language.element_types import ElementKind, names_of
 
 __all__ = ["INTEGER_CASTS", "SIZES", "UNSIGNED_CASTS", "Integers"]
 
 #: Attributes of an array that are sizes.
 SIZES = frozenset({"size", "ndim", "nbytes", "itemsize"})
-UNSIGNED_CASTS = frozenset({"uint8", "uint16", "uint32", "uint64"})
-INTEGER_CASTS = UNSIGNED_CASTS | {"int8", "int16", "int32", "int64"}
+UNSIGNED_CASTS = names_of(ElementKind.UNSIGNED)
+INTEGER_CASTS = UNSIGNED_CASTS | names_of(ElementKind.SIGNED)
 
 
 class Integers:

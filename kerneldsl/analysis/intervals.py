@@ -142,8 +142,9 @@ class _Layout:
 
     def expression(self, node: ast.expr, current: _Step) -> _Step:
         """One expression; where it holds a barrier, what is evaluated after that comes apart."""
-        if not any(map(self.is_barrier, ast.walk(node))):
-            for inner in ast.walk(node):
+        inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.expr)]
+        if not any(map(self.is_barrier, inside)):
+            for inner in inside:
                 self.note(inner, current)
             return current
         sometimes: list[ast.expr] = []

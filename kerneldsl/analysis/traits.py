@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kerneldsl.analysis.effects import Augmented
 from kerneldsl.errors import SourceLocation
 
 __all__ = ["BarrierProblem", "KernelTraits"]
@@ -54,6 +55,8 @@ class KernelTraits:
         Bytes of its static shared arrays, each aligned to 16.
     read, written : frozenset of int
         Positions of array parameters (or of tuples with arrays in them) that may be read, written.
+    augmented : tuple of Augmented
+        Augmented assignments of what was taken for elements of arrays.
     barrier_problems : tuple of BarrierProblem
         When no two arguments overlap in memory.
     barrier_problems_if_overlapping : tuple of BarrierProblem
@@ -68,5 +71,6 @@ class KernelTraits:
     static_shared_bytes: int
     read: frozenset[int]
     written: frozenset[int]
+    augmented: tuple[Augmented, ...]
     barrier_problems: tuple[BarrierProblem, ...]
     barrier_problems_if_overlapping: tuple[BarrierProblem, ...]

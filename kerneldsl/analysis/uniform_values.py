@@ -32,8 +32,9 @@ from kerneldsl.analysis.effects import (
 from kerneldsl.analysis.expressions import text_of
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
-from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Uniformity
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
 

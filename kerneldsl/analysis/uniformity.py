@@ -39,7 +39,7 @@ from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRule
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Uniformity
 
-__all__ = ["UniformityResult", "analyze_uniformity"]
+__all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
 
 class UniformityResult:
@@ -106,7 +106,41 @@ def analyze_uniformity(
     memory = KernelMemory(
         accesses, Intervals(unit, accesses), arguments_may_overlap=arguments_may_overlap
     )
-    analysis = _Analysis(unit, memory, declared or ())
+    return _interpret(unit, memory, tuples, varying_names, declared or ())
+
+
+def barrier_problems(
+    unit: FunctionUnit, tuples: Collection[str]
+) -> tuple[tuple[BarrierProblem, ...], tuple[BarrierProblem, ...]]:
+    """Find the barriers that not every thread is known to reach.
+
+    Parameters
+    ----------
+    unit, tuples : FunctionUnit, collection of str
+        As for :func:`analyze_uniformity`.
+
+    Returns
+    -------
+    apart, overlapping : tuple of BarrierProblem
+        When no two array arguments are the same memory, and when any two may be.
+    """
+    accesses = Accesses(unit)
+    intervals = Intervals(unit, accesses)
+    apart, overlapping = (
+        _interpret(unit, KernelMemory(accesses, intervals, arguments_may_overlap=may), tuples)
+        for may in (False, True)
+    )
+    return tuple(apart.problems), tuple(overlapping.problems)
+
+
+def _interpret(
+    unit: FunctionUnit,
+    memory: KernelMemory,
+    tuples: Collection[str],
+    varying_names: Iterable[str] = (),
+    array_names: Collection[str] = (),
+) -> UniformityResult:
+    analysis = _Analysis(unit, memory, array_names)
     environment = {
         name: Value(form=Form.OTHER if name in tuples else Form.ARRAY) for name in unit.parameters
     }
@@ -202,10 +236,12 @@ class _Analysis(ExpressionRules):
         at: ast.AST,
     ) -> None:
         if isinstance(target, ast.Name):
-            what = f"`{self.shown(target.id)}` is assigned `{self.text(source)}`"
-            fact = self.because(value.fact, what, source) if value.fact else None
-            extent = self.because(value.extent, what, source) if value.extent else None
-            env[target.id] = Value(fact, extent, value.form)
+            if value.worst is not None:
+                what = f"`{self.shown(target.id)}` is assigned `{self.text(source)}`"
+                fact = self.because(value.fact, what, source) if value.fact else None
+                extent = self.because(value.extent, what, source) if value.extent else None
+                value = Value(fact, extent, value.form)
+            env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(target, source, value, env, control, at)
         else:
@@ -267,12 +303,13 @@ class _Analysis(ExpressionRules):
         while True:
             before = {name: value.levels for name, value in env.items()}
             breaks = level_of(frame.breaks)
-            if isinstance(node, ast.While):
-                test = self.condition(node.test, env, control)
-            else:
-                test = self.iteration(node, env, control)
-            leaving = join(test, frame.breaks)
+            # A loop that runs no time leaves its target as it was.
             body_env = dict(env)
+            if isinstance(node, ast.While):
+                test = self.condition(node.test, body_env, control)
+            else:
+                test = self.iteration(node, body_env, control)
+            leaving = join(test, frame.breaks)
             self.loops.append(frame)
             # A `continue` skips only the rest of its own iteration.
             frame.continues = None

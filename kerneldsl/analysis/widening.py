@@ -23,6 +23,7 @@ from kerneldsl.analysis.expressions import is_extent
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES, REAL_KINDS, names_of, numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
 __all__ = ["WideStore", "wide_stores"]
@@ -37,6 +38,8 @@ _LIKE_ARGUMENT = frozenset(
     arcsin arccos arctan arcsinh arccosh arctanh arctan2 power
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
+#: Types that a call of converts to.
+_REAL_DTYPES = names_of(*REAL_KINDS)
 _UNIFIED = frozenset({"min", "max", "abs", "absolute", "minimum", "maximum"})
 
 
@@ -216,7 +219,7 @@ class _Types:
         given = [self.of(argument) for argument in node.args]
         if name in ("float", "int", "bool"):
             return {"float": "float64", "int": "int64", "bool": "bool"}[name]
-        if _is_dtype(name):
+        if name in _REAL_DTYPES:
             return name
         if name in _UNIFIED and given:
             return _promoted(given)
@@ -330,18 +333,17 @@ def _index_count(index: ast.expr) -> int:
     return sum(not isinstance(part, ast.Slice) for part in parts)
 
 
-def _is_dtype(name: str) -> bool:
-    return name in ("float32", "float64", "float16") or (
-        name.rstrip("0123456789") in ("int", "uint") and name not in ("int", "uint")
-    )
-
-
 def _type_of_value(value: Any) -> str | None:
     if isinstance(value, np.generic):
-        return str(value.dtype)
+        return value.dtype.name if value.dtype.name in ELEMENT_TYPES else None
     if isinstance(value, bool):
         return "bool"
     return {int: "int64", float: "float64"}.get(type(value))
+
+
+def _computed_in(name: str) -> np.dtype[Any]:
+    row = ELEMENT_TYPES[name]
+    return numpy_dtype(row.arithmetic if row.is_narrow else name)
 
 
 def _promoted(types: Sequence[str | None]) -> str | None:
@@ -349,7 +351,7 @@ def _promoted(types: Sequence[str | None]) -> str | None:
     if any(t is None for t in types):
         # What is not known can only widen float64 to something that is float64 too, or complex.
         return None
-    found = np.result_type(*[np.dtype(t) for t in types if t is not None])
+    found = np.result_type(*[_computed_in(t) for t in types if t is not None])
     return "int64" if found.kind in "iub" else str(found)
 
 
@@ -370,4 +372,4 @@ def _unified(types: Sequence[str | None]) -> str | None:
     known = {t for t in types if t is not None}
     if not known:
         return None
-    return str(np.result_type(*[np.dtype(t) for t in known]))
+    return str(np.result_type(*map(_computed_in, known)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from kerneldsl.frontend.frozen import freeze
 from kerneldsl.frontend.unit import Captured
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 
 __all__ = [
     "CAPTURABLE",
@@ -57,6 +57,8 @@ def constant_problem(value: object) -> tuple[str, str] | None:
                 f"is an array of dtype {value.dtype}",
                 f"Use one of {', '.join(DTYPE_NAMES)}",
             )
+        if ELEMENT_TYPES[value.dtype.name].is_narrow:
+            return f"is an array of dtype {value.dtype}", "Pass it as an argument"
         if value.flags.writeable:
             return (
                 "is an array that can be written, so its contents are no constant",
@@ -74,6 +76,8 @@ def constant_problem(value: object) -> tuple[str, str] | None:
                 f"is a NumPy scalar of dtype {value.dtype}",
                 f"Use one of {', '.join(DTYPE_NAMES)}",
             )
+        if ELEMENT_TYPES[value.dtype.name].is_narrow:
+            return f"is a NumPy scalar of dtype {value.dtype}", "Pass it as an argument"
     elif isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         return (
             f"is {int(value)}, which does not fit a 64-bit signed integer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.unit import RESERVED_PREFIX
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["refuse_unsupported"]
 

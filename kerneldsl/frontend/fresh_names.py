@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from kerneldsl.frontend.unit import RESERVED_PREFIX, FunctionUnit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["FreshNames"]
 

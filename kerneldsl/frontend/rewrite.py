@@ -32,12 +32,13 @@ from kerneldsl.frontend.refusals import (
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
-from kerneldsl.frontend.unit import RESERVED_PREFIX, Captured, FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import Captured, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import (
     INTRINSICS,
     Intrinsic,
     IntrinsicGroup,
 )
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Rewriter"]
 

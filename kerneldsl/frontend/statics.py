@@ -11,8 +11,8 @@ import numpy as np
 
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics import Intrinsic
-from kerneldsl.language.kinds import DTYPE_NAMES
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 
@@ -219,6 +219,8 @@ def dtype_name(value: object) -> str | None:
     >>> dtype_name(np.float32), dtype_name(int), dtype_name("uint8"), dtype_name(3)
     ('float32', 'int64', 'uint8', None)
     """
+    if isinstance(value, str) and value in ELEMENT_TYPES:
+        return value
     if is_numba_type(value):
         name = str(value)
         name = _NUMBA_ALIASES.get(name, name)

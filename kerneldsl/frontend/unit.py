@@ -29,10 +29,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.frozen import FrozenArrays
 from kerneldsl.language.intrinsics import Intrinsic
 
-__all__ = ["RESERVED_PREFIX", "Captured", "FunctionUnit", "IntrinsicUse"]
-
-#: Names that begin so belong to kerneldsl; a user's function may not use them.
-RESERVED_PREFIX = "kd_"
+__all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
 
 
 class IntrinsicUse(NamedTuple):

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
+from kerneldsl.language.element_types import ELEMENT_TYPES, Atomics
 
 __all__ = [
     "ATOMIC_ARITHMETIC",
@@ -84,12 +85,16 @@ class Typing(enum.Enum):
     """Passes its argument on."""
 
 
+def _atomic_dtypes(group: Atomics) -> tuple[str, ...]:
+    return tuple(row.name for row in ELEMENT_TYPES.values() if group in row.atomics)
+
+
 #: dtypes of the arithmetic atomics, exchange and compare-and-swap.
-ATOMIC_ARITHMETIC = ("int32", "int64", "uint32", "uint64", "float32", "float64")
+ATOMIC_ARITHMETIC = _atomic_dtypes(Atomics.ARITHMETIC)
 #: dtypes of the bitwise atomics.
-ATOMIC_BITWISE = ("int32", "int64", "uint32", "uint64")
+ATOMIC_BITWISE = _atomic_dtypes(Atomics.BITWISE)
 #: dtypes of the wrapping increment and decrement.
-ATOMIC_WRAPPING = ("uint32", "uint64")
+ATOMIC_WRAPPING = _atomic_dtypes(Atomics.WRAPPING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +127,7 @@ class Intrinsic:
     summary: str
     typing: Typing
     parameters: tuple[str, ...] = ()
-    uniformity: Uniformity = Uniformity.UNIFORM
+    uniformity: Uniformity = Uniformity.VARYING
     effect: Effect = Effect.NONE
     dtypes: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
@@ -228,17 +233,24 @@ gridsize = Intrinsic(
     "Number of threads of the whole grid: gridDim * blockDim, x first; under forall the extent.",
     Typing.INDEX_TUPLE,
     ("ndim",),
+    Uniformity.UNIFORM,
     static=("ndim",),
 )
 laneid = Intrinsic(
     "laneid", "Index of this thread in its warp.", Typing.INDEX, uniformity=Uniformity.VARYING
 )
-warpsize = Intrinsic("warpsize", "Number of threads of a warp: 32.", Typing.INDEX)
+warpsize = Intrinsic(
+    "warpsize",
+    "Number of threads of a warp: 32.",
+    Typing.INDEX,
+    uniformity=Uniformity.UNIFORM,
+)
 
 syncthreads = Intrinsic(
     "syncthreads",
     "Wait until every thread of the block is here, and see what they wrote.",
     Typing.NOTHING,
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.BLOCK_BARRIER,
 )
 syncthreads_count = Intrinsic(
@@ -246,6 +258,7 @@ syncthreads_count = Intrinsic(
     "A barrier that gives every thread the number of threads whose predicate is not zero.",
     Typing.VOTE,
     ("predicate",),
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.BLOCK_BARRIER,
 )
 syncthreads_and = Intrinsic(
@@ -253,6 +266,7 @@ syncthreads_and = Intrinsic(
     "A barrier that gives every thread 1 if every thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.BLOCK_BARRIER,
 )
 syncthreads_or = Intrinsic(
@@ -260,6 +274,7 @@ syncthreads_or = Intrinsic(
     "A barrier that gives every thread 1 if any thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.BLOCK_BARRIER,
 )
 syncwarp = Intrinsic(
@@ -267,6 +282,7 @@ syncwarp = Intrinsic(
     "Wait until the lanes of `mask` (all by default) are here, and see what they wrote.",
     Typing.NOTHING,
     ("mask",),
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.WARP_BARRIER,
     defaults={"mask": 0xFFFFFFFF},
 )
@@ -274,18 +290,21 @@ threadfence = Intrinsic(
     "threadfence",
     "Order this thread's memory accesses as every thread of the device sees them.",
     Typing.NOTHING,
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 threadfence_block = Intrinsic(
     "threadfence_block",
     "Order this thread's memory accesses as the threads of its block see them.",
     Typing.NOTHING,
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 threadfence_system = Intrinsic(
     "threadfence_system",
     "Order this thread's memory accesses as every thread of every device and the host sees them.",
     Typing.NOTHING,
+    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 
@@ -298,6 +317,7 @@ shared = IntrinsicGroup(
             "is the dynamic shared memory whose size the launch gives.",
             Typing.ARRAY,
             ("shape", "dtype"),
+            Uniformity.UNIFORM,
             effect=Effect.ALLOCATE_SHARED,
             static=("shape", "dtype"),
         )
@@ -365,6 +385,7 @@ uniform = Intrinsic(
     "Promise that the value is the same in every thread of the block.",
     Typing.VALUE,
     ("value",),
+    Uniformity.UNIFORM,
 )
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType
+
 __all__ = [
-    "DTYPE_NAMES",
     "ArrayKind",
     "Kind",
     "Layout",
@@ -21,25 +22,9 @@ __all__ = [
     "TupleKind",
     "array_kinds",
     "format_signature",
+    "leaf_kinds",
     "parse_signature",
 ]
-
-#: dtypes of scalars and of array elements, in NumPy's spelling.
-DTYPE_NAMES: tuple[str, ...] = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
 
 #: "C" and "F" are contiguous, "A" is any strides.
 Layout: TypeAlias = Literal["C", "F", "A"]
@@ -47,9 +32,20 @@ Layout: TypeAlias = Literal["C", "F", "A"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """A scalar passed by value."""
+    """A scalar passed by value.
+
+    Parameters
+    ----------
+    dtype : str
+        A name of `ELEMENT_TYPES`.
+    """
 
     dtype: str
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of its dtype."""
+        return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:
         return self.dtype
@@ -62,7 +58,7 @@ class ArrayKind:
     Parameters
     ----------
     dtype : str
-        A name of `DTYPE_NAMES`.
+        A name of `ELEMENT_TYPES`.
     ndim : int
         Rank; 0 is allowed.
     layout : {"C", "F", "A"}
@@ -72,6 +68,11 @@ class ArrayKind:
     dtype: str
     ndim: int
     layout: Layout = "C"
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of its elements' dtype."""
+        return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:
         if self.ndim == 0:
@@ -106,14 +107,27 @@ def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
     >>> [str(kind) for kind in array_kinds(parse_signature("int8[::1], f4, (f8[:], i4)"))]
     ['int8[::1]', 'float64[:]']
     """
+    return (kind for kind in leaf_kinds(kinds) if isinstance(kind, ArrayKind))
+
+
+def leaf_kinds(kinds: Iterable[Kind]) -> Iterator[ScalarKind | ArrayKind]:
+    """The scalars and arrays among arguments, those in tuples included, in their order.
+
+    Examples
+    --------
+    >>> [str(kind) for kind in leaf_kinds(parse_signature("i4, (f8[:], (i8,))"))]
+    ['int32', 'float64[:]', 'int64']
+    """
     for kind in kinds:
-        if isinstance(kind, ArrayKind):
+        if isinstance(kind, TupleKind):
+            yield from leaf_kinds(kind.elements)
+        else:
             yield kind
-        elif isinstance(kind, TupleKind):
-            yield from array_kinds(kind.elements)
 
 
+#: Other names of element types; short ones, such as "f4", are those of the array interface.
 _ALIASES = {
+    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values()},
     "boolean": "bool",
     "bool_": "bool",
     "int": "int64",
@@ -122,19 +136,6 @@ _ALIASES = {
     "float": "float64",
     "complex": "complex128",
     "byte": "uint8",
-    "f4": "float32",
-    "f8": "float64",
-    "i1": "int8",
-    "i2": "int16",
-    "i4": "int32",
-    "i8": "int64",
-    "u1": "uint8",
-    "u2": "uint16",
-    "u4": "uint32",
-    "u8": "uint64",
-    "c8": "complex64",
-    "c16": "complex128",
-    "b1": "bool",
 }
 _TOKEN = re.compile(r"\s*(?:(\w+)(?:\[([^\]]*)\])?|([(),]))")
 

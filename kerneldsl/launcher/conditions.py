@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
-from kerneldsl.abi import Parameter, ParameterLayout
+from kerneldsl.abi import ArrayParameters, Parameter, ParameterLayout
+from kerneldsl.language.element_types import ElementKind, names_of
+from kerneldsl.language.kinds import ArrayKind
 
 __all__ = [
     "CONDITION_WORDS",
     "Aligned",
-    "ArrayAt",
     "Condition",
     "ConditionKind",
     "Distinct",
@@ -28,10 +29,12 @@ __all__ = [
     "Same",
     "Within",
     "pack_conditions",
+    "rank_word",
 ]
 
 CONDITION_WORDS = 8
 _INT64 = (-(2**63), 2**63 - 1)
+_SIGNED = names_of(ElementKind.SIGNED)
 
 
 class ConditionKind(IntEnum):
@@ -117,28 +120,6 @@ class Few:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAt:
-    """An array among the parameters.
-
-    Parameters
-    ----------
-    parameter : int
-        Its pointer; extents, and strides where they are passed, follow.
-    ndim : int
-        Its rank.
-    item_bytes : int
-        Size of an element.
-    has_strides : bool
-        Whether strides are passed; else it is contiguous.
-    """
-
-    parameter: int
-    ndim: int
-    item_bytes: int
-    has_strides: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Distinct:
     """Two arrays have no byte in common.
 
@@ -147,12 +128,12 @@ class Distinct:
 
     Parameters
     ----------
-    first, second : ArrayAt
+    first, second : ArrayParameters
         The arrays.
     """
 
-    first: ArrayAt
-    second: ArrayAt
+    first: ArrayParameters
+    second: ArrayParameters
 
 
 Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
@@ -170,8 +151,8 @@ class PackedCondition:
         Of one or two parameters, in bytes from the start of the parameters.
     numbers : tuple of int
         By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
-        where it has a sign, smallest and largest; rank and largest; for each array its rank, with
-        256 added where strides are passed, and the bytes of an element.
+        where it has a sign, smallest and largest; rank and largest; for each array its
+        :func:`rank_word`, and the bytes of an element.
     """
 
     kind: ConditionKind
@@ -182,6 +163,11 @@ class PackedCondition:
         """The condition as native code reads it, with so many bytes before the parameters."""
         found = (self.kind, *(offset + before for offset in self.offsets), *self.numbers)
         return (*found, *(0,) * (CONDITION_WORDS - len(found)))
+
+
+def rank_word(kind: ArrayKind) -> int:
+    """The rank of an array as native code reads it: with 256 added where strides are passed."""
+    return kind.ndim + (256 if kind.layout == "A" else 0)
 
 
 def pack_conditions(
@@ -200,7 +186,7 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
         return PackedCondition(ConditionKind.SAME, offsets)
     if isinstance(condition, Within):
         parameter = parameters[condition.parameter]
-        width = parameter.nbytes + (256 if parameter.dtype.startswith("int") else 0)
+        width = parameter.nbytes + (256 if parameter.dtype in _SIGNED else 0)
         numbers: tuple[int, ...] = (width, condition.low, condition.high)
         return PackedCondition(ConditionKind.WITHIN, (parameter.offset,), numbers)
     if isinstance(condition, Few):
@@ -210,6 +196,6 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
     arrays = (condition.first, condition.second)
     numbers = ()
     for array in arrays:
-        numbers += (array.ndim + (256 if array.has_strides else 0), array.item_bytes)
-    offsets = tuple(parameters[array.parameter].offset for array in arrays)
+        numbers += (rank_word(array.kind), array.item_bytes)
+    offsets = tuple(parameters[array.pointer].offset for array in arrays)
     return PackedCondition(ConditionKind.DISTINCT, offsets, numbers)

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.runtime.placement import Place
 
@@ -41,9 +39,8 @@ _MAJOR = 1
 # Words of the table: version, older table, three functions for owned tensors, and these two.
 _DESCRIBE, _CURRENT_STREAM, _WORDS = 5, 6, 7
 
-# Codes of dlpack.h: DLDeviceType and DLDataTypeCode.
+# Codes of dlpack.h: DLDeviceType.
 KDL_CPU, KDL_CUDA = 1, 2
-_TYPE_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
 class CheckKind(IntEnum):
@@ -87,9 +84,9 @@ class Exchange:
 def _checks(kind: ArrayKind) -> list[tuple[CheckKind, str]]:
     """What a description leaves out; integers are never negated when they are read."""
     found = [(CheckKind.ATTRIBUTE, "requires_grad")]
-    if np.dtype(kind.dtype).kind in "fc":
+    if kind.element.is_float or kind.element.is_complex:
         found.append((CheckKind.METHOD, "is_neg"))
-    if np.dtype(kind.dtype).kind == "c":
+    if kind.element.is_complex:
         found.append((CheckKind.METHOD, "is_conj"))
     return found
 
@@ -144,6 +141,5 @@ def device_word(place: Place) -> int | None:
 
 def dtype_word(kind: ArrayKind) -> int:
     """Rank and ``DLDataType`` as one word: rank, code, bits, lanes."""
-    dtype = np.dtype(kind.dtype)
-    bits = 8 * dtype.itemsize
-    return kind.ndim | _TYPE_CODES[dtype.kind] << 32 | bits << 40 | 1 << 48
+    element = kind.element
+    return kind.ndim | element.dlpack_code << 32 | 8 * element.nbytes << 40 | 1 << 48

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES, numpy_dtype
 
 __all__ = [
     "ARRAY_DATA",
@@ -306,8 +306,8 @@ def _check_arrays() -> None:
 
 
 def _check_scalars() -> None:
-    for name in DTYPE_NAMES:
-        dtype = np.dtype(name)
+    for name in NUMPY_NAMES:
+        dtype = numpy_dtype(name)
         scalar = np.ones((), dtype)[()] * dtype.type(1 if name == "bool" else 113)
         raw = ctypes.string_at(id(scalar) + HEAD, dtype.itemsize)
         _expect(raw, scalar.tobytes(), f"value of an np.{name}")

@@ -7,16 +7,16 @@ table cannot express gives none, and such launches stay with Python.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.abi import ArrayParameters, ParameterLayout
 from kerneldsl.errors import KernelError
-from kerneldsl.language.kinds import Kind
 from kerneldsl.launcher.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
 from kerneldsl.launcher.layout import UnknownLayout
-from kerneldsl.launcher.promised import conditions_of, placed_arrays
+from kerneldsl.launcher.promised import conditions_of
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
 from kerneldsl.runtime.arguments.binding import kinds_of
@@ -78,7 +78,7 @@ def _prepare(
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
-    conditions = _conditions(launchable, wanted, shape.extent or ())
+    conditions = _conditions(launchable, layout.arrays, shape.extent or ())
     entry = launchable.loaded.executable.native_entry(launchable.config)
     if conditions is None or entry is None:
         return None
@@ -103,18 +103,18 @@ def _prepare(
 
 
 def _conditions(
-    launchable: Launchable, kinds: tuple[Kind, ...], extent: tuple[int, ...]
+    launchable: Launchable, arrays: Sequence[ArrayParameters], extent: tuple[int, ...]
 ) -> list[Condition] | None:
     """What the choice of the code depended on; ``None`` where that cannot be said."""
     state, found = launchable.state, launchable.promises
     compiled = launchable.loaded.executable.artifact.specialization.promises
     if launchable.is_overlapping or (found.arrays and not found.is_disjoint):
         return None  # arguments that do not overlap would get better code
-    arrays, written = placed_arrays(kinds), state.traits.written
+    written = state.traits.written
     conditions = conditions_of(compiled, found, arrays, extent, written)
     if state.overlap_matters:
         conditions += [
-            Distinct(first.place, second.place)
+            Distinct(first, second)
             for first, second in combinations(arrays, 2)
             if first.position in written or second.position in written
         ]

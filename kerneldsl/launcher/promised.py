@@ -8,83 +8,20 @@ better ones get the code that makes use of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
-import numpy as np
-
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
-from kerneldsl.launcher.conditions import (
-    Aligned,
-    ArrayAt,
-    Condition,
-    Distinct,
-    Few,
-    Same,
-    Within,
-)
-from kerneldsl.runtime.arguments.binding import flat_count
+from kerneldsl.abi import ArrayParameters
+from kerneldsl.launcher.conditions import Aligned, Condition, Distinct, Few, Same, Within
 from kerneldsl.target.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 
-__all__ = ["PlacedArray", "conditions_of", "placed_arrays"]
-
-
-class PlacedArray:
-    """An array of a launch and where it is passed.
-
-    Parameters
-    ----------
-    kind : ArrayKind
-        What it is.
-    position : int
-        Of the argument that it is, or is in.
-    parameter : int
-        Number of its pointer.
-    """
-
-    def __init__(self, kind: ArrayKind, position: int, parameter: int) -> None:
-        self.kind = kind
-        self.position = position
-        self.pointer = parameter
-        self.item_bytes = np.dtype(kind.dtype).itemsize
-        self.extents = range(parameter + 1, parameter + 1 + kind.ndim)
-        end = self.extents.stop
-        self.strides = range(end, end + (kind.ndim if kind.layout == "A" else 0))
-
-    @property
-    def place(self) -> ArrayAt:
-        """Where it is, as conditions say it."""
-        return ArrayAt(self.pointer, self.kind.ndim, self.item_bytes, bool(self.strides))
-
-    def words(self) -> Iterator[int]:
-        """Numbers of all its parameters."""
-        yield from (self.pointer, *self.extents, *self.strides)
-
-
-def placed_arrays(kinds: tuple[Kind, ...]) -> list[PlacedArray]:
-    """Every array of a launch, those in tuples included, in the order of the parameters."""
-    found = []
-    parameter = 0
-    for position, kind in enumerate(kinds):
-        for leaf in _leaves(kind):
-            if isinstance(leaf, ArrayKind):
-                found.append(PlacedArray(leaf, position, parameter))
-            parameter += flat_count(leaf)
-    return found
-
-
-def _leaves(kind: Kind) -> Iterator[ScalarKind | ArrayKind]:
-    if isinstance(kind, TupleKind):
-        for element in kind.elements:
-            yield from _leaves(element)
-    else:
-        yield kind
+__all__ = ["conditions_of"]
 
 
 def conditions_of(
     compiled: Promises,
     found: Promises,
-    arrays: list[PlacedArray],
+    arrays: Sequence[ArrayParameters],
     extent: tuple[int, ...],
     written: Collection[int],
 ) -> list[Condition]:
@@ -96,8 +33,8 @@ def conditions_of(
         What the code was compiled for.
     found : Promises
         What held of the arguments that it was chosen for.
-    arrays : list of PlacedArray
-        Of the launch.
+    arrays : sequence of ArrayParameters
+        Those of the launch.
     extent : tuple of int
         Of ``forall``; empty for an explicit launch.
     written : collection of int
@@ -118,7 +55,7 @@ def conditions_of(
             # others would get better code.
             same_as = found.array(number).same_as
         if same_as is not None:
-            conditions += map(Same, array.words(), arrays[same_as].words())
+            conditions += map(Same, array.numbers, arrays[same_as].numbers)
         if compiled.is_narrow and not promised.is_extent:
             conditions.append(Few(array.extents.start, array.kind.ndim, NARROW - 1))
         if found.arrays and promised.alignment <= found.array(number).alignment < MAX_ALIGNMENT:
@@ -129,7 +66,7 @@ def conditions_of(
 
 
 def _of_array(
-    promised: ArrayPromises, array: PlacedArray, extent: tuple[int, ...]
+    promised: ArrayPromises, array: ArrayParameters, extent: tuple[int, ...]
 ) -> Iterator[Condition]:
     kind, alignment = array.kind, promised.alignment
     if alignment > 1:
@@ -150,20 +87,20 @@ def _of_array(
             yield Within(parameter, n, n, is_of_array=True)
 
 
-def _no_better(array: PlacedArray, alignment: int) -> Iterator[Condition]:
+def _no_better(array: ArrayParameters, alignment: int) -> Iterator[Condition]:
     """The address, if that was it that was no better aligned, is so again."""
     if array.kind.ndim <= 1 and array.kind.layout != "A":
         yield Aligned(array.pointer, 2 * alignment, rest=alignment)
 
 
 def _disjoint(
-    compiled: Promises, arrays: list[PlacedArray], written: Collection[int]
+    compiled: Promises, arrays: Sequence[ArrayParameters], written: Collection[int]
 ) -> Iterator[Condition]:
     """That no array that is written shares memory with another; those that are one count as one."""
-    groups: dict[int, list[PlacedArray]] = {}
+    groups: dict[int, list[ArrayParameters]] = {}
     for number, array in enumerate(arrays):
         same_as = compiled.array(number).same_as
         groups.setdefault(number if same_as is None else same_as, []).append(array)
     for first, second in combinations(groups.values(), 2):
         if any(array.position in written for array in (*first, *second)):
-            yield Distinct(first[0].place, second[0].place)
+            yield Distinct(first[0], second[0])

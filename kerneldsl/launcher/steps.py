@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.launcher.attributes import AttributeNames, attribute_names_of
+from kerneldsl.launcher.conditions import rank_word
 from kerneldsl.launcher.exchange import (
     Exchange,
     LayoutCode,
@@ -20,7 +21,7 @@ from kerneldsl.launcher.exchange import (
 )
 from kerneldsl.launcher.layout import WRITEABLE
 from kerneldsl.launcher.table import Step, StepKind
-from kerneldsl.runtime.arguments.binding import code_of, flat_count
+from kerneldsl.runtime.arguments.binding import code_of
 from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
 from kerneldsl.runtime.placement import Place
 
@@ -36,8 +37,6 @@ _COPIES = {
     8: StepKind.COPY_8,
     16: StepKind.COPY_16,
 }
-#: NumPy's own class for each scalar dtype; two C types may have one size.
-_SCALAR_TYPES = {np.dtype(char).type for char in "?bBhHiIlLqQfdFD"}
 
 
 class StepMaker:
@@ -107,7 +106,7 @@ class StepMaker:
                 if elements is None
                 else Step(StepKind.TUPLE, tuple, offset, elements=tuple(elements))
             )
-        self._next += flat_count(wanted)
+        self._next += parameter_count(wanted)
         offset = self._parameters[first].offset
         if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
             return _scalar_step(value, found, wanted, offset)
@@ -123,7 +122,7 @@ class StepMaker:
     def _device_array_step(
         self, value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
     ) -> Step:
-        words = 1 + wanted.ndim * (2 if wanted.layout == "A" else 1)
+        words = parameter_count(wanted)
         code, refused = code_of(found), OTHER_HOME | (READ_ONLY if is_written else 0)
         block = value._block
         if block is not None:
@@ -141,8 +140,8 @@ class StepMaker:
             return None
         self.foreign_count += 1
         kind = type(value)
-        dtype = np.dtype(found.dtype)
-        layout = LayoutCode[found.layout] | dtype.itemsize << 8 | (dtype.alignment - 1) << 16
+        element = found.element
+        layout = LayoutCode[found.layout] | element.nbytes << 8 | (element.alignment - 1) << 16
         exchange = exchange_of(kind, found)
         if exchange is not None:
             self.exchanges.append(exchange)
@@ -170,18 +169,18 @@ def _ndarray_step(
     if is_written:
         looked_at |= WRITEABLE
         expected |= WRITEABLE
-    rank = wanted.ndim + (256 if wanted.layout == "A" else 0)
-    return Step(StepKind.NDARRAY, np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
+    numbers = (id(value.dtype), looked_at, expected, rank_word(wanted))
+    return Step(StepKind.NDARRAY, np.ndarray, offset, *numbers)
 
 
 def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
     kind = type(value)
-    dtype = np.dtype(wanted.dtype)
+    element = wanted.element
     if kind is int:
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            low, high = max(int(limits.min), _INT64[0]), min(int(limits.max), _INT64[1])
-            return Step(StepKind.INT, int, offset, low, high, dtype.itemsize)
+        if element.is_integer:
+            low, high = element.integer_range
+            low, high = max(low, _INT64[0]), min(high, _INT64[1])
+            return Step(StepKind.INT, int, offset, low, high, element.nbytes)
         if wanted.dtype == "float32":
             return Step(StepKind.INT_TO_FLOAT32, int, offset)
         if wanted.dtype == "float64":
@@ -193,7 +192,7 @@ def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int)
         return None
     if kind is bool:
         return Step(StepKind.BOOL, bool, offset)
-    if kind in (float, complex) or kind in _SCALAR_TYPES:
+    if kind in (float, complex) or issubclass(kind, np.generic):
         # NumPy's scalars keep their value where Python's floats do; a subclass may not.
-        return Step(_COPIES[dtype.itemsize], kind, offset)
+        return Step(_COPIES[element.nbytes], kind, offset)
     return None

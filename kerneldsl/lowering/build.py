@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from kerneldsl.frontend.unit import RESERVED_PREFIX
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["build_function"]

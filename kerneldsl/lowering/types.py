@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from numba import types
 
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Kind, ScalarKind
+from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["numba_type", "numba_types"]
+__all__ = ["ELEMENTS", "numba_type", "numba_types"]
 
-_SCALARS: dict[str, types.Type] = {
-    "bool": types.boolean,
-    **{name: getattr(types, name) for name in DTYPE_NAMES if name != "bool"},
+#: Numba's type of each element type.
+ELEMENTS: dict[str, types.Type] = {
+    name: types.boolean if name == "bool" else getattr(types, name) for name in DTYPE_NAMES
 }
 
 
@@ -32,9 +33,9 @@ def numba_type(kind: Kind) -> types.Type:
     Array(float32, 2, 'C', False, aligned=True)
     """
     if isinstance(kind, ScalarKind):
-        return _SCALARS[kind.dtype]
+        return ELEMENTS[kind.dtype]
     if isinstance(kind, ArrayKind):
-        return types.Array(_SCALARS[kind.dtype], kind.ndim, kind.layout)
+        return types.Array(ELEMENTS[kind.dtype], kind.ndim, kind.layout)
     return types.Tuple([numba_type(element) for element in kind.elements])
 
 

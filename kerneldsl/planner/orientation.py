@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
+from kerneldsl.abi import array_parameters
 from kerneldsl.analysis.work import Access, BodyWork
-from kerneldsl.language.kinds import ArrayKind, Kind, array_kinds
+from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.target import Promises
 
 __all__ = ["Oriented", "orient"]
@@ -74,15 +73,13 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
 
 def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:
     """Positions of arrays whose first axis is the contiguous one."""
-    found: set[int] = set()
-    number = 0
-    for position, kind in enumerate(kinds):
-        if isinstance(kind, ArrayKind) and kind.ndim > 1:
-            is_unit_first = kind.layout == "A" and promises.array(number).unit_axis == 0
-            if kind.layout == "F" or is_unit_first:
-                found.add(position)
-        number += sum(1 for _ in array_kinds((kind,)))
-    return found
+    return {
+        array.position
+        for number, array in enumerate(array_parameters(kinds))
+        if array.kind is kinds[array.position]  # and no element of a tuple
+        and array.kind.ndim > 1
+        and (array.kind.layout == "F" or promises.array(number).unit_axis == 0)
+    }
 
 
 def _side_by_side(accesses: Sequence[Access], kinds: Sequence[Kind]) -> float:
@@ -91,5 +88,5 @@ def _side_by_side(accesses: Sequence[Access], kinds: Sequence[Kind]) -> float:
     for access in accesses:
         kind = kinds[access.parameter]
         if access.pattern == "contiguous" and isinstance(kind, ArrayKind):
-            total += access.count * np.dtype(kind.dtype).itemsize
+            total += access.count * kind.element.nbytes
     return total

@@ -11,13 +11,11 @@ sectors of 32 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from kerneldsl.analysis.work import Access, BodyWork
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind, array_kinds
 
 __all__ = ["SECTOR_BYTES", "ArrayReads", "ElementWork", "element_work"]
 
@@ -179,7 +177,7 @@ def element_work(
         if kind is None:
             continue
         places += 1
-        itemsize = np.dtype(kind.dtype).itemsize
+        itemsize = kind.element.nbytes
         pattern = _pattern_in(access, kind)
         sector = _sector_bytes(access, pattern, itemsize)
         is_distinct = pattern == "scattered" or access.is_stepped
@@ -218,9 +216,7 @@ def element_work(
             rounds = 2
     operations = body.operations + _DIVISION * body.divisions + _FUNCTION * body.functions
     if uses_double is None:
-        uses_double = any(
-            kind.dtype in ("float64", "complex128") for kind in map(_array, kinds) if kind
-        )
+        uses_double = any(kind.element.is_double for kind in map(_array, kinds) if kind)
     return ElementWork(
         read_bytes=sum(n for (_, is_store), n in device.items() if not is_store),
         written_bytes=sum(n for (_, is_store), n in device.items() if is_store),
@@ -251,18 +247,8 @@ def element_work(
 
 
 def _array(kind: Kind) -> ArrayKind | None:
-    if isinstance(kind, ArrayKind):
-        return kind
-    if isinstance(kind, TupleKind):
-        return next(_arrays(kind), None)
-    return None
-
-
-def _arrays(kind: TupleKind) -> Iterator[ArrayKind]:
-    for element in kind.elements:
-        found = _array(element)
-        if found is not None:
-            yield found
+    """The array that an argument is, or the first one in a tuple."""
+    return next(array_kinds([kind]), None)
 
 
 def _spread(offsets: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:

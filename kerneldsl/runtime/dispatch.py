@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kerneldsl.environment import logger
 from kerneldsl.language.kinds import Kind
 from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
-from kerneldsl.runtime.arguments.binding import Binding, positions_of
+from kerneldsl.runtime.arguments.binding import Binding
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.launch_shape import LaunchShape
@@ -108,7 +108,7 @@ class Dispatcher(Specializer):
         if place.asked is not None:
             self._launch_in_place_of(place, shape, args)
             return
-        is_overlapping = state.overlap_matters and overlap(args, traits.written)
+        is_overlapping = state.overlap_matters and overlap(binding, traits.written)
         key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
@@ -234,10 +234,11 @@ class Dispatcher(Specializer):
         binding: Binding,
         progress: Progress,
     ) -> None:
-        positions = positions_of(binding)
-        written = state.traits.written
+        host, written = dict(binding.host), state.traits.written
         arrays = [
-            HostArray(index, array, positions[index] in written) for index, array in binding.host
+            HostArray(each, host[each.pointer], each.position in written)
+            for each in binding.arrays
+            if each.pointer in host
         ]
         launch_staged(
             place,
@@ -283,7 +284,7 @@ class Dispatcher(Specializer):
         place = resolve(binding.place or shape.place)
         if place.asked is not None or (make and not self._check(state, place, shape)):
             return None
-        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        is_overlapping = state.overlap_matters and overlap(binding, state.traits.written)
         key = launch_key(state, shape, place, binding, is_overlapping)
         loaded = state.loaded.get(key)
         config = loaded.configs.get(shape.key) if loaded is not None else None

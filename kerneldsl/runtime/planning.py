@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.widening import WideStore, wide_stores
@@ -356,9 +354,7 @@ def described_place(arch: str) -> Place:
 
 
 def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
-    return bool(stores) or any(
-        kind.dtype in ("float64", "complex128") for kind in array_kinds(kinds)
-    )
+    return bool(stores) or any(kind.element.is_double for kind in array_kinds(kinds))
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
@@ -366,5 +362,5 @@ def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
     longest = 1
     for number, kind in enumerate(array_kinds(kinds)):
         alignment = promises.array(number).alignment
-        longest = max(longest, min(4, alignment // np.dtype(kind.dtype).itemsize))
+        longest = max(longest, min(4, alignment // kind.element.nbytes))
     return 1 << (longest.bit_length() - 1)

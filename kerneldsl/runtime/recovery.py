@@ -7,12 +7,13 @@ copied back; so the device must be alive, and the kernel must not have begun the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from kerneldsl.abi import ArrayParameters
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.environment import logger
 from kerneldsl.errors import (
@@ -25,13 +26,14 @@ from kerneldsl.errors import (
     UnsupportedConstructError,
 )
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.runtime.arguments.binding import Binding, flat_count, kinds_of, positions_of
+from kerneldsl.runtime.arguments.binding import Binding, kinds_of
+from kerneldsl.runtime.arguments.passed_arrays import PassedArray
 from kerneldsl.runtime.arguments.staging import Progress
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.memory.arrays import contiguous_strides
 from kerneldsl.runtime.memory.device_memory import device_memories
-from kerneldsl.runtime.memory.transfer import byte_bounds, host_view, write_array
+from kerneldsl.runtime.memory.transfer import host_view, write_array
 from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.statistics import note_copy, note_fallback
 
@@ -46,21 +48,8 @@ _REFUSALS = (
     UnsupportedConstructError,
 )
 _ALIGNMENT = 256
-
-
-@dataclass(slots=True)
-class _DeviceLeaf:
-    """An array on the device among the arguments, alone or in a tuple."""
-
-    index: int
-    position: int
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any]
-    low: int
-    high: int
-    mirror: np.ndarray[Any, Any] | None = None
+#: Copies in host memory of arrays on the device.
+_Mirrors: TypeAlias = dict[ArrayParameters, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +119,18 @@ class FailedLaunch:
                 "the CPU instead"
             )
             return False
-        leaves = list(self._device_leaves())
+        arrays = self._device_arrays()
         if not is_lost and self.binding.host:
             self._wait()
-        if leaves and is_lost:
-            names = dict.fromkeys(self.unit.parameters[leaf.position] for leaf in leaves)
+        if arrays and is_lost:
+            names = dict.fromkeys(self.unit.parameters[array.position] for array in arrays)
             self.error.add_line(
                 "It cannot run on the CPU instead: these arguments lie in the memory of the lost "
                 "device: " + ", ".join(names)
             )
             return False
         try:
-            self._mirror(leaves)
+            mirrors = self._mirror(arrays)
         except DriverError as error:
             self.error.add_line(f"It cannot run on the CPU instead: {error.what}")
             return False
@@ -152,13 +141,13 @@ class FailedLaunch:
             return False
         announce(self.unit.qualname, self.place.name, self.error, announced)
         try:
-            launch(self._host_args(leaves))
+            launch(self._host_args(mirrors))
         except _REFUSALS as refusal:
             self.error.add_line(f"It cannot run on the CPU instead: {refusal.what}")
             raise self.error from refusal
         note_fallback(self.place.name, reason_of(self.error))
         try:
-            self._write_back(leaves)
+            self._write_back(arrays, mirrors)
         except DriverError as error:
             written = [self.unit.parameters[position] for position in sorted(self.traits.written)]
             error.add_line(
@@ -196,48 +185,45 @@ class FailedLaunch:
 
     def _damaged(self) -> list[str]:
         """Names of the arguments that the kernel may have changed already."""
-        positions = positions_of(self.binding)
-        touched = {positions[index] for index in self.progress.touched}
+        touched = {
+            array.position
+            for array in self.binding.arrays
+            if array.pointer in self.progress.touched
+        }
         if self.progress.has_begun and not self._is_lost():  # then they are gone altogether
-            written = self.traits.written
-            touched |= {leaf.position for leaf in self._device_leaves() if leaf.position in written}
+            touched |= self.traits.written & {array.position for array in self._device_arrays()}
         return [self.unit.parameters[position] for position in sorted(touched)]
 
     # ------------------------------------------------------------------ arrays on the device
 
-    def _device_leaves(self) -> Iterator[_DeviceLeaf]:
-        on_host = {index for index, _ in self.binding.host}
-        index = 0
-        for position, kind in enumerate(kinds_of(self.binding.codes)):
-            for leaf in _leaves(kind):
-                if isinstance(leaf, ArrayKind) and index not in on_host:
-                    yield self._leaf(index, position, leaf)
-                index += flat_count(leaf)
+    def _device_arrays(self) -> list[PassedArray]:
+        """The arguments, alone or in tuples, that lie on the device."""
+        on_host = dict(self.binding.host)
+        return [
+            array
+            for array in self.binding.passed_arrays()
+            if array.parameters.pointer not in on_host
+        ]
 
-    def _leaf(self, index: int, position: int, kind: ArrayKind) -> _DeviceLeaf:
-        values, ndim, dtype = self.binding.values, kind.ndim, np.dtype(kind.dtype)
-        pointer = int(values[index])
-        shape = tuple(values[index + 1 : index + 1 + ndim])
-        if kind.layout == "A":
-            strides = tuple(values[index + 1 + ndim : index + 1 + 2 * ndim])
-        else:
-            strides = contiguous_strides(shape, dtype.itemsize, kind.layout)
-        bounds = byte_bounds(pointer, shape, strides, dtype.itemsize)
-        return _DeviceLeaf(index, position, pointer, shape, strides, dtype, *bounds)
-
-    def _mirror(self, leaves: list[_DeviceLeaf]) -> None:
+    def _mirror(self, arrays: list[PassedArray]) -> _Mirrors:
         """Copy arrays to the host, those that overlap into one piece of memory."""
-        together: list[_DeviceLeaf] = []
-        for leaf in sorted(leaves, key=lambda leaf: leaf.low):
-            if together and leaf.low >= max(other.high for other in together):
-                self._mirror_together(together)
+        mirrors: _Mirrors = {}
+        together: list[PassedArray] = []
+        end = 0
+        for array in sorted(arrays, key=lambda array: array.byte_range()[0]):
+            low, high = array.byte_range()
+            if together and low >= end:
+                self._mirror_together(together, mirrors)
                 together = []
-            together.append(leaf)
+            end = max(end, high)
+            together.append(array)
         if together:
-            self._mirror_together(together)
+            self._mirror_together(together, mirrors)
+        return mirrors
 
-    def _mirror_together(self, leaves: list[_DeviceLeaf]) -> None:
-        low, high = leaves[0].low, max(leaf.high for leaf in leaves)
+    def _mirror_together(self, arrays: list[PassedArray], mirrors: _Mirrors) -> None:
+        low = arrays[0].byte_range()[0]
+        high = max(array.byte_range()[1] for array in arrays)
         memory = np.empty(high - low + 2 * _ALIGNMENT, np.uint8)
         # Addresses keep their remainder, so that every element stays aligned.
         start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
@@ -245,37 +231,27 @@ class FailedLaunch:
             target, device = self.place.target, self.place.device
             target.copy_to_host(device, start, low, high - low, self.stream)
             note_copy(self.place, "device_to_host", high - low)
-        for leaf in leaves:
-            leaf.mirror = host_view(
-                start + leaf.pointer - low, leaf.shape, leaf.strides, leaf.dtype, memory
+        for array in arrays:
+            address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
+            mirrors[array.parameters] = host_view(
+                address, array.shape, array.strides, dtype, memory
             )
 
-    def _host_args(self, leaves: list[_DeviceLeaf]) -> tuple[Any, ...]:
-        mirrors = {leaf.index: leaf.mirror for leaf in leaves}
-        index = 0
+    def _host_args(self, mirrors: _Mirrors) -> tuple[Any, ...]:
+        arrays = iter(self.binding.arrays)
 
         def replace(arg: Any, kind: Kind) -> Any:
-            nonlocal index
             if isinstance(kind, TupleKind):
                 return tuple(replace(a, k) for a, k in zip(arg, kind.elements, strict=True))
-            mirror = mirrors.get(index)
-            index += flat_count(kind)
-            return arg if mirror is None else mirror
+            return mirrors.get(next(arrays), arg) if isinstance(kind, ArrayKind) else arg
 
         return tuple(
             replace(arg, kind)
             for arg, kind in zip(self.args, kinds_of(self.binding.codes), strict=True)
         )
 
-    def _write_back(self, leaves: list[_DeviceLeaf]) -> None:
-        for leaf in leaves:
-            if leaf.position in self.traits.written and leaf.mirror is not None:
-                write_array(self.place, leaf.pointer, leaf.strides, leaf.mirror, self.stream)
-
-
-def _leaves(kind: Kind) -> Iterator[Kind]:
-    if isinstance(kind, TupleKind):
-        for element in kind.elements:
-            yield from _leaves(element)
-    else:
-        yield kind
+    def _write_back(self, arrays: list[PassedArray], mirrors: _Mirrors) -> None:
+        for array in arrays:
+            if array.position in self.traits.written:
+                mirror = mirrors[array.parameters]
+                write_array(self.place, array.pointer, array.strides, mirror, self.stream)

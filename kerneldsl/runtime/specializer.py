@@ -260,7 +260,7 @@ class Specializer:
         binding = self._bind(state, args)
         self._conform(state, binding)
         place = place or resolve(binding.place or shape.place).actual
-        is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+        is_overlapping = state.overlap_matters and overlap(binding, state.traits.written)
         return launch_key(state, shape, place, binding, is_overlapping)
 
     def plan(
@@ -353,7 +353,7 @@ class Specializer:
             binding = self._bind(state, args)
             self._conform(state, binding)
             kinds = kinds_of(binding.codes)
-            is_overlapping = state.overlap_matters and overlap(args, state.traits.written)
+            is_overlapping = state.overlap_matters and overlap(binding, state.traits.written)
         if len(kinds) != state.parameter_count:
             self._refuse_count(state.unit, kinds)
         key = state.key(

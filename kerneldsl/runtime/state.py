@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerneldsl.abi import LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.environment import logger
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import KernelError, UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind, TupleKind, format_signature
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind, format_signature
 from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
@@ -201,7 +201,15 @@ class KernelState:
             raise
 
     def specialization(self, key: ArtifactKey) -> Specialization:
-        """What is compiled under a key."""
+        """What is compiled under a key.
+
+        Raises
+        ------
+        UnsupportedConstructError
+            Where an augmented assignment turns out to change an array that was not known to be
+            written.
+        """
+        self._refuse_hidden_writes(key.kinds)
         traits = self.traits_if_overlapping if key.is_overlapping else self.traits
         if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in key.kinds):
             from kerneldsl.analysis.analyze import analyze
@@ -223,6 +231,26 @@ class KernelState:
             key.mapping,
             key.promises,
         )
+
+    def _refuse_hidden_writes(self, kinds: tuple[Kind, ...]) -> None:
+        """What a kernel writes is known before its arguments' ranks are, and must stay true."""
+        for position, index_count, where in self.traits.augmented:
+            kind = kinds[position]
+            if (
+                isinstance(kind, ArrayKind)
+                and index_count < kind.ndim
+                and position not in self.traits.written
+            ):
+                name = self.unit.parameters[position]
+                indices = "1 index" if index_count == 1 else f"{index_count} indices"
+                raise UnsupportedConstructError(
+                    f"An augmented assignment changes a view of {name} in place: {name} has "
+                    f"{kind.ndim} axes and gets {indices}",
+                    where=where,
+                    value=kind.ndim,
+                    limit="What a kernel writes must be seen without the ranks of its arguments",
+                    remedy="Loop over its elements: for j in range(row.size): row[j] += value",
+                )
 
     def _compile(self, target: Target, key: ArtifactKey) -> Artifact:
         started = time.perf_counter()

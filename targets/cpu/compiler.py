@@ -275,7 +275,7 @@ class _Entry:
         context, builder = self.context, self.builder
         found = numba_type(kind)
         if isinstance(kind, ScalarKind):
-            if kind.dtype.startswith("complex"):
+            if kind.element.is_complex:
                 part = context.get_data_type(found.underlying_float)
                 number = context.make_complex(builder, found)
                 number.real = self.field(places[f"{name}.real"], part)

@@ -8,7 +8,8 @@ counter by an argument under a guard, as every ring buffer does.
 So a division by anything but a constant is a call while LLVM optimizes. The function it calls is
 declared as free of side effects and safe to evaluate at any time, which is true, as it divides by
 one where a division would trap. LLVM therefore moves calls with equal operands in all iterations
-out of the loop, which it may not do with a division. Afterwards the calls become divisions again.
+out of the loop, which it may not do with a division, and evaluates calls with equal operands once.
+Afterwards the calls become divisions again.
 """
 
 from __future__ import annotations
@@ -21,44 +22,32 @@ import llvmlite.binding as llvm
 
 __all__ = ["Divisions"]
 
+#: An instruction that divides by a value; a text that the module holds begins no line.
 _DIVISION = re.compile(
-    r"= (sdiv|srem|udiv|urem)(?: exact)? (i\d+) (?P<dividend>[^,\s]+), (?P<divisor>%[^,\s]+)"
+    r"^(?P<result> +%[^=]*= )(?P<op>sdiv|srem|udiv|urem)(?: exact)? (?P<kind>i\d+) "
+    r'(?P<dividend>.+), (?P<divisor>%"[^"]*"|%[^,\s]+)(?=,|$)',
+    re.MULTILINE,
 )
-
 #: What lets LLVM evaluate a call at any time, and once for all calls with equal operands.
 _ATTRIBUTES = "nofree nosync nounwind willreturn speculatable memory(none)"
 
-#: A division as LLVM's optimizer meets it: a call, unless the divisor turns out to be constant.
-_DIVIDE = """
-declare {kind} @{safe}({kind}, {kind}) {attributes}
-
-declare i1 @llvm.is.constant.{kind}({kind})
-
-define linkonce_odr {kind} @{name}({kind} %a, {kind} %b) alwaysinline {{
-  %is_constant = call i1 @llvm.is.constant.{kind}({kind} %b)
-  br i1 %is_constant, label %constant, label %variable
-
-constant:
-  %divided = {op} {kind} %a, %b
-  ret {kind} %divided
-
-variable:
-  %quotient = call {kind} @{safe}({kind} %a, {kind} %b)
-{result}
-}}
-"""
-_QUOTIENT = "  ret {kind} %quotient"
-#: Of the quotient, so that a division and a remainder of equal operands divide once.
+_DECLARATION = "declare {kind} @{quotient}({kind}, {kind}) {attributes}"
+#: A remainder, of the quotient: a division and a remainder of equal operands divide once.
 _REMAINDER = """
+declare {kind} @{quotient}({kind}, {kind}) {attributes}
+
+define linkonce_odr {kind} @{remainder}({kind} %a, {kind} %b) alwaysinline {{
+  %quotient = call {kind} @{quotient}({kind} %a, {kind} %b)
   %product = mul {kind} %quotient, %b
   %remainder = sub {kind} %a, %product
   ret {kind} %remainder
+}}
 """
 
-#: What is called. Divisions by zero trap, and of the least integer by -1; the result is of no
+#: A quotient. Divisions by zero trap, and of the least integer by -1; the result is of no
 #: matter there, since generated code asks for both and then takes another value.
-_SAFE_UNSIGNED = """
-define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {attributes} {{
+_UNSIGNED_QUOTIENT = """
+define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attributes} {{
   %dividend = freeze {kind} %a
   %divisor = freeze {kind} %b
   %is_zero = icmp eq {kind} %divisor, 0
@@ -67,8 +56,8 @@ define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {attribute
   ret {kind} %quotient
 }}
 """
-_SAFE_SIGNED = """
-define linkonce_odr {kind} @{safe}({kind} %a, {kind} %b) alwaysinline {attributes} {{
+_SIGNED_QUOTIENT = """
+define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attributes} {{
   %dividend = freeze {kind} %a
   %divisor = freeze {kind} %b
   %is_zero = icmp eq {kind} %divisor, 0
@@ -99,16 +88,21 @@ class Divisions:
 
     def __init__(self, module: Any) -> None:
         text = str(module)
-        self._kinds = sorted({found.group(1, 2) for found in _DIVISION.finditer(text)})
+        found = {match.group("op", "kind") for match in _DIVISION.finditer(text)}
+        self._quotients = sorted({(_division(op), kind) for op, kind in found})
+        remainders = [_fill(_REMAINDER, *each) for each in sorted(found) if "rem" in each[0]]
         self.module = module
-        if not self._kinds:
+        if not found:
             return
-        text = _DIVISION.sub(_call, text)
-        for op, kind in self._kinds:
-            text += f"declare {kind} @{_name(op, kind)}({kind}, {kind})\n"
-        self.module = llvm.parse_assembly(text)
+        declared = [_fill(_DECLARATION, *each) for each in self._quotients]
+        declared += [
+            f"declare {kind} @{_name(op, kind)}({kind}, {kind})"
+            for op, kind in sorted(found)
+            if "rem" in op
+        ]
+        self.module = llvm.parse_assembly("\n".join([_DIVISION.sub(_call, text), *declared, ""]))
         self.module.name = module.name
-        self._link({_divide(*each) for each in self._kinds})
+        self._link(remainders)
 
     def restore(self, machine: Any) -> None:
         """Turn the calls into divisions again, once the module is optimized.
@@ -118,11 +112,13 @@ class Divisions:
         machine : llvmlite.binding.TargetMachine
             Of the host.
         """
-        if not self._kinds:
+        if not self._quotients:
             return
-        self._link({_safe(*each) for each in self._kinds})
+        self._link(
+            _fill(_SIGNED_QUOTIENT if op == "sdiv" else _UNSIGNED_QUOTIENT, op, kind)
+            for op, kind in self._quotients
+        )
         passes = llvm.create_new_module_pass_manager()
-        passes.add_new_gvn_pass()  # calls with equal operands stood in different branches before
         passes.add_always_inliner_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
@@ -134,32 +130,25 @@ class Divisions:
             self.module.link_in(llvm.parse_assembly(definition))
 
 
+def _division(op: str) -> str:
+    """The division of the same signedness."""
+    return f"{op[0]}div"
+
+
 def _name(op: str, kind: str) -> str:
     return f"kerneldsl.{op}.{kind}"
 
 
 def _call(found: re.Match[str]) -> str:
-    op, kind, dividend, divisor = found.groups()
-    return f"= call {kind} @{_name(op, kind)}({kind} {dividend}, {kind} {divisor})"
+    op, kind = found.group("op", "kind")
+    arguments = f"{kind} {found['dividend']}, {kind} {found['divisor']}"
+    return f"{found['result']}call {kind} @{_name(op, kind)}({arguments})"
 
 
-def _safe_name(op: str, kind: str) -> str:
-    """The function that gives the quotient, signed or unsigned."""
-    return f"{_name(op[0] + 'div', kind)}.safe"
-
-
-def _divide(op: str, kind: str) -> str:
-    result = (_QUOTIENT if op.endswith("div") else _REMAINDER).format(kind=kind)
-    return _DIVIDE.format(
-        op=op,
+def _fill(template: str, op: str, kind: str) -> str:
+    return template.format(
         kind=kind,
-        name=_name(op, kind),
-        safe=_safe_name(op, kind),
+        quotient=_name(_division(op), kind),
+        remainder=_name(op, kind),
         attributes=_ATTRIBUTES,
-        result=result,
     )
-
-
-def _safe(op: str, kind: str) -> str:
-    template = _SAFE_SIGNED if op.startswith("s") else _SAFE_UNSIGNED
-    return template.format(kind=kind, safe=_safe_name(op, kind), attributes=_ATTRIBUTES)

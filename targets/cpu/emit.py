@@ -394,7 +394,16 @@ def render_for_typing(
     def render(inner: Sequence[Item]) -> list[ast.stmt]:
         return render_for_typing(inner, pure, liveness, names, probes)
 
+    def ask(item: Threads | Vote) -> None:
+        fetched = sorted(liveness.loads(item))
+        if fetched:
+            probe = probes[item] = Probe(names.make("types"), fetched)
+            values = ast.Tuple([_load(n) for n in fetched], ast.Load())
+            out.append(_assign(probe.variable, values))
+
     for item in items:
+        if isinstance(item, Threads | Vote):
+            ask(item)
         match item:
             case Threads(rows=list() as rows):
                 conditions, _ = peel(item, pure)
@@ -404,11 +413,6 @@ def render_for_typing(
                     inner = [ast.If(condition, inner, [])]
                 out += [_definition(pure, n) for n in needed] + inner
             case Threads() | Vote():
-                fetched = sorted(liveness.loads(item))
-                if fetched:
-                    probe = probes[item] = Probe(names.make("types"), fetched)
-                    values = ast.Tuple([_load(n) for n in fetched], ast.Load())
-                    out.append(_assign(probe.variable, values))
                 body: list[ast.stmt] = (
                     item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
                 )

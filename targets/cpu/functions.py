@@ -22,6 +22,7 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
+from kerneldsl.lowering.passes.tuple_names import tuple_parameters
 from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
 from targets.cpu.ids import BlockSpace, Space, replace_ids
@@ -95,6 +96,7 @@ class Binder:
             kd_store=memory.store_slot,
             kd_view=memory.array_view,
             kd_int32=np.int32,
+            kd_int64=np.int64,
             kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
             kd_saturating_add=bounds.saturating_add,
@@ -191,7 +193,8 @@ class Binder:
 
         from targets.cpu.library import FunctionCompiler
 
-        tree = prepare_function(unit, self.spec, self.sites)
+        tuples = tuple_parameters(self.spec.unit, self.spec.kinds)
+        tree = prepare_function(unit, self.spec, self.sites, tuples[unit])
         tree = replace_ids(tree, unit, self.space)
         namespace: dict[str, Any] = {}
         self.bind(namespace, tree, unit, ())

@@ -9,10 +9,10 @@ from targets.cpu.purity import PureValues
 
 __all__ = ["magnitude"]
 
-#: Coordinates: a grid has fewer than 2**31 blocks along an axis, of at most 1024 threads.
-_COORDINATE = 2**41
-#: Extents of arrays. Addresses have at most 57 bits.
-_EXTENT = 2**57
+#: A block has at most 1024 threads along an axis, a grid fewer than 2**31 blocks.
+_THREAD, _BLOCK = 2**10, 2**31
+#: Any other coordinate: an index, or an extent of a launch.
+_INDEX = _THREAD * _BLOCK
 _INT64 = 2**63
 
 
@@ -29,7 +29,8 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
     Returns
     -------
     int or None
-        ``None`` where nothing is known, or where int64 arithmetic may wrap.
+        ``None`` where nothing is known, or where int64 arithmetic may wrap. Of an array's extent
+        nothing is known: with strides of 0 it may be any.
     """
     match node:
         case ast.Constant(value=int(value)):
@@ -38,16 +39,12 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
             return _magnitude_of_name(name, pure)
         case ast.Attribute(attr="ndim"):
             return 64
-        case ast.Attribute() | ast.Subscript():
-            return _EXTENT
         case ast.UnaryOp(operand=operand):
             return magnitude(operand, pure)
         case ast.BinOp():
             return _magnitude_of_operation(node, pure)
-        case ast.Call(func=ast.Name(id="kd_unsigned"), args=[argument]):
+        case ast.Call(func=ast.Name(id="kd_unsigned" | "kd_int64"), args=[argument]):
             return magnitude(argument, pure)
-        case ast.Call() if pure.called(node.func) == "len":
-            return _EXTENT
         case ast.Call() if pure.called(node.func) in ("min", "max", "abs"):
             found = [magnitude(argument, pure) for argument in node.args]
             known = [each for each in found if each is not None]
@@ -58,14 +55,14 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
 
 def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
     if name in pure.space_names:
-        return _COORDINATE
+        return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
     if name in pure.unit.constants:
         value = pure.unit.constants[name].value
         return abs(value) if isinstance(value, int) else None
     kind = pure.kinds.get(name)
     if isinstance(kind, ScalarKind) and pure.assignments[name] == 0:
-        bits = kind.dtype.removeprefix("u").removeprefix("int")
-        return 2 ** int(bits) if bits in ("8", "16", "32") else None
+        element = kind.element
+        return 2 ** (8 * element.nbytes) if element.is_integer and element.nbytes < 8 else None
     return None
 
 

@@ -17,6 +17,7 @@ import ast
 import copy
 from dataclasses import dataclass, field
 
+from kerneldsl.analysis.expressions import loaded_names
 from targets.cpu.magnitudes import magnitude
 from targets.cpu.purity import PureValues
 
@@ -93,6 +94,7 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
     left, right = pure.expanded(part.left), pure.expanded(part.comparators[0])
     if not (pure.is_integer(left) and pure.is_integer(right)):
         return False
+    left, right = pure.as_int64(left), pure.as_int64(right)
     for position, variable in enumerate(variables):
         a, b = pure.affine(left, variable), pure.affine(right, variable)
         if a is None or b is None:
@@ -116,29 +118,62 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
             for n in ast.walk(rest)
         ):
             return False
-        sides = [_simplified(side.rest) for side in (a, b) if side.coefficient]
+        assumptions: list[ast.expr] = []
+        for side in (a, b):
+            if side.coefficient and not _assume_small(side.rest, variables, pure, assumptions):
+                return False
         if not _record(operator, variable, _difference(minuend, subtrahend, pure), bounds):
             return False
-        bounds.assumptions += [_is_small(s) for s in sides if not _is_surely_small(s, pure)]
+        bounds.assumptions += assumptions
         return True
     return False
 
 
-def _is_surely_small(node: ast.expr, pure: PureValues) -> bool:
+def _assume_small(
+    node: ast.expr, variables: tuple[str, ...], pure: PureValues, assumptions: list[ast.expr]
+) -> bool:
+    """Add what must hold for a sum to be small; False where that differs between threads."""
+    if _is_surely_small(node, pure, _SMALL):
+        return True
+    terms = _terms(node)
+    own = [term for term in terms if loaded_names(term) & set(variables)]
+    others = [term for term in terms if term not in own]
+    if not _is_surely_small(_sum(own), pure, _SMALL // 2):
+        return False
+    most = _SMALL // 2
+    comparators: list[ast.expr] = [_sum(others), ast.Constant(most)]
+    assumptions.append(ast.Compare(ast.Constant(-most), [ast.LtE(), ast.LtE()], comparators))
+    return True
+
+
+def _is_surely_small(node: ast.expr, pure: PureValues, most: int) -> bool:
     largest = magnitude(node, pure)
-    return largest is not None and largest <= _SMALL
+    return largest is not None and largest <= most
 
 
-def _is_small(node: ast.expr) -> ast.expr:
-    """The condition that an expression is small."""
-    limits: list[ast.expr] = [copy.deepcopy(node), ast.Constant(_SMALL)]
-    return ast.Compare(ast.Constant(-_SMALL), [ast.LtE(), ast.LtE()], limits)
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The terms of a sum."""
+    match node:
+        case ast.BinOp(op=ast.Add()):
+            return [*_terms(node.left), *_terms(node.right)]
+        case ast.BinOp(op=ast.Sub()):
+            negated: list[ast.expr] = [ast.UnaryOp(ast.USub(), t) for t in _terms(node.right)]
+            return [*_terms(node.left), *negated]
+        case _:
+            return [node]
+
+
+def _sum(terms: list[ast.expr]) -> ast.expr:
+    total: ast.expr = ast.Constant(0)
+    for term in terms:
+        total = ast.BinOp(total, ast.Add(), copy.deepcopy(term))
+    return _simplified(total)
 
 
 def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
     """``left - right``, or the end of int64 that lies nearest to it."""
     found = _simplified(ast.BinOp(left, ast.Sub(), right))
-    if found is left or _is_surely_small(found, pure):
+    if found is left or _is_surely_small(found, pure, _SMALL):
         return found
     return ast.Call(ast.Name("kd_saturating_sub", ast.Load()), [left, right], [])
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import TupleKind
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
+from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_parameters
 from kerneldsl.target import Specialization
 from targets.cpu.ids import BlockSpace, Space
 
@@ -57,12 +56,7 @@ def prepare_tree(
     sites : list of FaultSite
         Takes the kernel's places that can fail, in debug mode.
     """
-    tuples = {
-        name: len(kind.elements)
-        for name, kind in zip(unit.parameters, spec.kinds, strict=True)
-        if isinstance(kind, TupleKind)
-    }
-    tree = prepare_function(unit, spec, sites, tuples)
+    tree = prepare_function(unit, spec, sites, tuple_parameters(unit, spec.kinds)[unit])
     stored = assigned_names(tree.body)
     parameters = []
     copies: list[ast.stmt] = []
@@ -84,7 +78,7 @@ def prepare_function(
     unit: FunctionUnit,
     spec: Specialization,
     sites: list[FaultSite],
-    tuples: Mapping[str, int] | None = None,
+    tuples: TupleLengths | None = None,
 ) -> ast.FunctionDef:
     """Record faults, or drop exceptions and mark indices; return a new tree.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -225,10 +225,22 @@ class PureValues:
 
     def _is_unsigned(self, node: ast.expr) -> bool:
         kind = self.kinds.get(node.id) if isinstance(node, ast.Name) else None
-        return isinstance(kind, ScalarKind) and kind.dtype in ("uint8", "uint16", "uint32")
+        if not isinstance(kind, ScalarKind):
+            return False
+        return kind.element.is_unsigned and kind.element.nbytes < 8
+
+    def as_int64(self, node: ast.expr) -> ast.expr:
+        """Convert the unsigned arguments in an integer expression.
+
+        Numba computes with such an argument in int64 as long as the other operand is signed, and in
+        uint64 where an expression that is taken apart leaves two of them together.
+        """
+        return _Conversion(self._is_unsigned).visit(node)  # type: ignore[no-any-return]
 
     def _is_signed(self, node: ast.expr) -> bool:
         match node:
+            case ast.Call(func=ast.Name(id="kd_int64")):
+                return True
             case ast.Constant():
                 return _is_int64(node.value)
             case ast.Name():
@@ -237,7 +249,7 @@ class PureValues:
                 if node.id in self.unit.constants:
                     return _is_int64(self.unit.constants[node.id].value)
                 kind = self.kinds.get(node.id)
-                return isinstance(kind, ScalarKind) and kind.dtype.startswith("int")
+                return isinstance(kind, ScalarKind) and kind.element.is_signed
             case ast.Attribute():
                 return node.attr in ("size", "ndim")
             case ast.Subscript():
@@ -293,6 +305,16 @@ class PureValues:
 
 def _is_int64(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+class _Conversion(ast.NodeTransformer):
+    def __init__(self, is_unsigned: Callable[[ast.expr], bool]) -> None:
+        self.is_unsigned = is_unsigned
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not self.is_unsigned(node):
+            return node
+        return ast.Call(ast.Name("kd_int64", ast.Load()), [node], [])
 
 
 class _Expansion(ast.NodeTransformer):

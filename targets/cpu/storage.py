@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from kerneldsl.errors import ResourceLimitError, SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.tables import format_bytes
 
 __all__ = ["ALIGNMENT", "SCRATCH", "SCRATCH_LIMIT_BYTES", "STACK_BYTES", "StaticArray", "Storage"]
@@ -46,7 +45,7 @@ class StaticArray:
     def nbytes(self) -> int:
         """Bytes of all its copies."""
         shape: tuple[int, ...] = self.use.static["shape"]
-        itemsize: int = np.dtype(self.use.static["dtype"]).itemsize
+        itemsize = ELEMENT_TYPES[self.use.static["dtype"]].nbytes
         return math.prod(shape) * itemsize * self.copies
 
     def __str__(self) -> str:

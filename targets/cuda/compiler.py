@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
     ResourceLimitError,
 )
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.target import ONE_EACH, CompileOptions, Specialization
@@ -276,7 +275,7 @@ def _check_local(specialization: Specialization, arch: Architecture) -> None:
             if not use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
                 continue
             shape, dtype = use.static["shape"], use.static["dtype"]
-            nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+            nbytes = math.prod(shape) * ELEMENT_TYPES[dtype].nbytes
             if nbytes > arch.max_local_bytes:
                 raise ResourceLimitError(
                     f"kd.local.array({shape}, {dtype}) takes {nbytes} bytes of each thread",

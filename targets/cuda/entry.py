@@ -27,8 +27,6 @@ __all__ = ["build_entry"]
 
 _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
-_i64 = ir.IntType(64)
-_GLOBAL_SPACE = 1
 
 
 def build_entry(lowered: Lowered, name: str, specialization: Specialization) -> ir.Module:
@@ -48,16 +46,13 @@ def build_entry(lowered: Lowered, name: str, specialization: Specialization) -> 
     -------
     ir.Module
     """
-    kinds, options = specialization.kinds, specialization.options
+    kinds, layout = specialization.kinds, specialization.layout
     context, fndesc = lowered.context, lowered.fndesc
     module = context.create_module(name)
-    flat = [t for kind in kinds for t in parameter_types(context, kind)]
-    hidden = [_i64] * (specialization.mode.forall_ndim or 0)
-    if options.debug:
-        hidden.append(_i8.as_pointer(_GLOBAL_SPACE))
-    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [*flat, *hidden]), name)
+    entry_type = ir.FunctionType(ir.VoidType(), list(parameter_types(context, layout)))
+    entry = ir.Function(module, entry_type, name)
     entry.calling_convention = "ptx_kernel"
-    for argument, parameter in zip(entry.args, specialization.layout.parameters, strict=True):
+    for argument, parameter in zip(entry.args, layout.parameters, strict=True):
         argument.name = parameter.name
         if isinstance(argument.type, ir.PointerType):
             argument.attributes.align = context.get_abi_alignment(argument.type.pointee)

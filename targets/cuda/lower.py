@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from numba.core.compiler import Flags, compile_extra
 from numba.core.errors import NumbaError
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.errors import translate
@@ -22,6 +21,7 @@ from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
+from kerneldsl.lowering.passes.tuple_names import tuple_parameters
 from kerneldsl.lowering.pipeline import KernelCompiler
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
@@ -146,25 +146,21 @@ class _FunctionBuilder:
 
     def kernel(self) -> Callable[..., Any]:
         """The kernel's body."""
-        tuples = {
-            name: len(kind.elements)
-            for name, kind in zip(self._unit.parameters, self._kinds, strict=True)
-            if isinstance(kind, TupleKind)
-        }
-        return self._build(self._unit, tuples)
+        return self._build(self._unit)
 
-    def _build(self, unit: FunctionUnit, tuples: Mapping[str, int]) -> Callable[..., Any]:
+    def _build(self, unit: FunctionUnit) -> Callable[..., Any]:
         namespace = {
             **unit.namespace,
             **self._helpers,
             **{name: captured.value for name, captured in unit.constants.items()},
             **{name: bind(use) for name, use in unit.uses.items()},
         }
-        tree = self._rewrite(unit, tuples)
+        tree = self._rewrite(unit)
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
         return build_function(tree, unit.name, namespace, unit.filename)
 
-    def _rewrite(self, unit: FunctionUnit, tuples: Mapping[str, int]) -> ast.FunctionDef:
+    def _rewrite(self, unit: FunctionUnit) -> ast.FunctionDef:
+        tuples = tuple_parameters(self._unit, self._kinds)[unit]
         if self._options.debug:
             record = RecordFaults(first_site=len(self._sites), tuple_parameters=tuples)
             tree, table = record(unit)
@@ -183,7 +179,7 @@ class _FunctionBuilder:
         if known is None:
             function = unit.function if unit.is_plain_numba else None
             made = DeviceFunction(
-                function or self._build(unit, {}), {"lineinfo": self._options.lineinfo}
+                function or self._build(unit), {"lineinfo": self._options.lineinfo}
             )
             known = self._devices.setdefault(id(unit), made)
         return known

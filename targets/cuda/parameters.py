@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.types import ELEMENTS
 from kerneldsl.target import ArrayPromises, Specialization
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -61,28 +63,20 @@ def _assume_aligned(builder: ir.IRBuilder, pointer: ir.Value, alignment: int) ->
     builder._insert(_AssumeAligned(builder.block, pointer, alignment))
 
 
-def parameter_types(context: Any, kind: Kind) -> Iterator[ir.Type]:
-    """LLVM types of the parameters of one argument, in the layout's order."""
-    if isinstance(kind, ArrayKind):
-        yield _element_type(context, kind).as_pointer(_GLOBAL_SPACE)
-        yield from [_i64] * (kind.ndim * (2 if kind.layout == "A" else 1))
-    elif isinstance(kind, ScalarKind):
-        scalar = _scalar_type(kind.dtype)
-        if isinstance(scalar, types.Complex):
-            yield from [context.get_data_type(scalar.underlying_float)] * 2
+def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
+    """LLVM types of an entry's parameters."""
+    elements = {array.pointer: array.kind.dtype for array in layout.arrays}
+    for number, parameter in enumerate(layout.parameters):
+        if parameter.dtype == "pointer":
+            # The fault record's pointer is the only one that is no array's.
+            element = _data_type(context, elements.get(number, "uint8"))
+            yield element.as_pointer(_GLOBAL_SPACE)
         else:
-            yield context.get_data_type(scalar)
-    else:
-        for element in kind.elements:
-            yield from parameter_types(context, element)
+            yield _data_type(context, parameter.dtype)
 
 
-def _scalar_type(dtype: str) -> Any:
-    return getattr(types, "boolean" if dtype == "bool" else dtype)
-
-
-def _element_type(context: Any, kind: ArrayKind) -> ir.Type:
-    return context.get_data_type(_scalar_type(kind.dtype))
+def _data_type(context: Any, dtype: str) -> ir.Type:
+    return context.get_data_type(ELEMENTS[dtype])
 
 
 class ParameterReader:
@@ -148,11 +142,8 @@ class ParameterReader:
 
     def _array(self, kind: ArrayKind) -> _Array:
         promises = self._promises.array(next(self._numbers))
-        pointer = next(self._parameters)
-        shape = [next(self._parameters) for _ in range(kind.ndim)]
-        strides = None
-        if kind.layout == "A":
-            strides = [next(self._parameters) for _ in range(kind.ndim)]
+        pointer, *rest = islice(self._parameters, parameter_count(kind))
+        shape, strides = rest[: kind.ndim], rest[kind.ndim :] or None
         if promises.same_as is not None:
             array = self._arrays[promises.same_as]
         else:
@@ -202,7 +193,7 @@ class ParameterReader:
         return self._builder.and_(parameter, _i64(_BELOW_2_31))
 
     def _itemsize(self, kind: ArrayKind) -> int:
-        return int(self._context.get_abi_sizeof(_element_type(self._context, kind)))
+        return kind.element.nbytes
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.errors import CompileError, LaunchConfigError
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.target import Device, LaunchConfig
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
 from targets.null.memory import AddressSpace
@@ -115,7 +113,7 @@ def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> 
     LaunchConfigError
         The buffer is not as long as the layout says.
     """
-    plain = ParameterLayout(layout.names, layout.kinds, layout.mode)
+    plain = replace(layout, debug=False) if layout.debug else layout
     if len(parameters) != plain.nbytes:
         raise LaunchConfigError(
             f"{name} was launched with {len(parameters)} bytes of parameters",
@@ -134,30 +132,21 @@ def check_arrays(layout: ParameterLayout, values: Mapping[str, Any], space: Addr
     DriverError
         An array reaches beyond an allocation, into freed memory, or lies on the host.
     """
-    for name, kind in zip(layout.names, layout.kinds, strict=True):
-        for array, array_kind in _arrays_of(name, kind):
-            first, nbytes = _span(array, array_kind, values)
-            space.check(first, nbytes, f"launch with the array {array}")
+    names = [parameter.name for parameter in layout.parameters]
+    for array in layout.arrays:
+        pointer, *rest = (values[names[number]] for number in array.numbers)
+        shape, strides = rest[: array.kind.ndim], rest[array.kind.ndim :]
+        first, nbytes = _span(pointer, shape, strides, array.item_bytes)
+        name = names[array.pointer].removesuffix(".data")
+        space.check(first, nbytes, f"launch with the array {name}")
 
 
-def _arrays_of(name: str, kind: Kind) -> Iterator[tuple[str, ArrayKind]]:
-    if isinstance(kind, ArrayKind):
-        yield name, kind
-    elif isinstance(kind, TupleKind):
-        for index, element in enumerate(kind.elements):
-            yield from _arrays_of(f"{name}[{index}]", element)
-
-
-def _span(name: str, kind: ArrayKind, values: Mapping[str, Any]) -> tuple[int, int]:
+def _span(pointer: int, shape: list[int], strides: list[int], item: int) -> tuple[int, int]:
     """First address and number of bytes from there to the end of an array's last element."""
-    pointer = values[f"{name}.data"]
-    shape = [values[f"{name}.shape[{axis}]"] for axis in range(kind.ndim)]
-    item = np.dtype(kind.dtype).itemsize
     if 0 in shape:
         return pointer, 0
-    if kind.layout != "A":
+    if not strides:
         return pointer, item * math.prod(shape)
-    strides = [values[f"{name}.strides[{axis}]"] for axis in range(kind.ndim)]
     reaches = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     before = sum(reach for reach in reaches if reach < 0)
     after = sum(reach for reach in reaches if reach > 0)

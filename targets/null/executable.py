@@ -111,6 +111,7 @@ class NullExecutable(Executable):
         self._space = space
         self._record = record
         self._driver = driver
+        self._layout = artifact.layout
         check_ptx(artifact.ptx, artifact.entry_name, self.device)
         self._resources = self._find_resources(artifact)
         self.carveout = Carveout(self.device, self._resources)
@@ -137,7 +138,7 @@ class NullExecutable(Executable):
 
     def examine(self, config: LaunchConfig, parameters: bytes) -> LaunchRecord:
         """Check a launch as a driver would, and describe it."""
-        name, layout = self.artifact.entry_name, self.artifact.specialization.layout
+        name, layout = self.artifact.entry_name, self._layout
         check_config(name, config, self.device)
         check_resources(name, self.resources, self.device, config)
         self.carveout.is_raised_by(config)

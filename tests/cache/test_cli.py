@@ -20,6 +20,7 @@ from kerneldsl.planner.described import _CARDS
 from targets.null.target import NullTarget
 from tests.cache.programs import run_script
 from tests.cache.trials import key_of, sections_of
+from tests.support.extent import full_beyond
 
 SCRIPT = """
 import sys
@@ -152,7 +153,7 @@ def test_explain_miss(call, tmp_path: Path) -> None:
     assert "names no kernel" in call("cache", "explain-miss", "axpy", status=2)
 
 
-@pytest.mark.parametrize("arrays", ["device", "NumPy"])
+@pytest.mark.parametrize("arrays", full_beyond(["device", "NumPy"], ["device"]))
 def test_explain_miss_of_a_planned_launch(call, tmp_path: Path, arrays: str) -> None:
     """What forall compiled is named, for arrays of either kind; without an extent, but for that."""
     place = "kd.to_device" if arrays == "device" else "np.asarray"
@@ -205,7 +206,7 @@ def turned(x, *, block, items):
 """
 
 
-@pytest.mark.parametrize("place", ["null", "cpu"])
+@pytest.mark.parametrize("place", full_beyond(["null", "cpu"], ["cpu"]))
 def test_explain_miss_of_a_kernel_with_a_space(call, tmp_path: Path, place: str) -> None:
     """The member is planned as the launch plans it."""
     script = tmp_path / "spaced.py"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cache.programs import run_script
+from tests.support.extent import full_beyond
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="object code is kept on Linux alone, so nothing can be stale"
@@ -150,7 +151,7 @@ def other(context, builder, from_type, to_type, value):
 }
 
 
-@pytest.mark.parametrize("how", OTHERS)
+@pytest.mark.parametrize("how", full_beyond(OTHERS, ["a method", "a type"]))
 def test_every_kind_of_registration(tmp_path: Path, how: str) -> None:
     script = tmp_path / "script.py"
     assert run_script(script, KERNEL + LAUNCH)["writes"] == 1

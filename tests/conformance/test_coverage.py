@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
 from tests.support.simt import python_function

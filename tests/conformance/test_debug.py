@@ -39,6 +39,32 @@ def returns_before(x, out):
     out[i] = x[place(0)]
 
 
+@kd.func
+def advance(pair):
+    return (pair[1], pair[0] + pair[1])
+
+
+@kd.kernel(debug=True)
+def tuples_of_all_origins(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        parts = divmod(x[i], 3)
+        total = parts[0] + parts[1]
+        for pair in ((1, 2), (3, 4)):
+            total += pair[0] * pair[1]
+        pair = (0, 1)
+        for _ in range(5):
+            pair = advance(pair)
+        out[i] = total + pair[0]
+
+
+@kd.kernel(debug=True)
+def parameters_named_as_hidden_ones(extent, fault):
+    i = kd.grid(1)
+    if i < fault.size:
+        fault[i] = extent[0] * 100 + extent[1] + i
+
+
 @kd.kernel(debug=True)
 def asserts(x, out):
     i = kd.grid(1)
@@ -124,6 +150,20 @@ def test_checks_after_an_early_return(computing_target: str) -> None:
     with kd.use(computing_target), pytest.raises(IndexError) as caught:
         returns_before[3, 16](x[:7], out)
     assert "x[place(0)]" in caught.value.where.line
+
+
+def test_elements_of_tuples_are_not_checked(computing_target: str) -> None:
+    x, out = _arrays()
+    with kd.use(computing_target):
+        tuples_of_all_origins.forall(out.size)(x, out)
+    assert (out == x // 3 + x % 3 + 14 + 5).all()
+
+
+def test_parameters_may_have_any_name(computing_target: str) -> None:
+    _, out = _arrays()
+    with kd.use(computing_target):
+        parameters_named_as_hidden_ones.forall(out.size)((7, 5), out)
+    assert (out == 705 + np.arange(out.size)).all()
 
 
 def test_assert(computing_target: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,24 @@ def barrier_in_ternary_condition(x):
     x[t] = t
 
 
+@kd.kernel
+def barrier_in_loop_over_a_varying_slice(x):
+    t = kd.threadIdx.x
+    rest = x[t:]
+    for _k in range(rest.size):
+        kd.syncthreads()
+    x[t] = t
+
+
+@kd.kernel
+def barrier_in_loop_over_one_of_two_slices(x):
+    t = kd.threadIdx.x
+    rest = x[:3] if t < 3 else x[:5]
+    for _k in range(rest.shape[0]):
+        kd.syncthreads()
+    x[t] = t
+
+
 #: kernel, text of the line that holds the barrier, a word of the varying condition
 DIVERGENT = [
     (barrier_under_thread_condition, "kd.syncthreads()", "t < 16"),
@@ -82,6 +102,8 @@ DIVERGENT = [
     (vote_under_thread_condition, "kd.syncthreads_count(i > 3)", "i % 2"),
     (function_under_thread_condition, "kd.syncthreads()", "t == 0"),
     (barrier_in_ternary_condition, "kd.syncthreads()", "limit"),
+    (barrier_in_loop_over_a_varying_slice, "kd.syncthreads()", "rest.size"),
+    (barrier_in_loop_over_one_of_two_slices, "kd.syncthreads()", "rest.shape[0]"),
 ]
 
 
@@ -174,6 +196,59 @@ def test_condition_from_an_atomic_is_refused_on_the_cpu() -> None:
     with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
         condition_from_atomic[1, 32](x, counter)
     assert counter[0] == 0
+
+
+@kd.kernel
+def conditions_from_contents(x, counter):
+    t = kd.threadIdx.x
+    own = kd.local.array(2, np.int64)
+    own[0] = own[1] = t
+    kd.atomic.add(counter, 0, 1)
+    for value in own:
+        if value > 3:
+            kd.syncthreads()
+    if np.sum(own) > 3:
+        kd.syncthreads()
+    if counter.sum() > 3:
+        kd.syncthreads()
+    for value in counter:
+        if value > 3:
+            kd.syncthreads()
+    if 5 in counter:
+        kd.syncthreads()
+    x[t] = t
+
+
+def test_contents_read_as_a_whole_are_refused_on_the_cpu() -> None:
+    x, counter = np.zeros(32, np.int64), np.zeros(1, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
+        conditions_from_contents[1, 32](x, counter)
+    assert counter[0] == 0
+
+
+def test_contents_read_as_a_whole_are_warned_of_for_cuda() -> None:
+    x, counter = np.zeros(32, np.int64), np.zeros(1, np.int64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        conditions_from_contents.ptx(x, counter, arch="sm_90")
+    assert [w.category for w in caught].count(kd.BarrierDivergenceWarning) == 5
+
+
+@kd.kernel
+def trip_count_from_one_of_a_tuple(x, pair):
+    t = kd.threadIdx.x
+    for _k in range(pair[t % 2].size):
+        kd.syncthreads()
+    x[t] = t
+
+
+def test_arrays_of_a_tuple_differ_in_shape() -> None:
+    x = np.zeros(32, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
+        trip_count_from_one_of_a_tuple[1, 32](x, (np.ones(2), np.ones(3)))
+    with kd.use("cpu"):
+        trip_count_from_one_of_a_tuple[1, 32](x, np.ones((2, 3)))
+    assert (x == np.arange(32)).all()
 
 
 @pytest.mark.gpu

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
-from tests.conformance.kernels import CASES
+from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.support.cases import Case, copy_arguments, kind_of
+from tests.support.extent import full_beyond
 from tests.support.native import fill_budgets, is_native, require_native
+from tests.support.targets import target_names
 
 
 def test_names_are_unique() -> None:
@@ -18,7 +21,26 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def _on_every_target() -> list[Any]:
+    """Every case on every target; of a quick run's cases, the null target launches a few.
+
+    It computes nothing, and ``tests/ptx`` compiles and assembles all of them.
+    """
+    parameters = []
+    quick = {case.name for case in QUICK_CASES}
+    seen: Counter[str] = Counter()
+    for case in CASES:
+        topic = case.name.partition(".")[0]
+        seen[topic] += 1
+        for target in target_names():
+            is_full = case.name not in quick or (target == "null" and seen[topic] > 3)
+            marks = (pytest.mark.full,) if is_full else ()
+            name = f"{target}-{case.name}"
+            parameters.append(pytest.param(target, case, id=name, marks=marks))
+    return parameters
+
+
+@pytest.mark.parametrize(("target", "case"), _on_every_target(), indirect=["target"])
 def test_case(target: str, case: Case, rng: np.random.Generator) -> None:
     case.check(target, rng)
 
@@ -41,7 +63,7 @@ def test_device_arrays(computing_target: str, case: Case, rng: np.random.Generat
     case.compare(computing_target, back, expected)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", full_beyond(CASES, QUICK_CASES), ids=lambda c: c.name)
 def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generator) -> None:
     """The same launch prepared, and made by native code, on arrays that lie where it runs."""
     require_native()

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from tests.support.extent import examples
 
 N = 257
 STREAMS, ARRAYS = 3, 4
@@ -57,7 +58,9 @@ def _run(program: list[_Launch], streams: list[kd.Stream], arrays: list[kd.Devic
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(program=_programs, repetitions=st.integers(1, 3))
 def test_a_program_gives_the_same_recorded_and_run(
@@ -92,7 +95,7 @@ def test_a_program_gives_the_same_recorded_and_run(
                 np.testing.assert_array_equal(found.copy_to_host(), wanted, err_msg=name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["launch", "wait"]), st.integers(0, 2), st.integers(0, 2)),
@@ -138,7 +141,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=_steps)
 def test_what_waits_for_work_that_is_held_up_is_not_done(
     steps: list[tuple[str, int, int]],

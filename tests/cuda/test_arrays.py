@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import DriverError
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES
 from tests.support.arrays import assert_same_bits, random_array
 
 
@@ -20,7 +20,7 @@ def double(x):
         x[i] = x[i] * 2
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", NUMPY_NAMES)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (1000,), (3, 0, 2), (7, 11, 13)])
 def test_round_trip(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.asarray(random_array(rng, shape, dtype))

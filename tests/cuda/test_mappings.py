@@ -94,7 +94,7 @@ def _launch(
     base = _base(kernel, kinds_of(binding.codes), len(extent))
     promises = NO_PROMISES
     if is_promised:
-        promises = promises_of(base.kinds, binding.values, extent, written=base.traits.written)
+        promises = promises_of(binding.passed_arrays(), extent, written=base.traits.written)
     executable = _loaded(base, mapping, promises)
     x, y, z = mapping.blocks(extent, block)
     if most_blocks is not None:

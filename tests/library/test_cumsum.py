@@ -15,6 +15,7 @@ from stdlib_kernels.reduce.chunks import BLOCK
 from stdlib_kernels.scan import cumsum
 from stdlib_kernels.scan.prefix_sum import ITEMS, MAX_CHUNKS, TILE
 from tests.support.arrays import poisoned, random_array, strided
+from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SIZES = [0, 1, 2, 255, 257, TILE - 1, TILE, TILE + 1, 3 * TILE + 5, 100_003]
@@ -32,7 +33,7 @@ def assert_close_cumsum(got: np.ndarray, x: np.ndarray) -> None:
     assert np.all(error <= bound), float(np.max(error - bound))
 
 
-@pytest.mark.parametrize("dtype", EXACT)
+@pytest.mark.parametrize("dtype", full_beyond(EXACT, QUICK_DTYPES))
 def test_integers_are_exact(call, rng, dtype):
     for size in SIZES:
         x = random_array(rng, size, dtype)
@@ -67,7 +68,7 @@ def test_special_values_reach_no_earlier_element(call, rng):
         np.testing.assert_array_equal(call(cumsum, infinite), np.cumsum(infinite))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(st.integers(0, 37), min_size=1, max_size=3), step=st.sampled_from([2, -2]))
 def test_any_shape_and_layout(call, rng, shape, step):
     x = strided(random_array(rng, shape, "int64"), (step,) * len(shape))

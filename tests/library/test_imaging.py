@@ -13,6 +13,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import imaging
 from stdlib_kernels.demo.reference import equalized
 from tests.support.arrays import poisoned, random_array, strided
+from tests.support.extent import examples
 
 SHAPES = [(1, 1), (1, 50), (50, 1), (7, 9), (32, 32), (65, 129), (0, 4), (4, 0)]
 
@@ -49,7 +50,7 @@ def test_gaussian_blur(call, rng, dtype, sigma):
         np.testing.assert_allclose(got, expected, rtol=0, atol=bound, err_msg=str(shape))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(h=st.integers(1, 70), w=st.integers(1, 70), step=st.sampled_from([1, 2, -1]))
 def test_gaussian_blur_of_any_size_and_layout(call, rng, h, w, step):
     image = strided(rng.random((h, w)), (step, -step))

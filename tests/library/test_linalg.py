@@ -9,21 +9,22 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import NUMPY_NAMES
 from stdlib_kernels.linalg import matmul, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
-NUMBERS = [name for name in DTYPE_NAMES if name != "bool"]
+NUMBERS = [name for name in NUMPY_NAMES if name != "bool"]
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", full_beyond(NUMPY_NAMES, QUICK_DTYPES))
 def test_transpose(call, rng, dtype):
     for shape in [(1, 1), (1, 70), (31, 33), (32, 32), (101, 67), (0, 5), (5, 0)]:
         a = random_array(rng, shape, dtype)
         assert_same_bits(call(transpose, a), a.T, f"{shape} {dtype}")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=st.integers(0, 90), columns=st.integers(0, 90), step=st.sampled_from([1, 2, -3]))
 def test_transpose_of_any_layout(call, rng, rows, columns, step):
     a = strided(random_array(rng, (rows, columns), "float32"), (step, -step))
@@ -59,7 +60,7 @@ def assert_close_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     assert np.all(np.abs(got - expected) <= bound + np.finfo(dtype).tiny)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", full_beyond(NUMBERS, QUICK_DTYPES))
 def test_matmul(call, rng, dtype):
     for m, k, n in [(1, 1, 1), (16, 16, 16), (17, 5, 33), (50, 47, 31), (3, 0, 4), (0, 3, 2)]:
         a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
@@ -71,7 +72,7 @@ def test_matmul(call, rng, dtype):
             assert_close_product(got, a, b)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(m=st.integers(1, 40), k=st.integers(0, 40), n=st.integers(1, 40), order=st.booleans())
 def test_matmul_of_any_size_and_layout(call, rng, m, k, n, order):
     a, b = random_array(rng, (m, k), "float64"), random_array(rng, (k, n), "float64")

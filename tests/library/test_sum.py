@@ -15,6 +15,7 @@ from stdlib_kernels import reduce
 from stdlib_kernels.reduce.chunks import BLOCK
 from stdlib_kernels.reduce.summation import MAX_CHUNKS, MIN_CHUNK
 from tests.support.arrays import random_array, strided
+from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SIZES = [0, 1, 2, 31, 255, 256, 257, MIN_CHUNK, MIN_CHUNK + 1, 100_003]
@@ -31,7 +32,7 @@ def assert_close_sum(got: np.generic, x: np.ndarray) -> None:
     assert abs(complex(got) - complex(x.astype(wide).sum())) <= bound + np.finfo(x.dtype).tiny
 
 
-@pytest.mark.parametrize("dtype", EXACT)
+@pytest.mark.parametrize("dtype", full_beyond(EXACT, QUICK_DTYPES))
 def test_integers_are_exact(call, rng, dtype):
     for size in SIZES:
         x = random_array(rng, size, dtype)
@@ -86,7 +87,7 @@ def test_special_values(call):
             assert np.signbit(call(reduce.sum, x)) == np.signbit(np.sum(x)) or np.isnan(x).any()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(st.integers(0, 37), min_size=1, max_size=3), reverse=st.booleans())
 def test_any_shape_and_layout(call, rng, shape, reverse):
     x = random_array(rng, shape, "int32")

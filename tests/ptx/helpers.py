@@ -23,9 +23,10 @@ from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
 from targets.cuda.ptxas import assemble
+from tests.support.extent import full_beyond
 
 __all__ = [
-    "ARCHS",
+    "ARCH_PARAMETERS",
     "ASSEMBLED_ARCHS",
     "assemble_together",
     "body_of",
@@ -39,6 +40,10 @@ __all__ = [
 ARCHS = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_120")
 #: Those that the ptxas of CUDA 13 still assembles for.
 ASSEMBLED_ARCHS = ARCHS[2:]
+#: Those of a quick run: the oldest and the newest that are assembled, and one between.
+_QUICK_ARCHS = ("sm_75", "sm_90", "sm_120")
+#: All of them, for ``parametrize``.
+ARCH_PARAMETERS = full_beyond(ARCHS, _QUICK_ARCHS)
 
 
 def specialize(

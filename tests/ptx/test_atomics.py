@@ -6,7 +6,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.intrinsics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
-from tests.ptx.helpers import ARCHS, body_of, compile_ptx
+from tests.ptx.helpers import ARCH_PARAMETERS, body_of, compile_ptx
 
 _PTX = {
     "int32": "s32",
@@ -41,7 +41,7 @@ def wrapping(x, out):
     out[2] = kd.atomic.dec(x, i, out[3])
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 @pytest.mark.parametrize("dtype", ATOMIC_ARITHMETIC)
 def test_arithmetic(dtype: str, arch: str) -> None:
     body = body_of(compile_ptx(arithmetic, f"{dtype}[::1], {dtype}[::1]", arch))
@@ -61,7 +61,7 @@ def test_arithmetic(dtype: str, arch: str) -> None:
     assert ".sys" not in body
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 @pytest.mark.parametrize("dtype", ATOMIC_BITWISE)
 def test_bitwise(dtype: str, arch: str) -> None:
     body = body_of(compile_ptx(bitwise, f"{dtype}[::1], {dtype}[::1]", arch))
@@ -69,7 +69,7 @@ def test_bitwise(dtype: str, arch: str) -> None:
         assert f"atom.global.{operation}.b{dtype[-2:]}" in body
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_wrapping_counters(arch: str) -> None:
     body = body_of(compile_ptx(wrapping, "uint32[::1], uint32[::1]", arch))
     assert "atom.global.inc.u32" in body

@@ -6,14 +6,15 @@ from collections import defaultdict
 
 import pytest
 
-from tests.conformance.kernels import CASES
-from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, assemble_together, lower, write
+from tests.conformance.kernels import CASES, QUICK_CASES
+from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 from tests.support.cases import Case
+from tests.support.extent import IS_QUICK
 
 
 def _by_topic() -> dict[str, list[Case]]:
     topics: dict[str, list[Case]] = defaultdict(list)
-    for case in CASES:
+    for case in QUICK_CASES if IS_QUICK else CASES:
         topics[case.name.split(".")[0]].append(case)
     return topics
 
@@ -22,7 +23,7 @@ _TOPICS = _by_topic()
 
 
 @pytest.mark.parametrize("topic", _TOPICS)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
     cases = {(case.kernel, case.kinds, case.mode) for case in _TOPICS[topic]}
     written = [write(lower(*case), arch) for case in cases]

@@ -29,7 +29,7 @@ _SIGNATURE = "float32[::1], float32[::1]"
 def test_faults_are_recorded_once_and_end_the_thread() -> None:
     artifact = compile_ptx(faults, _SIGNATURE, debug=True)
     body = body_of(artifact)
-    assert artifact.layout.parameters[-1].name == "fault.data"
+    assert artifact.layout.parameters[-1].name == "kd_fault.data"
     assert body.count("cas.b32") >= 4  # index, raise, assert, atomic
     stored = {int(n) for n in re.findall(r"st\.global\S* \t\[%rd\d+\+(\d+)\]", body)}
     assert {o for name, _, o in FAULT_FIELDS if name in ("axis", "index", "bound")} <= stored

@@ -6,10 +6,10 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelTypingError
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
-from kerneldsl.language.kinds import DTYPE_NAMES
 from targets.cuda.intrinsics.table import EMITTERS
-from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, assemble_together, lower, write
+from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 
 
 def test_no_lowering_is_missing_and_none_is_left_over() -> None:
@@ -102,7 +102,7 @@ def _kernels():
 _KERNELS = list(_kernels())
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_every_intrinsic_on_every_dtype(arch: str) -> None:
     written = [write(lower(function, signature), arch) for function, signature in _KERNELS]
     if arch in ASSEMBLED_ARCHS:

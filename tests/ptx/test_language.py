@@ -16,7 +16,7 @@ from kerneldsl.errors import (
     BarrierDivergenceWarning,
     KernelTypingError,
 )
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from tests.ptx.helpers import body_of, compile_ptx, specialize
 
 _REAL = [d for d in DTYPE_NAMES if d != "bool" and not d.startswith("complex")]

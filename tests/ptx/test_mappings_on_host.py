@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
 from kerneldsl.runtime.arguments.checked_promises import promises_of
+from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
 from kerneldsl.target import ElementMapping, Promises, Specialization
 from targets.cuda.compiler import compile_kernel
 from tests.ptx.helpers import specialize
+from tests.support.extent import examples
 from tests.support.simulated_grid import SimulatedGrid
 
 
@@ -115,7 +117,7 @@ def _launches(draw: st.DrawFn) -> tuple[Any, ...]:
     return extent, slack, mapping, tuple(block), draw(st.booleans()), draw(st.integers(1, 5))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(_launches())
 def test_each_index_is_run_once(launch: tuple[Any, ...]) -> None:
     extent, slack, mapping, block, is_promised, most_blocks = launch
@@ -124,7 +126,11 @@ def test_each_index_is_run_once(launch: tuple[Any, ...]) -> None:
     signature = f"int64[{', '.join([*[':'] * (len(extent) - 1), '::1'])}]"
     values = [out.ctypes.data, *shape]
     base = _unmapped(_MARKS[len(extent)], signature, len(extent))
-    found = promises_of(base.kinds, values, extent, written={0}) if is_promised else Promises()
+    found = (
+        promises_of(passed_arrays(base.layout.arrays, values), extent, written={0})
+        if is_promised
+        else Promises()
+    )
     grid = [
         min(blocks, most_blocks) if axis in mapping.grid_stride else blocks
         for axis, blocks in zip("xyz", mapping.blocks(extent, block), strict=True)
@@ -158,7 +164,7 @@ def test_every_tail_of_every_mapping_along_x(mapping: ElementMapping, dtype: str
             2 if dtype == "int8" else 2.0,
             *(v for each in (x, y, out) for v in (each.ctypes.data, n)),
         ]
-        promises = promises_of(base.kinds, values, (n,), written={3})
+        promises = promises_of(passed_arrays(base.layout.arrays, values), (n,), written={3})
         assert promises.is_disjoint
         assert all(each.alignment == 16 for each in promises.arrays)
         run = _mapped(base, mapping, promises)
@@ -182,7 +188,7 @@ def test_the_same_index_in_place_wherever_the_array_begins(offset: int) -> None:
     expected[offset : offset + n] += 1
     values = [x.ctypes.data, n]
     base = _unmapped(increment, "float32[::1]", 1)
-    promises = promises_of(base.kinds, values, (n,), written={0})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), (n,), written={0})
     assert promises.array(0).alignment == {0: 16, 1: 4, 2: 8, 3: 4, 4: 16}[offset]
     mapping = ElementMapping((8, 1, 1), 4)
     _mapped(base, mapping, promises).run(mapping.blocks((n,), (32, 1, 1)), (32, 1, 1), [*values, n])
@@ -202,7 +208,7 @@ def test_an_argument_given_twice_is_one_array(mapping: ElementMapping) -> None:
     y[:] = 1
     values = [2.0, x.ctypes.data, n, y.ctypes.data, n, y.ctypes.data, n]
     base = _unmapped(axpy, _AXPY, 1)
-    promises = promises_of(base.kinds, values, (n,), written={3})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), (n,), written={3})
     assert promises.is_disjoint
     assert [each.same_as for each in promises.arrays] == [None, None, 1]
     _mapped(base, mapping, promises).run(mapping.blocks((n,), (32, 1, 1)), (32, 1, 1), [*values, n])
@@ -217,7 +223,7 @@ def test_overlapping_arrays_are_worked_on_in_the_order_of_items() -> None:
     x, out = whole[:-1], whole[1:]
     values = [1.0, x.ctypes.data, n, x.ctypes.data, n, out.ctypes.data, n]
     base = _unmapped(axpy, _AXPY, 1)
-    promises = promises_of(base.kinds, values, (n,), written={3})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), (n,), written={3})
     assert not promises.is_disjoint
     mapping = ElementMapping((items, 1, 1), items)
     _mapped(base, mapping, promises).run(mapping.blocks((n,), (32, 1, 1)), (32, 1, 1), [*values, n])
@@ -241,7 +247,7 @@ def test_rows_of_a_larger_matrix_are_read_together() -> None:
     for each in (x, view):
         values += [each.ctypes.data, rows, columns, *each.strides]
     base = specialize(scale, "float32[:, :], float32[:, :]", LaunchMode(2))
-    promises = promises_of(base.kinds, values, (rows, columns), written={1})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), (rows, columns), written={1})
     assert {(each.alignment, each.unit_axis, each.is_extent) for each in promises.arrays} == {
         (16, 1, True)
     }
@@ -271,7 +277,7 @@ def test_the_end_of_a_long_extent(mapping: ElementMapping, extent: int) -> None:
     start = extent - 4000
     values = [start, out.ctypes.data, out.size]
     base = _unmapped(window, "int64, int32[::1]", 1)
-    promises = promises_of(base.kinds, values, (extent,), written={1})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), (extent,), written={1})
     assert promises.is_narrow == (extent < 2**31)
     _mapped(base, mapping, promises).run(
         grid, block, [*values, extent], blocks=(grid[0] - 5, grid[0])
@@ -308,7 +314,7 @@ def odd(low, high, out):
         out[i] += 1 + i
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_guards_hold_for_each_index(data: st.DataObject) -> None:
     kernel, ndim = data.draw(st.sampled_from([(between, 1), (returns, 1), (band, 2), (odd, 1)]))
@@ -319,7 +325,7 @@ def test_guards_hold_for_each_index(data: st.DataObject) -> None:
     signature = f"int64, int64, int64[{', '.join([*[':'] * (ndim - 1), '::1'])}]"
     values = [low, high, out.ctypes.data, *extent]
     base = _unmapped(kernel, signature, ndim)
-    promises = promises_of(base.kinds, values, extent, written={2})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), extent, written={2})
     block = (8, 1, 1)
     grid = mapping.blocks(extent, block)
     _mapped(base, mapping, promises).run(grid, block, [*values, *extent])
@@ -351,7 +357,7 @@ def test_the_inside_of_a_grid(mapping: ElementMapping, shape: tuple[int, int]) -
     u[:] = np.random.default_rng(5).integers(0, 99, shape)
     values = [u.ctypes.data, *shape, out.ctypes.data, *shape]
     base = _unmapped(laplace, "float64[:, ::1], float64[:, ::1]", 2)
-    promises = promises_of(base.kinds, values, shape, written={1})
+    promises = promises_of(passed_arrays(base.layout.arrays, values), shape, written={1})
     block = (4, 2, 1)
     _mapped(base, mapping, promises).run(mapping.blocks(shape, block), block, [*values, *shape])
     expected = np.zeros(shape)

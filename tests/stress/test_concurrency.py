@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.stress.worker import LAYER_MODULES
+from tests.support.extent import full_beyond
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Environment variable that names the threading layer of the CPU target.
@@ -92,7 +93,9 @@ def _run(
                 process.communicate()
 
 
-@pytest.mark.parametrize(("layer", "hidden", "used"), CONFIGURATIONS)
+@pytest.mark.parametrize(
+    ("layer", "hidden", "used"), full_beyond(CONFIGURATIONS, CONFIGURATIONS[:1])
+)
 def test_a_few(layer: str, hidden: tuple[str, ...], used: set[str]) -> None:
     """Four kernels and 200 launches in each process."""
     _run(layer, hidden, used, 4, 200, 240)

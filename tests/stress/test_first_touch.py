@@ -1,4 +1,4 @@
-"""Sixteen threads that need everything for the first time at once: 100 rounds."""
+"""Sixteen threads that need everything for the first time at once: 100 rounds, or 10 of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.extent import examples, full_beyond
 from tests.support.targets import require
 
 _ROOT = Path(__file__).resolve().parents[2]
 _THREADS = 16
 #: Interpreters, each of which touches everything for the first time, and the rounds in each.
-_PROCESSES, _ROUNDS = 5, 10
+_PROCESSES, _ROUNDS = examples(5), 10
 
 
-@pytest.mark.parametrize("half", ["first", "second"])
+@pytest.mark.parametrize("half", full_beyond(["first", "second"], ["first"]))
 @pytest.mark.parametrize("targets", ["cpu,null", "cuda"])
 def test_fifty_rounds(targets: str, half: str) -> None:
     """In two halves, which two workers share."""

@@ -1,9 +1,10 @@
-"""A slow reference: the kernel's own Python function, one Python thread for each thread of a block.
+"""A slow reference: the kernel's own Python function, run for each thread of a block.
 
 One thread runs at a time and keeps running until it reaches a barrier or ends, so a launch is
-deterministic. A round in which the living threads of a block do not stop at the same barrier is
-reported. Arithmetic is NumPy's: a kernel that is to be compared bit for bit says its types
-(``np.float32(2)``), as NumPy and Numba promote Python numbers differently.
+deterministic. Where a kernel names no barrier its threads run one after the other; else each has a
+Python thread of its own. A round in which the living threads of a block do not stop at the same
+barrier is reported. Arithmetic is NumPy's: a kernel that is to be compared bit for bit says its
+types (``np.float32(2)``), as NumPy and Numba promote Python numbers differently.
 """
 
 from __future__ import annotations
@@ -54,8 +55,14 @@ def python_function(decorated: Any) -> Callable[..., Any]:
     return decorated.__wrapped__  # type: ignore[no-any-return]
 
 
+#: What a kernel with a barrier names, in its own code or in that of a device function.
+_BARRIERS = frozenset(
+    ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp")
+)
+
+
 class _Thread:
-    """One thread of a block, run by a Python thread that waits for its turn."""
+    """One thread of a block; with a barrier, a Python thread that waits for its turn runs it."""
 
     def __init__(self, thread_idx: Index, linear: int) -> None:
         self.thread_idx = thread_idx
@@ -154,6 +161,8 @@ class _Language:
         self._extent = extent
         self._shared_bytes = shared_bytes
         self._current: _Thread | None = None
+        #: Whether a thread may have to wait for others, which a Python thread of its own does.
+        self.has_barriers = False
         self._shared: dict[Any, np.ndarray] = {}
         self._dynamic: np.ndarray | None = None
         self.shared = types.SimpleNamespace(array=self._shared_array)
@@ -205,6 +214,7 @@ class _Language:
     # -- synchronization -----------------------------------------------------------------------
     def _barrier(self, kind: str, vote: Any = None) -> int:
         assert self._current is not None
+        assert self.has_barriers, f"{kind} is reached under a name that no code of the kernel has"
         return self._current.wait((kind, sys._getframe(2).f_lineno), vote)
 
     def syncthreads(self) -> None:
@@ -236,6 +246,11 @@ class _Language:
         self.blockIdx = block_idx
         self._shared, self._dynamic = {}, None
         threads = [_Thread(t, n) for n, t in enumerate(_each(self.blockDim))]
+        if not self.has_barriers:
+            for thread in threads:
+                self._current = thread
+                body()
+            return
         for thread in threads:
             thread.start(body)
         alive = threads
@@ -279,6 +294,7 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
 
     code = function.__code__
     names = set(code.co_names)
+    language.has_barriers |= not names.isdisjoint(_BARRIERS)
     scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
     cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
     return types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import itertools
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,10 +141,10 @@ def run_recorded(text: str, folder: Path) -> int | None:
     if result.problems:
         return None
     claimed = {_place(node) for node in _claims(unit, result)}
-    seen: dict[threading.Thread, list[Any]] = {}
+    seen: dict[int, list[Any]] = {}
 
-    def record(place: Any, value: Any) -> Any:
-        seen.setdefault(threading.current_thread(), []).append((place, _plain(value)))
+    def record(thread: int, place: Any, value: Any) -> Any:
+        seen.setdefault(thread, []).append((place, _plain(value)))
         return value
 
     tree = ast.parse(text.replace("@njit", "@(lambda function: function)"))
@@ -181,7 +180,9 @@ class _Recorder(ast.NodeTransformer):
             return node
         if _place(node) not in self.claimed:
             return node
-        told = ast.Call(ast.Name("_record", ast.Load()), [ast.Constant(_place(node)), node], [])
+        thread = ast.parse("kd.threadIdx.x", mode="eval").body
+        parts = [thread, ast.Constant(_place(node)), node]
+        told = ast.Call(ast.Name("_record", ast.Load()), parts, [])
         return ast.copy_location(told, node)
 
 

@@ -36,13 +36,13 @@ CALLS: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("count", [2**63, 2**64 - 1, 10**30])
 @pytest.mark.parametrize("name", CALLS)
 def test_what_no_machine_has_is_refused_at_once(name: str, count: int) -> None:
-    raised: list[Exception] = []
+    raised: list[kd.KernelError] = []
 
     def call() -> None:
         try:
             with kd.use("cpu"):
                 CALLS[name](count)
-        except Exception as error:
+        except kd.KernelError as error:
             raised.append(error)
 
     # Another thread, since what loops for ever must not take the test run with it.
@@ -51,7 +51,6 @@ def test_what_no_machine_has_is_refused_at_once(name: str, count: int) -> None:
     thread.join(20)
     assert not thread.is_alive(), "it is still at it"
     (error,) = raised
-    assert isinstance(error, kd.KernelError), error
     assert isinstance(error, ValueError)
     told = (str(count), str(8 * count), "more than 4096 values")
     assert any(text in str(error) for text in told), error

@@ -10,7 +10,7 @@ from typing import Any
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
-from kerneldsl.lowering.passes.tuple_names import tuple_lengths
+from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["UNSIGNED", "MarkNonnegativeIndices"]
@@ -51,7 +51,7 @@ class MarkNonnegativeIndices:
 
     @classmethod
     def for_unit(
-        cls, unit: FunctionUnit, *, wraparound: bool, tuples: Mapping[str, int] | None = None
+        cls, unit: FunctionUnit, *, wraparound: bool, tuples: TupleLengths | None = None
     ) -> MarkNonnegativeIndices:
         """The pass with what a unit tells of its names.
 

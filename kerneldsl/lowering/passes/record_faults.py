@@ -11,7 +11,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.passes.tuple_names import tuple_lengths
+from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["CHECKED", "FAULT", "RecordFaults"]
@@ -45,7 +45,7 @@ class RecordFaults:
     """
 
     first_site: int = 0
-    tuple_parameters: Mapping[str, int] = field(default_factory=dict)
+    tuple_parameters: TupleLengths = field(default_factory=dict)
 
     def __call__(self, unit: FunctionUnit) -> tuple[ast.FunctionDef, FaultTable]:
         """Return the function with its checks, and the places that they name."""

@@ -3,16 +3,65 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
+from kerneldsl.language.kinds import Kind, TupleKind
 
-__all__ = ["tuple_lengths"]
+__all__ = ["TupleLengths", "tuple_lengths", "tuple_parameters"]
+
+#: Functions that give a tuple.
+_TUPLE_FUNCTIONS = frozenset(
+    ("divmod", "math.modf", "math.frexp", "numpy.divmod", "numpy.modf", "numpy.frexp")
+)
+
+#: Parameters or variables that hold a tuple, to its length; ``None`` where that is not known.
+TupleLengths: TypeAlias = Mapping[str, int | None]
+
+
+def tuple_parameters(
+    kernel: FunctionUnit, kinds: Sequence[Kind]
+) -> dict[FunctionUnit, dict[str, int | None]]:
+    """Find the parameters that are given a tuple, of a kernel and of all functions it calls.
+
+    Parameters
+    ----------
+    kernel : FunctionUnit
+        The kernel.
+    kinds : sequence of Kind
+        Of its arguments.
+
+    Returns
+    -------
+    dict
+        Function to its parameters that are tuples somewhere.
+    """
+    units = list(kernel.reachable())
+    found: dict[FunctionUnit, dict[str, int | None]] = {unit: {} for unit in units}
+    for name, kind in zip(kernel.parameters, kinds, strict=True):
+        if isinstance(kind, TupleKind):
+            found[kernel][name] = len(kind.elements)
+    changed = True
+    while changed:
+        changed = False
+        for unit in units:
+            known = tuple_lengths(unit, found[unit])
+            for node in ast.walk(unit.tree):
+                callee = unit.callee_of(node)
+                if callee is None or not isinstance(node, ast.Call):
+                    continue
+                for name, argument in zip(callee.parameters, node.args, strict=False):
+                    if name not in found[callee] and _is_tuple(argument, unit, known):
+                        found[callee][name] = None
+                        changed = True
+    return found
 
 
 def tuple_lengths(
-    unit: FunctionUnit, parameters: Mapping[str, int] | None = None
+    unit: FunctionUnit, parameters: TupleLengths | None = None
 ) -> dict[str, int | None]:
     """Map variables that hold a tuple to its length; ``None`` where that is not known.
 
@@ -34,6 +83,14 @@ def tuple_lengths(
         for target in node.targets
         if isinstance(target, ast.Name)
     ]
+    assignments += [
+        (node.target.id, node.iter.elts[0])
+        for node in ast.walk(unit.tree)
+        if isinstance(node, ast.For)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.iter, ast.Tuple | ast.List)
+        and node.iter.elts
+    ]
     changed = True
     while changed:
         changed = False
@@ -44,7 +101,7 @@ def tuple_lengths(
     return found
 
 
-def _is_tuple(node: ast.expr, unit: FunctionUnit, known: Mapping[str, int | None]) -> bool:
+def _is_tuple(node: ast.expr, unit: FunctionUnit, known: TupleLengths) -> bool:
     match node:
         case ast.Tuple():
             return True
@@ -63,10 +120,11 @@ def _is_tuple(node: ast.expr, unit: FunctionUnit, known: Mapping[str, int | None
                     isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)
                     for n in ast.walk(callee.tree)
                 )
+            return library_name(node.func, unit.namespace) in _TUPLE_FUNCTIONS
     return False
 
 
-def _length(node: ast.expr, unit: FunctionUnit, known: Mapping[str, int | None]) -> int | None:
+def _length(node: ast.expr, unit: FunctionUnit, known: TupleLengths) -> int | None:
     if isinstance(node, ast.Tuple):
         return len(node.elts)
     if isinstance(node, ast.Name):

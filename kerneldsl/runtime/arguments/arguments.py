@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.errors import ArgumentError, ReadOnlyArrayError
-from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.runtime.arguments.binding import Binding, Refused, kinds_of, positions_of
+from kerneldsl.runtime.arguments.binding import Binding, Refused
 from kerneldsl.runtime.arguments.readers import READERS, find_reader
-from kerneldsl.runtime.memory.transfer import byte_bounds
 
 __all__ = ["bind", "check_writable", "overlap"]
 
@@ -59,10 +54,9 @@ def check_writable(
     ReadOnlyArrayError
         Naming the first of them.
     """
-    positions = positions_of(binding)
-    for index in binding.read_only:
-        position = positions[index]
-        if position in written:
+    for array in binding.arrays:
+        position = array.position
+        if position in written and array.pointer in binding.read_only:
             raise ReadOnlyArrayError(
                 f"parameter {names[position]!r} (argument {position + 1} of {len(args)}) is "
                 "written by the kernel, and the array is read-only",
@@ -71,39 +65,9 @@ def check_writable(
             )
 
 
-def overlap(args: tuple[Any, ...], written: frozenset[int]) -> bool:
+def overlap(binding: Binding, written: frozenset[int]) -> bool:
     """Whether two array arguments share memory, one of which the kernel writes."""
-    ranges: list[tuple[int, int, bool]] = []
-    for position, value in enumerate(args):
-        for leaf in _leaves(value):
-            low, high = _memory_range(leaf)
-            if low < high:
-                ranges.append((low, high, position in written))
+    ranges = [(*each.byte_range(), each.position in written) for each in binding.passed_arrays()]
     return any(
-        (a[2] or b[2]) and a[0] < b[1] and b[0] < a[1]
-        for i, a in enumerate(ranges)
-        for b in ranges[:i]
+        (a[2] or b[2]) and max(a[0], b[0]) < min(a[1], b[1]) for a, b in combinations(ranges, 2)
     )
-
-
-def _memory_range(value: Any) -> tuple[int, int]:
-    """First and past-the-last address; two equal ones for an empty array or a scalar."""
-    binding = Binding()
-    reader = READERS.get(value.__class__) or find_reader(value)
-    (kind,) = kinds_of((reader(value, binding),))
-    if not isinstance(kind, ArrayKind):
-        return 0, 0
-    pointer, *rest = binding.values
-    itemsize = np.dtype(kind.dtype).itemsize
-    shape = tuple(rest[: kind.ndim])
-    if kind.layout == "A":
-        return byte_bounds(pointer, shape, tuple(rest[kind.ndim :]), itemsize)
-    return pointer, pointer + itemsize * math.prod(shape)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple):
-        for element in value:
-            yield from _leaves(element)
-    else:
-        yield value

@@ -6,21 +6,25 @@ a tenth of what hashing kinds costs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.abi import ArrayParameters, array_parameters
 from kerneldsl.errors import ArgumentError, ArgumentTypeError
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.arguments.passed_arrays import PassedArray, passed_arrays
 from kerneldsl.runtime.placement import Place
 
-__all__ = ["Binding", "Reader", "Refused", "code_of", "flat_count", "kinds_of", "positions_of"]
+__all__ = ["Binding", "Reader", "Refused", "bits_of", "code_of", "kinds_of", "value_of"]
 
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
+_arrays: dict[tuple[int, ...], tuple[ArrayParameters, ...]] = {}
 _kinds_lock = ForkSafeLock()
 
 
@@ -40,6 +44,17 @@ def code_of(kind: Kind) -> int:
 def kinds_of(codes: tuple[int, ...]) -> tuple[Kind, ...]:
     """The kinds that codes stand for."""
     return tuple(_kinds[code] for code in codes)
+
+
+def bits_of(value: np.generic) -> int:
+    """The bits of a scalar, which is how one is passed that :mod:`struct` has no format for."""
+    return int.from_bytes(value.tobytes(), sys.byteorder)
+
+
+def value_of(bits: int, dtype: str) -> float:
+    """The value of a real number that was passed as its bits."""
+    found = numpy_dtype(dtype)
+    return float(np.frombuffer(bits.to_bytes(found.itemsize, sys.byteorder), found)[0])
 
 
 class Refused(Exception):
@@ -93,20 +108,18 @@ class Binding:
         self.values: list[Any] = []
         self.host: list[tuple[int, np.ndarray[Any, Any]]] = []
 
+    @property
+    def arrays(self) -> tuple[ArrayParameters, ...]:
+        """Where each array is among `values`."""
+        arrays = _arrays.get(self.codes)
+        if arrays is None:
+            arrays = _arrays[self.codes] = array_parameters(kinds_of(self.codes))
+        return arrays
+
+    def passed_arrays(self) -> list[PassedArray]:
+        """The arrays among the arguments, as `values` describe them."""
+        return passed_arrays(self.arrays, self.values)
+
 
 #: Appends the values of an argument to a binding, and returns the code of its kind.
 Reader: TypeAlias = Callable[[Any, Binding], int]
-
-
-def flat_count(kind: Kind) -> int:
-    """How many flat values an argument of a kind has."""
-    return len(ParameterLayout(("",), (kind,)).parameters)
-
-
-def positions_of(binding: Binding) -> list[int]:
-    """The position of the argument that each flat value belongs to."""
-    return [
-        position
-        for position, kind in enumerate(kinds_of(binding.codes))
-        for _ in range(flat_count(kind))
-    ]

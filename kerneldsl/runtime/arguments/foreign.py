@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType, numpy_dtype
 from kerneldsl.registry import get_target
 from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused
 from kerneldsl.runtime.arguments.readers import read_device_array, read_ndarray
@@ -20,21 +21,9 @@ from kerneldsl.runtime.streams.recordings import is_recorded
 
 __all__ = ["as_device_array", "find_reader"]
 
-_TORCH_DTYPES = {
-    "torch.bool": "bool",
-    "torch.int8": "int8",
-    "torch.int16": "int16",
-    "torch.int32": "int32",
-    "torch.int64": "int64",
-    "torch.uint8": "uint8",
-    "torch.uint16": "uint16",
-    "torch.uint32": "uint32",
-    "torch.uint64": "uint64",
-    "torch.float32": "float32",
-    "torch.float64": "float64",
-    "torch.complex64": "complex64",
-    "torch.complex128": "complex128",
-}
+#: Element types as torch prints its dtypes.
+_TORCH_DTYPES = {f"torch.{name}": row for name, row in ELEMENT_TYPES.items()}
+_TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items()}
 
 
 def find_reader(value: Any) -> Reader | None:
@@ -77,11 +66,11 @@ def _has(value: Any, name: str) -> bool:
 
 def _read_torch(value: Any, binding: Binding) -> int:
     # A tensor's own methods cost a third of what its __cuda_array_interface__ does.
-    dtype = _TORCH_DTYPES.get(str(value.dtype))
-    if dtype is None:
+    row = _TORCH_DTYPES.get(str(value.dtype))
+    if row is None:
         raise Refused(
             f"a tensor of dtype {value.dtype} cannot be passed to a kernel",
-            limit=f"dtypes are {', '.join(_TORCH_DTYPES.values())}",
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
             remedy="Convert it with tensor.to(torch.float32)",
         )
     if value.requires_grad:
@@ -90,9 +79,9 @@ def _read_torch(value: Any, binding: Binding) -> int:
             remedy="Pass tensor.detach()",
             kind=ArgumentValueError,
         )
-    element = np.dtype(dtype)
-    if element.kind in "fc":
-        _refuse_lazy(value, element)
+    if row.is_float or row.is_complex:
+        _refuse_lazy(value, row)
+    element = numpy_dtype(row.name)
     shape = tuple(value.shape)
     strides = tuple(step * element.itemsize for step in value.stride())
     kind = value.device.type
@@ -114,9 +103,9 @@ def _read_torch(value: Any, binding: Binding) -> int:
     return _read(DeviceArray(place, pointer, shape, strides, element, value), binding)
 
 
-def _refuse_lazy(value: Any, dtype: np.dtype[Any]) -> None:
+def _refuse_lazy(value: Any, row: ElementType) -> None:
     """Refuse a view whose memory holds other numbers than the tensor."""
-    lazy = "neg" if value.is_neg() else "conj" if dtype.kind == "c" and value.is_conj() else None
+    lazy = "neg" if value.is_neg() else "conj" if row.is_complex and value.is_conj() else None
     if lazy is not None:
         done = {"neg": "negated", "conj": "conjugated"}[lazy]
         raise Refused(
@@ -214,6 +203,11 @@ def _read_cuda_array_interface(value: Any, binding: Binding) -> int:
     return read_device_array(array, binding)
 
 
+def _dtype_of(typestr: str) -> np.dtype[Any]:
+    name = _TYPESTRS.get(typestr)
+    return np.dtype(typestr) if name is None else numpy_dtype(name)
+
+
 def _from_cuda_array_interface(
     value: Any, interface: dict[str, Any] | None = None
 ) -> tuple[DeviceArray, int | None]:
@@ -226,7 +220,7 @@ def _from_cuda_array_interface(
             value=value,
             remedy="Fill the masked elements, or pass data and mask as two arrays",
         )
-    dtype = np.dtype(interface["typestr"])
+    dtype = _dtype_of(interface["typestr"])
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
     pointer, is_read_only = interface["data"]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.language.kinds import Kind, ScalarKind, TupleKind
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.arguments.binding import Binding, flat_count, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding
 from kerneldsl.runtime.arguments.checked_promises import promises_of
 from kerneldsl.target import NO_PROMISES, Promises
 
@@ -56,20 +55,15 @@ class PromiseTable:
         """
         places = self._places.get(binding.codes)
         if places is None:
-            places = self._places[binding.codes] = _places_that_matter(kinds_of(binding.codes))
+            places = tuple(place for array in binding.arrays for place in array.numbers)
+            self._places[binding.codes] = places
         values = binding.values
         key = (binding.codes, extent, *[values[place] for place in places])
         number = self._known.get(key)
         return self._find(binding, extent, key) if number is None else number
 
     def _find(self, binding: Binding, extent: tuple[int, ...] | None, key: tuple[Any, ...]) -> int:
-        traits = self._traits
-        found = promises_of(
-            kinds_of(binding.codes),
-            binding.values,
-            extent or (),
-            written=traits.written,
-        )
+        found = promises_of(binding.passed_arrays(), extent or (), written=self._traits.written)
         number = self.number(found)
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:
@@ -85,16 +79,3 @@ class PromiseTable:
                 number = self._numbers[promises] = len(self._found)
                 self._found.append(promises)
         return number
-
-
-def _places_that_matter(kinds: tuple[Kind, ...]) -> tuple[int, ...]:
-    """Flat values that belong to arrays."""
-    places: list[int] = []
-    at = 0
-    for kind in kinds:
-        for part in kind.elements if isinstance(kind, TupleKind) else (kind,):
-            count = flat_count(part)
-            if not isinstance(part, ScalarKind):
-                places += range(at, at + count)
-            at += count
-    return tuple(places)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.language.kinds import DTYPE_NAMES, ArrayKind, Layout, ScalarKind, TupleKind
-from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, code_of, kinds_of
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.kinds import ArrayKind, Layout, ScalarKind, TupleKind
+from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.strided import address_of
 from kerneldsl.runtime.placement import Place
@@ -69,14 +70,23 @@ def _read_complex(value: complex, binding: Binding) -> int:
 
 
 def _numpy_scalar_reader(dtype: str) -> Reader:
+    if dtype == "bool":
+        return _read_bool
     code = code_of(ScalarKind(dtype))
-    if dtype.startswith("complex"):
+    if ELEMENT_TYPES[dtype].is_complex:
 
         def read_parts(value: Any, binding: Binding) -> int:
             binding.values += (value.real, value.imag)
             return code
 
         return read_parts
+    if ELEMENT_TYPES[dtype].is_passed_as_bits:
+
+        def read_bits(value: Any, binding: Binding) -> int:
+            binding.values.append(bits_of(value))
+            return code
+
+        return read_bits
 
     def read(value: Any, binding: Binding) -> int:
         binding.values.append(value)
@@ -257,7 +267,9 @@ def _reader_of_type(kind: type) -> Reader | None:
     if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
         return read_ndarray
     if issubclass(kind, np.generic):
-        return None
+        dtype = np.dtype(kind)
+        is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
+        return _numpy_scalar_reader(dtype.name) if is_own else None
     if issubclass(kind, int):
         return _read_int
     if issubclass(kind, float):
@@ -305,11 +317,6 @@ def _fill_table() -> None:
             DeviceArray: read_device_array,
         }
     )
-    for dtype in DTYPE_NAMES[1:]:
-        READERS[np.dtype(dtype).type] = _numpy_scalar_reader(dtype)
-    for char in "qQlL":  # two C types have 64 bits; NumPy has a scalar class for each
-        scalar = np.dtype(char)
-        READERS[scalar.type] = _numpy_scalar_reader(scalar.name)
 
 
 _fill_table()

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.language.element_types import ElementKind, numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
-from kerneldsl.runtime.arguments.binding import Binding, kinds_of
+from kerneldsl.runtime.arguments.binding import Binding, bits_of, kinds_of, value_of
 from kerneldsl.runtime.memory.arrays import contiguous_strides
 
 __all__ = ["conform"]
@@ -67,8 +68,10 @@ def _conform_one(
     """Append the values of one argument; return the position after its own."""
     given = binding.values
     if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
-        width = 2 if found.dtype.startswith("complex") else 1
-        value = given[position] if width == 1 else complex(*given[position : position + 2])
+        width = 2 if found.element.is_complex else 1
+        value: Any = given[position] if width == 1 else complex(*given[position : position + 2])
+        if found.element.is_passed_as_bits and found != wanted:
+            value = value_of(value, found.dtype)
         values += _convert(name, value, found, wanted)
         return position + width
     if isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind):
@@ -82,9 +85,7 @@ def _conform_one(
                 values += given[end : end + found.ndim]
                 end += found.ndim
             elif wanted.layout == "A":
-                values += contiguous_strides(
-                    tuple(shape), np.dtype(found.dtype).itemsize, found.layout
-                )
+                values += contiguous_strides(tuple(shape), found.element.nbytes, found.layout)
             return end
     if (
         isinstance(found, TupleKind)
@@ -102,26 +103,29 @@ def _conform_one(
 
 
 def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tuple[Any, ...]:
-    source, target = np.dtype(found.dtype), np.dtype(wanted.dtype)
-    if source == target:
-        return (value.real, value.imag) if target.kind == "c" else (value,)
-    if target.kind in "iu" and source.kind in "biu":
-        limits = np.iinfo(target)
-        if not limits.min <= int(value) <= limits.max:
+    source, target = found.element, wanted.element
+    if source is target:
+        return (value.real, value.imag) if target.is_complex else (value,)
+    if target.is_integer and (source.is_integer or source.kind is ElementKind.BOOL):
+        low, high = target.integer_range
+        if not low <= int(value) <= high:
             raise ArgumentValueError(
                 f"parameter {name!r} was given {int(value)}",
                 value=value,
-                limit=f"The kernel's signature says {wanted}, {limits.min} to {limits.max}",
+                limit=f"The kernel's signature says {wanted}, {low} to {high}",
             )
         return (int(value),)
-    if target.kind in "fc" and source.kind in "biuf":
-        part = np.float32 if target.itemsize == (4 if target.kind == "f" else 8) else np.float64
+    if (target.is_float or target.is_complex) and not source.is_complex:
+        part = numpy_dtype(target.arithmetic if target.is_complex else target.name)
         with np.errstate(over="ignore"):
-            real = float(part(value))
-        return (real,) if target.kind == "f" else (real, 0.0)
-    if target.kind == "c" and source.kind == "c":
+            number = part.type(value)
+        if target.is_passed_as_bits:
+            return (bits_of(number),)
+        real = float(number)
+        return (real, 0.0) if target.is_complex else (real,)
+    if target.is_complex and source.is_complex:
         with np.errstate(over="ignore"):
-            converted = complex(target.type(value))
+            converted = complex(numpy_dtype(target.name).type(value))
         return converted.real, converted.imag
     raise ArgumentTypeError(
         f"parameter {name!r} was given {found}",

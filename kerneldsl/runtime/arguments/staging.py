@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.abi import ArrayParameters
 from kerneldsl.environment import logger
 from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.transfer import byte_bounds, host_view
@@ -36,18 +37,20 @@ class HostArray:
 
     Parameters
     ----------
-    index : int
-        Index of its pointer among the flat values.
+    parameters : ArrayParameters
+        Where it is among the flat values.
     array : ndarray
         The array.
     is_written : bool
         Whether the kernel may write it.
     """
 
-    __slots__ = ("array", "high", "index", "is_written", "low")
+    __slots__ = ("array", "high", "index", "is_written", "low", "strides")
 
-    def __init__(self, index: int, array: np.ndarray[Any, Any], is_written: bool) -> None:
-        self.index = index
+    def __init__(
+        self, parameters: ArrayParameters, array: np.ndarray[Any, Any], is_written: bool
+    ) -> None:
+        self.index, self.strides = parameters.pointer, parameters.strides
         self.array = array
         self.is_written = is_written
         self.low, self.high = byte_bounds(
@@ -187,9 +190,8 @@ def _pack(place: Place, region: _Region, staged: list[Any], stream: Any) -> None
         place.device, region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream
     )
     note_copy(place, "host_to_device", packed.nbytes)
-    strides = item.index + 1 + packed.ndim
     staged[item.index] = region.buffer.pointer
-    staged[strides : strides + packed.ndim] = packed.strides
+    staged[item.strides.start : item.strides.stop] = packed.strides
 
 
 def _copy_back(

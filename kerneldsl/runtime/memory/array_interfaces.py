@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.runtime.memory.strided import host_view
 from kerneldsl.runtime.streams.order import stream_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def host_interface(array: DeviceArray) -> dict[str, Any]:
     """
     if not array.place.is_host:
         raise AttributeError(f"an array on {array.place.name} has no __array_interface__")
+    if np.dtype(array.dtype.str) != array.dtype:
+        # NumPy then asks __array__, which has the dtype.
+        raise AttributeError(f"the array interface has no name for {array.dtype}")
     array.lend()
     return {
         "shape": array.shape,
@@ -93,17 +97,12 @@ def as_numpy(array: DeviceArray, dtype: Any, copy: bool | None) -> np.ndarray[An
             limit="The copy would be hidden",
             remedy="Use array.copy_to_host()",
         )
-    view = np.asarray(_HostView(array))
+    array.lend()
+    view = host_view(
+        array.pointer, array.shape, array.strides, array.dtype, array, array.is_read_only
+    )
     if dtype is not None and view.dtype != dtype:
         if copy is False:
             raise ValueError("a conversion to another dtype needs a copy")
         return view.astype(dtype)
     return view.copy() if copy else view
-
-
-class _HostView:
-    """Carries the array interface of a device array in host memory, and keeps that alive."""
-
-    def __init__(self, array: DeviceArray) -> None:
-        self._array = array
-        self.__array_interface__ = array.__array_interface__

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.kinds import DTYPE_NAMES, Layout
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
+from kerneldsl.language.kinds import Layout
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.strided import contiguous_strides
@@ -41,7 +42,7 @@ Shape: TypeAlias = int | tuple[int, ...]
 Order: TypeAlias = Literal["C", "F"]
 
 
-_KNOWN_DTYPES = frozenset(map(np.dtype, DTYPE_NAMES))
+_KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
 
 
 def _place(device: DeviceLike | None) -> Place:
@@ -70,7 +71,8 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
-    found: np.dtype[Any] = np.dtype(dtype)
+    is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
+    found: np.dtype[Any] = numpy_dtype(dtype) if is_name else np.dtype(dtype)
     if found in _KNOWN_DTYPES:
         return found
     if found.name not in DTYPE_NAMES or not found.isnative:

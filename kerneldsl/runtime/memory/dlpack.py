@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.runtime.placement import Place, place_of
 from kerneldsl.runtime.streams.order import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
@@ -33,9 +34,8 @@ _VERSION = (1, 0)
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _NAME_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
 
-# DLDataTypeCode to NumPy's kind, and back
-_KIND_OF_CODE = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
-_CODE_OF_KIND = {kind: code for code, kind in _KIND_OF_CODE.items()}
+#: Element types by DLDataTypeCode and bits.
+_ELEMENTS = {(row.dlpack_code, 8 * row.nbytes): row.name for row in ELEMENT_TYPES.values()}
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -176,7 +176,10 @@ def export(
     is_versioned = max_version is not None and max_version[0] >= 1
     if array.is_read_only and not is_versioned:
         raise BufferError("a read-only array needs a consumer of DLPack 1.0 or later")
-    item = array.dtype.itemsize
+    element = ELEMENT_TYPES.get(array.dtype.name)
+    if element is None:
+        raise BufferError(f"arrays of dtype {array.dtype} are not exported by DLPack")
+    item = element.nbytes
     if any(stride % item for stride in array.strides):
         raise BufferError(f"strides {array.strides} are not multiples of {item} bytes")
     # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
@@ -201,8 +204,7 @@ def export(
     tensor.data = array.pointer
     tensor.device.device_type, tensor.device.device_id = device
     tensor.ndim = array.ndim
-    tensor.dtype.code = _CODE_OF_KIND[array.dtype.kind]
-    tensor.dtype.bits, tensor.dtype.lanes = item * 8, 1
+    tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = element.dlpack_code, item * 8, 1
     tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))
     array.lend()
@@ -321,13 +323,11 @@ def _place(device_type: int, device_id: int) -> Place:
 
 
 def _dtype(found: _DLDataType) -> np.dtype[Any]:
-    kind = _KIND_OF_CODE.get(found.code)
-    sizes = {"b": (8,), "f": (32, 64), "c": (64, 128)}.get(kind or "", (8, 16, 32, 64))
-    if kind is None or found.lanes != 1 or found.bits not in sizes:
+    name = _ELEMENTS.get((found.code, found.bits))
+    if name is None or found.lanes != 1:
         raise ArgumentTypeError(
             f"an array of DLPack dtype code {found.code}, {found.bits} bits, {found.lanes} lanes "
             "cannot be passed to a kernel",
-            limit="Elements are bool, 8- to 64-bit integers, 32- and 64-bit floats and complex "
-            "numbers of those",
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}, of one lane",
         )
-    return np.dtype(f"{kind}{found.bits // 8}")
+    return numpy_dtype(name)

@@ -109,7 +109,9 @@ def host_view(
         "data": (pointer, is_read_only),
         "version": 3,
     }
-    return np.asarray(HostMemory(interface, owner))
+    view = np.asarray(HostMemory(interface, owner))
+    # The array interface has no names for the dtypes of other packages.
+    return view if view.dtype == dtype else view.view(dtype)
 
 
 def as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -83,7 +83,8 @@ def atomic(name: str, *, private: bool) -> Callable[..., Any]:
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 pointer = place_of(context, builder, signature, args)
-                return _exchange_if_equal(builder, pointer, args[2], args[3], private)
+                kind = signature.return_type
+                return _exchange_if_equal(builder, pointer, kind, args[2], args[3], private)
 
             return signature_of(array, index, (expected, value)), generate
 
@@ -115,23 +116,22 @@ _NATIVE_INTEGER = {
 def _read_modify_write(
     builder: Any, pointer: Any, short: str, dtype: Any, value: Any, private: bool
 ) -> Any:
-    is_float = isinstance(dtype, types.Float)
-    signed = isinstance(dtype, types.Integer) and dtype.signed
     if private:
         old = builder.load(pointer)
-        builder.store(_combine(builder, short, old, value, is_float, signed), pointer)
+        builder.store(_combine(builder, short, dtype, old, value), pointer)
         return old
-    if not is_float:
+    if isinstance(dtype, types.Integer):
         native = _NATIVE_INTEGER.get(short)
         if short in ("max", "min"):
-            native = short if signed else "u" + short
+            native = short if dtype.signed else "u" + short
         if native is not None:
             return builder.atomic_rmw(native, pointer, value, "seq_cst")
-    return _compare_and_swap_loop(builder, pointer, short, value, is_float, signed)
+    return _compare_and_swap_loop(builder, pointer, short, dtype, value)
 
 
-def _combine(builder: Any, short: str, old: Any, value: Any, is_float: bool, signed: bool) -> Any:
+def _combine(builder: Any, short: str, dtype: Any, old: Any, value: Any) -> Any:
     """The element's new value."""
+    is_float = isinstance(dtype, types.Float)
     if short == "exch":
         return value
     if short in ("add", "sub"):
@@ -143,7 +143,7 @@ def _combine(builder: Any, short: str, old: Any, value: Any, is_float: bool, sig
             loses = builder.fcmp_ordered(relation, value, old)
             old_is_nan = builder.fcmp_unordered("uno", old, old)
             return builder.select(builder.or_(loses, old_is_nan), value, old)
-        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        compare = builder.icmp_signed if dtype.signed else builder.icmp_unsigned
         return builder.select(compare(relation, value, old), value, old)
     if short in ("and_", "or_", "xor"):
         return {"and_": builder.and_, "or_": builder.or_, "xor": builder.xor}[short](old, value)
@@ -157,11 +157,8 @@ def _combine(builder: Any, short: str, old: Any, value: Any, is_float: bool, sig
     return builder.select(wraps, value, builder.sub(old, one))
 
 
-def _compare_and_swap_loop(
-    builder: Any, pointer: Any, short: str, value: Any, is_float: bool, signed: bool
-) -> Any:
-    kind = value.type
-    bits = ir.IntType(64 if str(kind) in ("double", "i64") else 32)
+def _compare_and_swap_loop(builder: Any, pointer: Any, short: str, dtype: Any, value: Any) -> Any:
+    kind, bits = value.type, ir.IntType(dtype.bitwidth)
     as_bits = builder.bitcast(pointer, bits.as_pointer())
     first = builder.load(as_bits)
     start = builder.block
@@ -172,7 +169,7 @@ def _compare_and_swap_loop(
     seen = builder.phi(bits)
     seen.add_incoming(first, start)
     old = builder.bitcast(seen, kind)
-    new = builder.bitcast(_combine(builder, short, old, value, is_float, signed), bits)
+    new = builder.bitcast(_combine(builder, short, dtype, old, value), bits)
     pair = builder.cmpxchg(as_bits, seen, new, "seq_cst", "seq_cst")
     seen.add_incoming(builder.extract_value(pair, 0), builder.block)
     builder.cbranch(builder.extract_value(pair, 1), done, loop)
@@ -180,9 +177,10 @@ def _compare_and_swap_loop(
     return old
 
 
-def _exchange_if_equal(builder: Any, pointer: Any, expected: Any, value: Any, private: bool) -> Any:
-    kind = value.type
-    bits = ir.IntType(64 if str(kind) in ("double", "i64") else 32)
+def _exchange_if_equal(
+    builder: Any, pointer: Any, dtype: Any, expected: Any, value: Any, private: bool
+) -> Any:
+    kind, bits = value.type, ir.IntType(dtype.bitwidth)
     as_bits = builder.bitcast(pointer, bits.as_pointer())
     wanted, new = builder.bitcast(expected, bits), builder.bitcast(value, bits)
     if private:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, debuginfo
@@ -18,9 +17,9 @@ from numba.core.datamodel import register_default
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
-from numba.np.numpy_support import from_dtype
 
 from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.types import ELEMENTS
 
 __all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "store_slot"]
 
@@ -72,7 +71,7 @@ def array_maker(
         ``make(scratch, dynamic_bytes) -> array``: the address of the scratch memory, which goes
         unused for the stack, and an int64 that goes unused where the shape is known.
     """
-    element = from_dtype(np.dtype(dtype))
+    element = ELEMENTS[dtype]
     array_type = types.Array(element, len(shape), "C")
 
     @intrinsic

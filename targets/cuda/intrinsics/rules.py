@@ -8,9 +8,9 @@ from typing import Any
 from numba import types
 from numba.core import errors
 from numba.core.typing import signature
-from numba.np.numpy_support import from_dtype
 
 from kerneldsl.language.intrinsics import Intrinsic, Typing
+from kerneldsl.lowering.types import ELEMENTS
 
 __all__ = ["check_index", "typing_rule"]
 
@@ -57,10 +57,7 @@ def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    import numpy as np
-
-    dtype = from_dtype(np.dtype(static["dtype"]))
-    return signature(types.Array(dtype, len(static["shape"]), "C"))
+    return signature(types.Array(ELEMENTS[static["dtype"]], len(static["shape"]), "C"))
 
 
 def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from tests.conformance.kernels import (
 )
 from tests.support.cases import Case
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "QUICK_CASES"]
 
 #: Every case of every topic.
 CASES: list[Case] = [
@@ -45,3 +45,18 @@ CASES: list[Case] = [
     *atomics.CASES,
     *evaluation.CASES,
 ]
+
+
+def _quick() -> list[Case]:
+    """Mathematical functions with one dtype each, half of the integer operations, all others."""
+    halved = {
+        case.name
+        for each in (mathematics.CASES, integers.CASES)
+        for number, case in enumerate(each)
+        if number % 4 in (1, 2)
+    }
+    return [case for case in CASES if case.name not in halved]
+
+
+#: Those of a quick run.
+QUICK_CASES = _quick()

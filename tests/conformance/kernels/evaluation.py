@@ -287,6 +287,86 @@ _list.add(
     expected=_as_doubles,
 )
 
+# -- guards of unsigned scalars ------------------------------------------------------------------
+
+
+@kd.kernel
+def unsigned_guards(out, a, b):
+    i = kd.grid(1)
+    if i < out.shape[1]:
+        if i + a < b:
+            out[0, i] = 1
+        if -(i + a) > -5:
+            out[1, i] = 1
+        if i + a - b < a:
+            out[2, i] = 1
+
+
+@kd.kernel
+def below_difference(out, a, b):
+    i = kd.grid(1)
+    if i + a < b and i < out.shape[1]:
+        out[0, i] = 1
+
+
+def _unsigned_guards(out, a, b):
+    i, a, b = np.arange(out.shape[1]), int(a), int(b)
+    tests = (i + a < b, -(i + a) > -5, i + a - b < a)
+    return {0: np.array([np.where(test, 1, row) for test, row in zip(tests, out, strict=True)])}
+
+
+def _below_difference(out, a, b):
+    after = out.copy()
+    after[0, : max(int(b) - int(a), 0)] = 1
+    return {0: after}
+
+
+for _dtype in (np.uint8, np.uint16, np.uint32):
+    for _a, _b in ((1, 0), (0, 9), (3, 9)):
+        for _kernel, _expected in (
+            (unsigned_guards, _unsigned_guards),
+            (below_difference, _below_difference),
+        ):
+            _list.add(
+                f"{_kernel.__name__}_{_dtype.__name__}_{_a}_{_b}",
+                _kernel,
+                lambda rng, d=_dtype, a=_a, b=_b: (poisoned((3, 12), np.int64), d(a), d(b)),
+                extent=(12,),
+                expected=_expected,
+            )
+
+# -- guards that assume something of a scalar, around a loop that is interchanged -----------------
+
+
+@kd.kernel
+def interchanged_under_assumption(x, out, n, shift):
+    i = kd.grid(1)
+    if i + shift < n:
+        acc = 0
+        for k in range(x.shape[0]):
+            acc += x[k, i]
+        out[i] = acc
+
+
+def _column_sums(x, out, n, shift):
+    last = min(max(n - shift, 0), out.size) if abs(shift) < 2**62 else 0
+    return {1: np.append(x.sum(axis=0)[:last], out[last:])}
+
+
+for _name, _n, _shift in (("small", 90, 3), ("wraps", 90, GREATEST - 200), ("none", 3, 5)):
+    _list.add(
+        f"interchanged_under_assumption_{_name}",
+        interchanged_under_assumption,
+        lambda rng, n=_n, shift=_shift: (
+            rng.integers(-9, 9, (5, 100)),
+            poisoned(100, np.int64),
+            n,
+            shift,
+        ),
+        extent=(100,),
+        expected=_column_sums,
+    )
+
 # -- divisions under conditions -----------------------------------------------------------------
 
 
@@ -418,6 +498,36 @@ def not_beyond(x, out, n, shift):
     i = kd.grid(1)
     if i <= n and i < out.size:
         out[i] = 1
+
+
+@kd.kernel
+def linear_place(x, out, n, shift):
+    """The place of a block is a product of three, of which nothing is known beforehand."""
+    t = kd.threadIdx.x + kd.threadIdx.y * kd.blockDim.x
+    block = kd.blockIdx.x + kd.gridDim.x * (kd.blockIdx.y + kd.gridDim.y * kd.blockIdx.z)
+    i = block * 21 + t + shift
+    if i >= n:
+        return
+    s = kd.shared.array(21, np.int64)
+    s[t] = x[i]
+    kd.syncthreads()
+    out[i] = s[0] + t
+
+
+def _linear_place(x, out, n, shift):
+    i = np.arange(n)
+    return {1: x[i - i % 21] + i % 21}
+
+
+for _n in (40, 63):
+    _list.add(
+        f"linear_place_{_n}",
+        linear_place,
+        lambda rng, n=_n: (rng.integers(0, 99, n), poisoned(n, np.int64), n, 0),
+        grid=(1, 3),
+        block=(3, 7),
+        expected=_linear_place,
+    )
 
 
 @kd.kernel

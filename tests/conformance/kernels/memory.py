@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES
 from tests.support.arrays import poisoned, random_array
 from tests.support.cases import CaseList
 

@@ -1,0 +1,228 @@
+"""Element types, as data: what is known of each dtype of an array's elements and of a scalar.
+
+A row of :data:`ELEMENT_TYPES` says how large an element is, what kind of number it holds, and what
+it is called by each protocol and library that hands arrays over. Who asks "how many bytes", "is it
+an integer" or "which code has it in DLPack" asks the row; a test holds the rows against NumPy,
+ctypes, :mod:`struct`, DLPack's header and Numba. How a target performs arithmetic on an element is
+the target's own.
+
+NumPy is imported by :func:`numpy_dtype` alone.
+
+References
+----------
+NumPy, "The array interface protocol" (``typestr``); DLPack, ``dlpack.h``, ``DLDataTypeCode``;
+Python, :mod:`struct`, "Format Characters"; LLVM Language Reference, "Type System".
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import ToolMissingError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "DTYPE_NAMES",
+    "ELEMENT_TYPES",
+    "NUMPY_NAMES",
+    "REAL_KINDS",
+    "Atomics",
+    "ElementKind",
+    "ElementType",
+    "names_of",
+    "numpy_dtype",
+]
+
+
+class ElementKind(enum.Enum):
+    """What kind of number an element is; the values are ``numpy.dtype.kind``'s letters."""
+
+    BOOL = "b"
+    SIGNED = "i"
+    UNSIGNED = "u"
+    FLOAT = "f"
+    COMPLEX = "c"
+
+
+#: Kinds of numbers that a call such as ``np.int8(x)`` converts to.
+REAL_KINDS = (ElementKind.SIGNED, ElementKind.UNSIGNED, ElementKind.FLOAT)
+
+
+class Atomics(enum.Flag):
+    """The groups of atomic operations that the language has for an element type."""
+
+    NONE = 0
+    ARITHMETIC = enum.auto()
+    """Addition, subtraction, minimum, maximum, exchange, compare-and-swap."""
+    BITWISE = enum.auto()
+    """And, or, exclusive or."""
+    WRAPPING = enum.auto()
+    """Increment and decrement that wrap at a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's name, which is also Numba's, CuPy's and torch's (``torch.float32``).
+    kind : ElementKind
+        What kind of number it is.
+    nbytes : int
+        Size of an element in bytes.
+    alignment : int
+        What an element's address is a multiple of, in bytes.
+    typestr : str
+        Name in ``__array_interface__`` and ``__cuda_array_interface__``.
+    struct_code : str
+        Format character of :mod:`struct` for a parameter of it; empty for a complex number, which
+        is passed as its two components.
+    dlpack_code : int
+        ``DLDataTypeCode``; the bits are those of `nbytes`.
+    llvm : str
+        LLVM type of an element in memory.
+    arithmetic : str
+        Element type in which numbers of it are added and multiplied, by Numba's typing; of a
+        complex number each component.
+    atomics : Atomics
+        Atomic operations on an element.
+    package : str
+        The package that has NumPy's dtype of it.
+    """
+
+    name: str
+    kind: ElementKind
+    nbytes: int
+    alignment: int
+    typestr: str
+    struct_code: str
+    dlpack_code: int
+    llvm: str
+    arithmetic: str
+    atomics: Atomics = Atomics.NONE
+    package: str = "numpy"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer; a bool is none."""
+        return self.kind in (ElementKind.SIGNED, ElementKind.UNSIGNED)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a signed integer."""
+        return self.kind is ElementKind.SIGNED
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it is an unsigned integer."""
+        return self.kind is ElementKind.UNSIGNED
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a real floating-point number."""
+        return self.kind is ElementKind.FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a complex number."""
+        return self.kind is ElementKind.COMPLEX
+
+    @property
+    def is_double(self) -> bool:
+        """Whether arithmetic on it is in float64, which most GPUs have few units for."""
+        return self.arithmetic == "float64"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is a real floating-point number that is computed in a wider type."""
+        return self.is_float and self.arithmetic != self.name
+
+    @property
+    def is_passed_as_bits(self) -> bool:
+        """Whether a parameter of it is the bits of its value, as :mod:`struct` lacks its format."""
+        return self.package != "numpy"
+
+    @property
+    def integer_range(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type."""
+        bits = 8 * self.nbytes
+        return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if self.is_signed else (0, 2**bits - 1)
+
+
+def _rows() -> tuple[ElementType, ...]:
+    row = ElementType
+    is_bool, signed, unsigned = ElementKind.BOOL, ElementKind.SIGNED, ElementKind.UNSIGNED
+    real, compound = ElementKind.FLOAT, ElementKind.COMPLEX
+    numeric = Atomics.ARITHMETIC
+    bitwise = Atomics.ARITHMETIC | Atomics.BITWISE
+    counter = bitwise | Atomics.WRAPPING
+    return (
+        # name, kind, nbytes, alignment, typestr, struct code, DLPack code, LLVM type, arithmetic
+        row("bool", is_bool, 1, 1, "|b1", "B", 6, "i8", "int64"),
+        row("int8", signed, 1, 1, "|i1", "b", 0, "i8", "int64"),
+        row("int16", signed, 2, 2, "<i2", "h", 0, "i16", "int64"),
+        row("int32", signed, 4, 4, "<i4", "i", 0, "i32", "int64", bitwise),
+        row("int64", signed, 8, 8, "<i8", "q", 0, "i64", "int64", bitwise),
+        row("uint8", unsigned, 1, 1, "|u1", "B", 1, "i8", "uint64"),
+        row("uint16", unsigned, 2, 2, "<u2", "H", 1, "i16", "uint64"),
+        row("uint32", unsigned, 4, 4, "<u4", "I", 1, "i32", "uint64", counter),
+        row("uint64", unsigned, 8, 8, "<u8", "Q", 1, "i64", "uint64", counter),
+        row("float32", real, 4, 4, "<f4", "f", 2, "float", "float32", numeric),
+        row("float64", real, 8, 8, "<f8", "d", 2, "double", "float64", numeric),
+        row("complex64", compound, 8, 4, "<c8", "", 5, "{float, float}", "float32"),
+        row("complex128", compound, 16, 8, "<c16", "", 5, "{double, double}", "float64"),
+    )
+
+
+#: Every element type by its name.
+ELEMENT_TYPES: dict[str, ElementType] = {row.name: row for row in _rows()}
+#: Their names, in the table's order.
+DTYPE_NAMES: tuple[str, ...] = tuple(ELEMENT_TYPES)
+#: Names of those whose dtype is NumPy's own.
+NUMPY_NAMES = tuple(row.name for row in ELEMENT_TYPES.values() if row.package == "numpy")
+
+
+def names_of(*kinds: ElementKind) -> frozenset[str]:
+    """Return the names of all element types of some kinds.
+
+    Examples
+    --------
+    >>> sorted(names_of(ElementKind.FLOAT, ElementKind.COMPLEX))
+    ['complex128', 'complex64', 'float32', 'float64']
+    """
+    return frozenset(row.name for row in ELEMENT_TYPES.values() if row.kind in kinds)
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype of an element type.
+
+    Raises
+    ------
+    ToolMissingError
+        If the package that has it is not installed.
+
+    Examples
+    --------
+    >>> numpy_dtype("complex64")
+    dtype('complex64')
+    """
+    import numpy as np
+
+    package = ELEMENT_TYPES[name].package
+    try:
+        import_module(package)  # makes the name known to NumPy
+    except ImportError as error:
+        raise ToolMissingError(
+            f"{name} needs the package {package}, which is not installed",
+            remedy=f"pip install {package}",
+        ) from error
+    return np.dtype(name)

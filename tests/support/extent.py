@@ -1,0 +1,78 @@
+"""How much a run of the tests covers: a quick part of it, or all.
+
+``KERNELDSL_CHECK=quick``, which ``make check`` sets, leaves out the tests marked ``full`` and tries
+fewer random examples in the others. Without it, and in ``make check-full``, everything is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+__all__ = ["IS_QUICK", "QUICK_DTYPES", "VARIABLE", "examples", "full_beyond", "sample"]
+
+_T = TypeVar("_T")
+
+#: Environment variable with the extent: ``quick`` or ``full``.
+VARIABLE = "KERNELDSL_CHECK"
+
+
+def _read() -> bool:
+    value = os.environ.get(VARIABLE) or "full"
+    if value not in ("quick", "full"):
+        raise ValueError(f"{VARIABLE} is {value!r}; it must be 'quick' or 'full'")
+    return value == "quick"
+
+
+#: Whether this is a quick run.
+IS_QUICK = _read()
+#: Dtypes of a quick run where a test is made for each: of every kind one, and narrow ones.
+QUICK_DTYPES = ("bool", "uint8", "int32", "uint64", "float32", "float64", "complex64")
+#: The part of the random examples that a quick run tries.
+_QUICK_PART = 5
+
+
+def examples(count: int) -> int:
+    """Number of random examples to try: `count`, or a fifth of it in a quick run.
+
+    Parameters
+    ----------
+    count : int
+        Examples of a full run.
+    """
+    return max(1, count // _QUICK_PART) if IS_QUICK else count
+
+
+def sample(values: Sequence[_T], count: int) -> Sequence[_T]:
+    """Values that one test tries in turn: all, or `count` of them at even distances.
+
+    Parameters
+    ----------
+    values : sequence
+        Those of a full run.
+    count : int
+        How many a quick run tries.
+    """
+    return values[:: -(-len(values) // count)] if IS_QUICK else values
+
+
+def full_beyond(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
+    """Parameters of which a quick run takes only some.
+
+    Parameters
+    ----------
+    values : iterable
+        Values, or what ``pytest.param`` made of them.
+    quick : container
+        Those of a quick run; the others are marked ``full``.
+    """
+    return [value if value in quick else _marked_full(value) for value in values]
+
+
+def _marked_full(value: Any) -> Any:
+    if isinstance(value, type(pytest.param())):
+        return pytest.param(*value.values, marks=[*value.marks, pytest.mark.full], id=value.id)
+    return pytest.param(value, marks=pytest.mark.full)

@@ -1,0 +1,1 @@
+"""Tests of single modules, in folders as those of the product."""

@@ -1,0 +1,117 @@
+"""What the targets that compile through Numba share."""
+
+from __future__ import annotations
+
+import ast
+import struct
+
+import numba
+import numpy as np
+import pytest
+
+from kerneldsl.errors import KernelFault, SourceLocation
+from kerneldsl.language.element_types import NUMPY_NAMES
+from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.faults import (
+    FAULT_FIELDS,
+    FAULT_RECORD_BYTES,
+    FaultSite,
+    FaultTable,
+    raise_fault,
+)
+from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.lowering.types import numba_type
+from tests.support.cases import kind_of
+
+VALUES = [
+    *(np.dtype(name).type(0) for name in NUMPY_NAMES),
+    *(np.empty((2, 3), name, order="F") for name in NUMPY_NAMES),
+    np.empty((), np.float32),
+    np.empty((2, 2, 4), np.bool_)[:, :, ::2],
+    (np.int32(1), np.empty(3)),
+    (np.int64(1), np.int64(2)),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: str(kind_of(value)))
+def test_numba_sees_the_same_types_in_values(value: object) -> None:
+    found = numba_type(kind_of(value))
+    assert found == numba.typeof(value)
+
+
+def test_arrays_are_mutable_and_aligned() -> None:
+    array = numba_type(ArrayKind("float32", 1))
+    assert array.mutable
+    assert array.aligned
+
+
+def test_build_function_keeps_the_users_lines() -> None:
+    tree = ast.parse("def f(x):\n    y = x + K\n    return y")
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    ast.increment_lineno(tree, 40)
+    del function.body[0].end_lineno  # as a pass may leave it
+    function.body[1].end_col_offset = 0
+    before = ast.dump(function)
+    built = build_function(function, "entry", {"K": 3, "entry": 7}, "/the/users/file.py")
+    assert built(4) == 7
+    assert built.__name__ == "entry"
+    assert built.__globals__["entry"] == 7
+    assert built.__code__.co_filename == "/the/users/file.py"
+    assert {line for *_, line in built.__code__.co_lines() if line} >= {42, 43}
+    assert ast.dump(function) == before
+
+
+def test_copies_share_what_hangs_at_a_node() -> None:
+    tree = ast.parse("a[i] = b")
+    origin = object()
+    tree.body[0].kd_origin = origin  # type: ignore[attr-defined]
+    copied = copy_tree(tree)
+    assert copied.body[0] is not tree.body[0]
+    assert copied.body[0].kd_origin is origin  # type: ignore[attr-defined]
+    assert ast.dump(copied) == ast.dump(tree)
+
+
+WHERE = SourceLocation("kernel.py", 12, 4, 8, "kernel")
+TABLE = FaultTable(
+    (
+        FaultSite(IndexError, "", WHERE, "a"),
+        FaultSite(ValueError, "n is negative", WHERE),
+        FaultSite(AssertionError, "", WHERE),
+    )
+)
+
+
+def record(**fields: int) -> bytes:
+    data = bytearray(FAULT_RECORD_BYTES)
+    for name, code, offset in FAULT_FIELDS:
+        struct.pack_into("=" + code, data, offset, fields.pop(name, 0))
+    assert not fields
+    return bytes(data)
+
+
+def test_an_empty_record_is_no_fault() -> None:
+    assert FAULT_RECORD_BYTES == 56
+    raise_fault(record(), TABLE)
+
+
+def test_an_index_out_of_range() -> None:
+    data = record(
+        state=1, site=0, axis=1, index=-9, bound=8, thread_x=3, thread_y=1, block_x=5, block_z=2
+    )
+    with pytest.raises(IndexError, match="Index -9 is out of range for axis 1 of a") as caught:
+        raise_fault(data, TABLE)
+    fault = caught.value
+    assert isinstance(fault, KernelFault)
+    assert fault.thread_idx == (3, 1, 0)
+    assert fault.block_idx == (5, 0, 2)
+    assert fault.where == WHERE
+    assert "whose extent is 8" in str(fault)
+
+
+def test_what_a_kernel_raised() -> None:
+    with pytest.raises(ValueError, match=r"ValueError in thread \(0, 0, 0\).*: n is negative"):
+        raise_fault(record(state=1, site=1), TABLE)
+    with pytest.raises(AssertionError):
+        raise_fault(record(state=1, site=2), TABLE)
