@@ -11,7 +11,7 @@ from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.functions import barrier_functions, helpers
 from tests.fuzz.names import plain_names, renamed
 from tests.fuzz.program import DATA_SETS, Array, Program, Scalar
-from tests.fuzz.thread_idioms import call_helper, statements
+from tests.fuzz.thread_idioms import call_helper, edge, statements
 from tests.fuzz.typing import DTYPES
 
 __all__ = ["generate"]
@@ -214,6 +214,7 @@ def _element(seed: int) -> Program:
     statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
     made.call_the_rest()
     if guard == "late":
+        edge(body)
         _guard(made, names, "nested")
     made.store(index)
     text, parameters = made.finish()
@@ -251,7 +252,7 @@ def _choose_guard(rng: random.Random, ndim: int, *, is_forall: bool) -> str:
     kinds = ["early", "early", "nested", "nested", "nested"]
     if is_forall:
         return rng.choice(kinds + ["none"] * 5)
-    return rng.choice([*kinds, "late", "late", "stride" if ndim == 1 else "nested"])
+    return rng.choice([*kinds, "late", "late", "late", "stride" if ndim == 1 else "nested"])
 
 
 def _guard(made: _Kernel, names: tuple[str, ...], kind: str) -> None:

@@ -11,7 +11,7 @@ from tests.fuzz.body import Body
 from tests.fuzz.expressions import ArrayName, Expression, Function
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
-__all__ = ["call_helper", "statements"]
+__all__ = ["call_helper", "edge", "statements"]
 
 
 def statements(body: Body, count: int, depth: int) -> None:
@@ -272,13 +272,15 @@ def _tuples(body: Body, depth: int = 0) -> None:
         _assign(body)
 
 
-def _edge(body: Body, depth: int = 0) -> None:
+def edge(body: Body, depth: int = 0) -> None:
     """An element where the array has one, else a number of another type; then arithmetic."""
     arrays = [a for a in body.expressions.arrays if len(a.sizes) == 1]
     if not arrays:
         return _assign(body)
     body.features.add("load at an edge")
-    array, here = body.expressions.choose(arrays), body.expressions.choose(body.coordinates)
+    single = [a for a in arrays if a.dtype == "float32"]
+    array = body.expressions.choose(single if single and body.expressions.chance(2) else arrays)
+    here = body.expressions.choose(body.coordinates)
     name, other = body.fresh("q"), "0"
     if array.dtype in FLOATS:
         other = body.expressions.choose(("0.0", "0", "1.5"))
@@ -487,7 +489,7 @@ def call_helper(body: Body, function: Function) -> None:
 _Idiom = Callable[[Body, int], None]
 _STRAIGHT: list[_Idiom] = [
     *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
-    *(_edge, _guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
+    *(edge, _guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
 ]
 _LOOPS: list[_Idiom] = [_ring, _ring, _tuples, _private, _view, _iterate, _joined]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
