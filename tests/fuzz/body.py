@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.fuzz.expressions import ArrayName, Expression, Expressions, Function
+from tests.fuzz.expressions import ArrayName, Expression, Expressions
+from tests.fuzz.typing import result_type
 
 __all__ = ["BarrierFunction", "Body", "Tile"]
 
@@ -120,6 +121,28 @@ class Body:
         self._names += 1
         return f"{prefix}{self._names}"
 
+    def depth(self) -> int:
+        """Return how deep an expression is to be."""
+        return self.rng.choice((1, 1, 2))
+
+    def trip_count(self) -> str:
+        """Return a number of trips, the same in all threads."""
+        return self.expressions.choose(("n", "n", "m", "2", "3", "4"))
+
+    def assign(self) -> None:
+        """Give a variable a value."""
+        variable = self.expressions.choose(self.variables)
+        self.emit(f"{variable.text} = {self.expressions.of_type(variable.dtype, self.depth())}")
+
+    def accumulate(self, value: Expression) -> None:
+        """Add a value to a variable that holds such values, else set one."""
+        fitting = [v for v in self.variables if result_type("+", v.dtype, value.dtype) == v.dtype]
+        if fitting:
+            self.emit(f"{self.expressions.choose(fitting).text} += {value.text}")
+            return
+        variable = self.expressions.choose(self.variables)
+        self.emit(f"{variable.text} = {self.expressions.converted(value, variable.dtype).text}")
+
     def counter(self) -> str:
         """Return a name for a loop: often that of an earlier one."""
         used = {v.text for v in self.expressions.values}
@@ -159,7 +182,3 @@ class Body:
     def integers(self) -> list[Expression]:
         """Variables of int64."""
         return [v for v in self.variables if v.dtype == "int64"]
-
-    def helper(self, length: int) -> list[Function]:
-        """Device functions that return so many numbers."""
-        return [f for f in self.expressions.functions if len(f.dtypes) == length]

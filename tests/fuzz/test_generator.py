@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,38 @@ from tests.fuzz.outcomes import compare, expected_results
 from tests.fuzz.program import Array, Program
 
 _SEEDS = range(60)
+#: At least so many of a thousand programs hold each of these.
+_PER_THOUSAND = {
+    "element kernel": 400,
+    "block kernel": 300,
+    "forall": 200,
+    "3-d": 80,
+    "barrier function": 200,
+    "barrier function in an augmented assignment": 30,
+    "barrier function in a condition": 20,
+    "barrier function in an operand": 20,
+    "barrier function in a subscript": 10,
+    "barrier function in a target": 4,
+    "barrier function in a tuple": 20,
+    "barrier in a loop": 20,
+    "captured array": 100,
+    "captured flag around a barrier": 3,
+    "debug": 80,
+    "divergent barrier": 15,
+    "early return": 80,
+    "extreme scalar": 60,
+    "guarded division": 60,
+    "halo tile": 10,
+    "load at an edge": 40,
+    "more than ten calls": 10,
+    "atomic in an expression": 6,
+    "ring buffer": 30,
+    "stencil": 30,
+    "tuple target": 50,
+    "tuple target around a barrier": 4,
+    "variable of two types": 40,
+    "view near a barrier": 8,
+}
 
 
 def _programs() -> list[Program]:
@@ -27,6 +60,13 @@ def test_a_seed_gives_one_program() -> None:
     assert len({generate(s).text for s in _SEEDS}) == len(_SEEDS)
     first, second = generate(3).arguments(0), generate(3).arguments(0)
     assert not compare([first], [second])
+
+
+def test_programs_hold_what_codes_hold() -> None:
+    """Every construct that a part of the compiler turns on is met often enough."""
+    counts = Counter(f for seed in range(1000) for f in generate(seed).features)
+    few = {f: counts[f] for f, least in _PER_THOUSAND.items() if counts[f] < least}
+    assert not few
 
 
 def test_threads_may_run_in_any_order() -> None:

@@ -1,4 +1,4 @@
-"""What one thread does on its own: loops with divisions, ring buffers, boundaries, tuples, views.
+"""What one thread does on its own: guards, loops with divisions, ring buffers, tuples.
 
 Each idiom writes a few lines into a :class:`~tests.fuzz.body.Body`.
 """
@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fuzz.array_idioms import (
+    atomic,
+    edge,
+    helper,
+    iterate,
+    joined,
+    private,
+    stencil,
+    view,
+)
 from tests.fuzz.body import Body
-from tests.fuzz.expressions import ArrayName, Expression, Function
-from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
+from tests.fuzz.expressions import Expression
+from tests.fuzz.typing import FLOATS, common_type, result_type
 
-__all__ = ["call_helper", "statements"]
+__all__ = ["statements"]
 
 
 def statements(body: Body, count: int, depth: int) -> None:
@@ -28,19 +38,14 @@ def _inner(body: Body, depth: int) -> None:
     statements(body, body.rng.choice((1, 1, 2)), depth - 1)
 
 
-def _depth(body: Body) -> int:
-    return body.rng.choice((1, 1, 2))
-
-
 # -- assignments -------------------------------------------------------------------------------
 def _assign(body: Body, depth: int = 0) -> None:
-    variable = body.expressions.choose(body.variables)
-    body.emit(f"{variable.text} = {body.expressions.of_type(variable.dtype, _depth(body))}")
+    body.assign()
 
 
 def _augment(body: Body, depth: int = 0) -> None:
     variable = body.expressions.choose(body.variables + body.lvalues)
-    value = body.expressions.expression(_depth(body))
+    value = body.expressions.expression(body.depth())
     op = body.expressions.choose("+-*")
     if (
         variable not in body.lvalues
@@ -58,7 +63,7 @@ def _augment(body: Body, depth: int = 0) -> None:
 def _integer_augment(body: Body, depth: int = 0) -> None:
     variables = body.integers()
     if not variables:
-        return _assign(body)
+        return body.assign()
     op = body.expressions.choose(("//=", "%=", ">>=", "&=", "|=", "^=", "<<="))
     value = body.expressions.choose(("2", "3", "5")) if op in ("//=", "%=", ">>=", "<<=") else None
     value = value or body.expressions.integer(1).text
@@ -81,9 +86,9 @@ def _swap(body: Body, depth: int = 0) -> None:
 
 def _own_element(body: Body, depth: int = 0) -> None:
     if not body.lvalues:
-        return _assign(body)
+        return body.assign()
     target = body.expressions.choose(body.lvalues)
-    body.emit(f"{target.text} = {body.expressions.of_type(target.dtype, _depth(body))}")
+    body.emit(f"{target.text} = {body.expressions.of_type(target.dtype, body.depth())}")
     return None
 
 
@@ -164,7 +169,7 @@ def _extreme_guard(body: Body, depth: int) -> None:
 
 def _return(body: Body, depth: int = 0) -> None:
     if not body.may_return:
-        return _assign(body)
+        return body.assign()
     body.features.add("early return")
     body.emit(f"if {body.expressions.condition(1)}:")
     body.emit("    return")
@@ -172,13 +177,9 @@ def _return(body: Body, depth: int = 0) -> None:
 
 
 # -- loops -------------------------------------------------------------------------------------
-def _trip_count(body: Body) -> str:
-    return body.expressions.choose(("n", "n", "m", "2", "3", "4"))
-
-
 def _for(body: Body, depth: int) -> None:
     name = body.counter()
-    count = _trip_count(body)
+    count = body.trip_count()
     header = body.expressions.choose(
         (f"range({count})", f"range({count})", f"range(1, {count} + 1)", f"range({count}, 0, -1)")
     )
@@ -188,7 +189,7 @@ def _for(body: Body, depth: int) -> None:
             body.features.add("break or continue")
             body.emit(f"if {body.expressions.condition(0)}:")
             body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
-            _assign(body)
+            body.assign()
 
 
 def _varying_for(body: Body, depth: int) -> None:
@@ -213,7 +214,7 @@ def _ring(body: Body, depth: int = 0) -> None:
     arrays = [a for a in expressions.arrays if len(a.sizes) < 3 and a.is_table]
     variables = [v for v in body.variables if v.dtype in ("int64", "float64")]
     if not arrays or not variables:
-        return _assign(body)
+        return body.assign()
     body.features.add("ring buffer")
     array, name = expressions.choose(arrays), body.counter()
     here = expressions.choose(body.coordinates)
@@ -235,9 +236,9 @@ def _ring(body: Body, depth: int = 0) -> None:
     added = term.dtype if form == 1 else common_type(term.dtype, "int64")
     fitting = [v for v in variables if result_type("+", v.dtype, added) == v.dtype]
     if not fitting:
-        return _assign(body)
+        return body.assign()
     variable = expressions.choose(fitting).text
-    with body.block(f"for {name} in range({_trip_count(body)}):", Expression(name, "int64")):
+    with body.block(f"for {name} in range({body.trip_count()}):", Expression(name, "int64")):
         if form == 0:
             body.emit(f"{variable} += {term.text} if {test} else 0")
         elif form == 1:
@@ -269,226 +270,14 @@ def _tuples(body: Body, depth: int = 0) -> None:
     with body.block(header, *new):
         if variable.dtype == "int64":
             body.emit(f"{variable.text} += {value}")
-        _assign(body)
-
-
-def _edge(body: Body, depth: int = 0) -> None:
-    """An element where the array has one, else a number of another type; then arithmetic."""
-    arrays = [a for a in body.expressions.arrays if len(a.sizes) == 1]
-    if not arrays:
-        return _assign(body)
-    body.features.add("load at an edge")
-    array, here = body.expressions.choose(arrays), body.expressions.choose(body.coordinates)
-    name, other = body.fresh("q"), "0"
-    if array.dtype in FLOATS:
-        other = body.expressions.choose(("0.0", "0", "1.5"))
-    dtype = common_type(array.dtype, "int64" if other == "0" else "float64")
-    test = body.expressions.choose((f"{here} < {array.name}.size", f"{array.name}.size > {here}"))
-    body.emit(f"{name} = {array.name}[{here}] if {test} else {other}")
-    op = body.expressions.choose("*+")
-    _accumulate(body, Expression(f"({name} {op} {name})", result_type(op, dtype, dtype)))
-    return None
-
-
-# -- arrays ------------------------------------------------------------------------------------
-def _stencil(body: Body, depth: int = 0) -> None:
-    """Neighbours along an axis, with a periodic, clamped or zero boundary."""
-    arrays = [a for a in body.expressions.arrays if a.sizes]
-    if not arrays:
-        return _assign(body)
-    body.features.add("stencil")
-    array = body.expressions.choose(arrays)
-    rest = [body.expressions.index(size) for size in array.sizes[:-1]]
-    size, here = array.sizes[-1], body.expressions.choose(body.coordinates)
-    kind = body.rng.randrange(3)
-
-    def load(shift: int) -> str:
-        index = f"({here} + {shift})" if shift >= 0 else f"({here} - {-shift})"
-        if kind == 0:
-            return f"{array.name}[{', '.join([*rest, f'{index} % {size}'])}]"
-        if kind == 1:
-            return f"{array.name}[{', '.join([*rest, f'min(max({index}, 0), {size} - 1)'])}]"
-        place = f"{array.name}[{', '.join([*rest, index[1:-1]])}]"
-        return f"({place} if 0 <= {index[1:-1]} < {size} else np.{array.dtype}(0))"
-
-    dtype = array.dtype
-    weight = "2"
-    inner = result_type("*", "int64", dtype)
-    total = result_type("+", result_type("+", dtype, inner), dtype)
-    text = f"({load(-1)} + {weight} * {load(0)} + {load(1)})"
-    fitting = [v for v in body.variables if v.dtype == total]
-    if fitting:
-        body.emit(f"{body.expressions.choose(fitting).text} = {text}")
-        return None
-    name = body.temporary()
-    body.emit(f"{name} = {text}")
-    variable = body.expressions.choose(body.variables)
-    converted = body.expressions.converted(Expression(name, total), variable.dtype)
-    body.emit(f"{variable.text} = {converted.text}")
-    return None
-
-
-def _private(body: Body, depth: int = 0) -> None:
-    """A ring of the thread's own."""
-    body.features.add("local array")
-    name, dtype = body.fresh("lc"), body.expressions.choose(INTEGERS + FLOATS)
-    size = body.expressions.choose((2, 3, 5))
-    body.emit(f"{name} = kd.local.array({size}, np.{dtype})")
-    counter = body.counter()
-    with body.block(f"for {counter} in range({size}):", Expression(counter, "int64")):
-        body.emit(f"{name}[{counter}] = {body.expressions.of_type(dtype, 1)}")
-    array = ArrayName(name, dtype, (str(size),))
-    with body.block(f"for {counter} in range({_trip_count(body)}):", Expression(counter, "int64")):
-        body.emit(f"{name}[{counter} % {size}] += {body.expressions.of_type(dtype, 1)}")
-    variable = body.expressions.choose(body.variables)
-    element = body.expressions.element(array)
-    found = body.temporary()
-    body.emit(f"{found} = {element.text}")
-    value = body.expressions.converted(Expression(found, dtype), variable.dtype)
-    body.emit(f"{variable.text} = {value.text}")
-
-
-def _view(body: Body, depth: int = 0) -> None:
-    """A slice whose length varies, or a row."""
-    arrays = body.expressions.arrays
-    if not arrays:
-        return _assign(body)
-    body.features.add("view")
-    array, name = body.expressions.choose(arrays), body.fresh("r")
-    variables = body.integers()
-    if len(array.sizes) == 1:
-        cut = body.expressions.index(array.sizes[0]) if body.expressions.chance(2) else ""
-        start = cut if cut and not cut.startswith("-") else f"abs({body.coordinates[0]}) % 3"
-        text = body.expressions.choose((f"{array.name}[{start}:]", f"{array.name}[:{start} + 1]"))
-    else:
-        text = f"{array.name}[{body.expressions.index(array.sizes[0])}]"
-        if len(array.sizes) == 3:
-            text = f"{text}[{body.expressions.index(array.sizes[1])}]"
-    body.emit(f"{name} = {text}")
-    view = ArrayName(name, array.dtype, (f"{name}.size",))
-    if variables and body.expressions.chance(2):
-        variable = body.expressions.choose(variables)
-        body.emit(f"{variable.text} += {name}.size")
-    variable = body.expressions.choose(body.variables)
-    if body.expressions.chance(2):
-        counter = body.counter()
-        with body.block(f"for {counter} in range({name}.size):", Expression(counter, "int64")):
-            element = Expression(body.fresh("e"), array.dtype)
-            body.emit(f"{element.text} = {name}[{counter}]")
-            _accumulate(body, element)
-        return None
-    found = body.temporary()
-    test = f"{name}.size > 0"
-    body.emit(f"{found} = {body.expressions.element(view).text} if {test} else np.{array.dtype}(0)")
-    value = body.expressions.converted(Expression(found, array.dtype), variable.dtype)
-    body.emit(f"{variable.text} = {value.text}")
-    return None
-
-
-def _accumulate(body: Body, value: Expression) -> None:
-    fitting = [v for v in body.variables if result_type("+", v.dtype, value.dtype) == v.dtype]
-    if fitting:
-        body.emit(f"{body.expressions.choose(fitting).text} += {value.text}")
-        return
-    variable = body.expressions.choose(body.variables)
-    body.emit(f"{variable.text} = {body.expressions.converted(value, variable.dtype).text}")
-
-
-def _iterate(body: Body, depth: int = 0) -> None:
-    """A loop over the elements of an array, or of a row."""
-    arrays = [a for a in body.expressions.arrays if len(a.sizes) < 3]
-    if not arrays:
-        return _assign(body)
-    body.features.add("loop over elements")
-    array = body.expressions.choose(arrays)
-    rows = array.name
-    if len(array.sizes) == 2:
-        rows = f"{array.name}[{body.expressions.index(array.sizes[0])}]"
-    element = Expression(body.fresh("e"), array.dtype)
-    with body.block(f"for {element.text} in {rows}:", element):
-        _accumulate(body, element)
-    return None
-
-
-def _atomic(body: Body, depth: int = 0) -> None:
-    """An update of a counter; its result is dropped, in a statement or out of a tuple."""
-    if not body.counters:
-        return _assign(body)
-    body.features.add("atomic")
-    array = body.expressions.choose(body.counters)
-    op = array.inside or "add"
-    value = body.expressions.of_type(array.dtype, 1)
-    call = f"kd.atomic.{op}({array.name}, {body.expressions.index(array.sizes[0])}, {value})"
-    variable = body.expressions.choose(body.variables)
-    if body.expressions.chance(3):
-        body.features.add("atomic in an expression")
-        other = body.expressions.of_type(variable.dtype, 1)
-        first = body.expressions.chance(2)
-        pair = f"({call}, {other})[1]" if first else f"({other}, {call})[0]"
-        body.emit(f"{variable.text} = {pair}")
-    else:
-        body.emit(call)
-    return None
-
-
-def _joined(body: Body, depth: int = 0) -> None:
-    """A variable of two types, which is read as what they have in common."""
-    body.features.add("variable of two types")
-    name, expressions = body.fresh("q"), body.expressions
-    if expressions.chance(2) and expressions.arrays:
-        element = expressions.element(expressions.choose(expressions.arrays))
-        counter = body.counter()
-        body.emit(f"{name} = 0")
-        with body.block(f"for {counter} in range({_trip_count(body)}):"):
-            test = expressions.choose(("", f" if {expressions.condition(0)} else 0"))
-            body.emit(f"{name} += {element.text}{test}")
-        dtype = "float64"
-    else:
-        first, second = expressions.expression(1), expressions.leaf()
-        body.emit(f"if {expressions.condition(0)}:")
-        body.emit(f"    {name} = {first.text}")
-        body.emit("else:")
-        body.emit(f"    {name} = {second.text}")
-        dtype = common_type(first.dtype, second.dtype)
-    value = body.temporary()
-    body.emit(f"{value} = np.{dtype}({name})")
-    variable = expressions.choose(body.variables)
-    found = expressions.converted(Expression(value, dtype), variable.dtype)
-    body.emit(f"{variable.text} = {found.text}")
-
-
-def _helper(body: Body, depth: int = 0) -> None:
-    """A call of a device function without barriers."""
-    if not body.expressions.functions:
-        return _assign(body)
-    call_helper(body, body.expressions.choose(body.expressions.functions))
-    return None
-
-
-def call_helper(body: Body, function: Function) -> None:
-    """Take up the number, or both, that a device function returns."""
-    call = body.expressions.call(function)
-    body.features.add("device function")
-    if len(function.dtypes) == 1:
-        _accumulate(body, Expression(call, function.dtypes[0]))
-        return
-    body.features.add("tuple result")
-    a, b = body.fresh("a"), body.fresh("b")
-    if body.expressions.chance(3):
-        body.emit(f"{a} = {call}")
-        found = [Expression(f"{a}[{k}]", d) for k, d in enumerate(function.dtypes)]
-    else:
-        body.emit(f"{a}, {b} = {call}")
-        found = [Expression(n, d) for n, d in zip((a, b), function.dtypes, strict=True)]
-    for value in found:
-        _accumulate(body, value)
+        body.assign()
 
 
 _Idiom = Callable[[Body, int], None]
 _STRAIGHT: list[_Idiom] = [
     *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
-    *(_edge, _guarded_division, _guarded_division, _return, _stencil, _atomic, _atomic, _helper),
+    *(edge, _guarded_division, _guarded_division, _return, stencil, atomic, atomic, helper),
 ]
-_LOOPS: list[_Idiom] = [_ring, _ring, _tuples, _private, _view, _iterate, _joined]
+_LOOPS: list[_Idiom] = [_ring, _ring, _tuples, private, view, iterate, joined]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
 _NESTED_LOOPS: list[_Idiom] = [_for, _for, _for, _varying_for, _while]

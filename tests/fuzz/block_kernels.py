@@ -1,0 +1,124 @@
+"""Kernels whose threads meet at barriers."""
+
+from __future__ import annotations
+
+import math
+
+from tests.fuzz.block_idioms import together
+from tests.fuzz.body import Tile
+from tests.fuzz.expressions import USUAL, Expression
+from tests.fuzz.functions import barrier_functions, helpers
+from tests.fuzz.kernel_parts import Kernel
+from tests.fuzz.program import Array, Program
+from tests.fuzz.thread_idioms import statements
+from tests.fuzz.typing import DTYPES
+
+__all__ = ["block_program"]
+
+_BLOCKS = (
+    *((1,), (7,), (15,), (16,), (17,), (32,), (33,), (32,), (48,)),
+    *((4, 4), (5, 3), (8, 2), (3, 7), (16, 2), (2, 2, 2), (4, 3, 2), (2, 3, 4)),
+)
+_GRIDS = ((1,), (1,), (2,), (2,), (3,), (2, 2), (1, 3), (2, 1, 2))
+
+
+def block_program(seed: int) -> Program:
+    """A kernel whose threads meet at barriers."""
+    made = Kernel(seed)
+    rng, body = made.rng, made.body
+    block, grid = rng.choice(_BLOCKS), rng.choice(_GRIDS)
+    threads = math.prod(block)
+    if threads * math.prod(grid) > 100:
+        grid = (1,)
+    total = threads * math.prod(grid)
+    body.threads, body.coordinates = threads, ("i", "t")
+    sizes = (total, rng.choice((total, total - rng.randrange(threads))))
+    returns_first = rng.random() < 0.25
+    if returns_first:  # nobody does, but it is there
+        sizes = (total, total)
+    shapes = tuple((max(1, s),) for s in sizes)
+    made.scalars()
+    made.constants()
+    made.expressions.values += [Expression("i", "int64"), Expression("t", "int64")] * 2
+    made.tables()
+    made.inputs(shapes, "i", is_inside=returns_first)
+    made.output(shapes)
+    made.counters()
+    body.may_return = rng.random() < 0.3
+    body.expressions.functions += helpers(
+        rng, made.lines, ("kd.threadIdx.x", "kd.blockIdx.x", "kd.grid(1)")
+    )
+    dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2)))]
+    body.barrier_functions += barrier_functions(
+        rng, threads, dtypes, made.lines, may_return=body.may_return
+    )
+    body.uniform += ["n", "m", "kd.blockIdx.x", "kd.gridDim.x", "out0.size"]
+    _ids(made, block, grid)
+    if returns_first:
+        body.emit("if i >= out0.size:")
+        body.emit("    return")
+        made.features.add("early return")
+    _tiles(made, dtypes, block)
+    made.variables()
+    if rng.random() < 0.3:
+        statements(body, 1, 2)
+    for number, dtype in enumerate(dtypes):
+        made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
+    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 2)))
+    made.call_the_rest()
+    if not returns_first:
+        body.emit("if i < out0.size:")
+        body.level += 1
+    made.store("i")
+    text, parameters = made.finish()
+    made.features |= {"block kernel", f"{len(block)}-d"}
+    return Program(seed, text, parameters, grid, block, features=frozenset(made.features))
+
+
+def _ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
+    """The thread's number in its block, `t`, and in the grid, `i`."""
+    body = made.body
+    if len(block) == 1:
+        body.emit("t = kd.threadIdx.x")
+    elif len(block) == 2:
+        body.emit("tx, ty = kd.threadIdx.x, kd.threadIdx.y")
+        body.emit(f"t = tx + ty * {made.rng.choice(('kd.blockDim.x', str(block[0])))}")
+        made.expressions.values += [Expression("tx", "int64"), Expression("ty", "int64")]
+    else:
+        body.emit(
+            "t = kd.threadIdx.x + kd.blockDim.x * (kd.threadIdx.y + kd.blockDim.y * kd.threadIdx.z)"
+        )
+    place = "kd.blockIdx.x"
+    if len(grid) > 1:
+        place = "(kd.blockIdx.x + kd.gridDim.x * (kd.blockIdx.y + kd.gridDim.y * kd.blockIdx.z))"
+    body.emit(f"i = {place} * {body.threads} + t")
+
+
+def _tiles(made: Kernel, dtypes: list[str], block: tuple[int, ...]) -> None:
+    """Shared arrays, filled before any thread can return or read another's slot."""
+    body, rng, count = made.body, made.rng, made.body.threads
+    for number, dtype in enumerate(dtypes):
+        tile = Tile(f"s{number}", dtype, f"s{number}[t]")
+        body.emit(f"{tile.name} = kd.shared.array({count}, {rng.choice(('np', 'kd'))}.{dtype})")
+        body.emit(f"{tile.own} = {rng.choice(('0', 't', f'np.{dtype}(t)'))}")
+        body.tiles.append(tile)
+        body.lvalues.append(Expression(tile.own, dtype))
+        made.expressions.values.append(Expression(tile.own, dtype))
+    if made.chance(3):
+        body.halo = Tile("halo", rng.choice(DTYPES), "halo[t + 1]")
+        body.emit(f"halo = kd.shared.array({count + 2}, np.{body.halo.dtype})")
+        body.emit("halo[t + 1] = 0")
+        body.emit("if t == 0:")
+        body.emit(f"    halo[0] = halo[{count + 1}] = 0")
+    if len(block) == 2:
+        (width, height), dtype = block, rng.choice(USUAL)
+        body.plane, body.plane_dim = Tile("plane", dtype, "plane[ty, tx]"), (width, height)
+        body.emit(f"plane = kd.shared.array(({height}, {width}), np.{dtype})")
+        body.emit("plane[ty, tx] = 0")
+    if made.chance(4):
+        body.bins = Tile("bins", rng.choice(("int32", "int64", "uint32")), "")
+        body.emit(f"bins = kd.shared.array(4, np.{body.bins.dtype})")
+        body.emit("if t == 0:")
+        body.emit("    for b in range(4):")
+        body.emit("        bins[b] = 0")
+    body.emit("kd.syncthreads()")
