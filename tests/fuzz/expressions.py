@@ -270,7 +270,7 @@ class Expressions:
         value = self.expression(depth - 1)
         if value.is_integer and self.chance(3):
             name = self.choose(("int", "float"))
-            return Expression(f"{name}({value.text})", f"{name}64")
+            return Expression(f"{name}({value.text})", result_type(name, value.dtype))
         if self.chance(4):
             return Expression(f"int({self.condition(0)})", "int64")
         return self.converted(value, self.dtype())

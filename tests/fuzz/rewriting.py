@@ -195,7 +195,7 @@ class _Rewriter(ast.NodeTransformer):
         if name == "abs":
             return _call("unary", ast.Constant("abs"), *args)
         if name in ("int", "float"):
-            return _call("cast", *args, ast.Constant(f"{name}64"))
+            return _call("conversion", ast.Constant(name), *args)
         if name == "math.sqrt":
             return _call("sqrt", *args)
         if name == "len":
@@ -229,6 +229,7 @@ def _stored(array: Any, value: Any) -> Any:
 _HELPERS: dict[str, Any] = {
     "of_constant_": typing.constant,
     "of_cast_": typing.cast,
+    "of_conversion_": typing.conversion,
     "of_binary_": typing.binary,
     "of_unary_": typing.unary,
     "of_compare_": typing.compare,

@@ -55,7 +55,7 @@ class TypeExpressions:
         if name.startswith(("np.", "kd.")) and last in typing.DTYPES:
             return ast.Constant(last)
         if name in ("int", "float"):
-            return ast.Constant(f"{name}64")
+            return _call("result", ast.Constant(name), self.of(node.args[0]))
         if name == "len" or name.startswith("kd.grid"):
             return ast.Constant("int64")
         args = [self.of(a) for a in node.args]

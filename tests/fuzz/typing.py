@@ -18,6 +18,7 @@ __all__ = [
     "common_type",
     "compare",
     "constant",
+    "conversion",
     "dtype_of",
     "extremum",
     "result_type",
@@ -53,6 +54,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "min": min,
     "max": max,
+    "int": int,
+    "float": float,
 }
 _UFUNCS: dict[str, Callable[..., Any]] = {
     "<": np.less,
@@ -95,6 +98,11 @@ def _numba_type(dtype: str) -> Any:
 def result_type(op: str, *dtypes: str) -> str:
     """Return the dtype of an operation as Numba types it; ``"bool"`` for a comparison."""
     return _signature(op, *dtypes)[1]
+
+
+def conversion(name: str, value: Any) -> Any:
+    """``int`` or ``float`` of a NumPy scalar; ``int`` of an unsigned one is unsigned in Numba."""
+    return cast(value, result_type(name, value.dtype.name))
 
 
 @cache
