@@ -102,7 +102,7 @@ def result_type(op: str, *dtypes: str) -> str:
 
 def conversion(name: str, value: Any) -> Any:
     """``int`` or ``float`` of a NumPy scalar; ``int`` of an unsigned one is unsigned in Numba."""
-    return cast(value, result_type(name, np.asarray(value).dtype.name))
+    return cast(value, result_type(name, dtype_of(value)))
 
 
 @cache
