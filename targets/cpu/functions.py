@@ -22,7 +22,7 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
-from kerneldsl.lowering.passes.tuple_names import tuple_parameters
+from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
 from targets.cpu.ids import BlockSpace, Space, replace_ids
@@ -193,7 +193,7 @@ class Binder:
 
         from targets.cpu.library import FunctionCompiler
 
-        tuples = tuple_parameters(self.spec.unit, self.spec.kinds)
+        tuples = tuple_arguments(self.spec.unit, self.spec.kinds)
         tree = prepare_function(unit, self.spec, self.sites, tuples[unit])
         tree = replace_ids(tree, unit, self.space)
         namespace: dict[str, Any] = {}

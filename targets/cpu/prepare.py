@@ -12,7 +12,7 @@ from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
-from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_parameters
+from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_arguments
 from kerneldsl.target import Specialization
 from targets.cpu.ids import BlockSpace, Space
 
@@ -56,7 +56,7 @@ def prepare_tree(
     sites : list of FaultSite
         Takes the kernel's places that can fail, in debug mode.
     """
-    tree = prepare_function(unit, spec, sites, tuple_parameters(unit, spec.kinds)[unit])
+    tree = prepare_function(unit, spec, sites, tuple_arguments(unit, spec.kinds)[unit])
     stored = assigned_names(tree.body)
     parameters = []
     copies: list[ast.stmt] = []

@@ -65,11 +65,11 @@ def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> Gua
     """
     if sum(1 for node in body for _ in ast.walk(node)) > _MAX_NODES:
         return None
-    removal = _Removal(variable, pure)
-    new = [removal.visit(node) for node in copy_tree(body)]
-    if not removal.proven:
+    proof = _GuardProof(variable, pure)
+    new = [proof.visit(node) for node in copy_tree(body)]
+    if not proof.proven:
         return None
-    bounds = narrow(removal.proven, (variable,), pure)
+    bounds = narrow(proof.proven, (variable,), pure)
     conditions = _unlike([*bounds.assumptions, *(pure.expanded(c) for c in bounds.rest)])
     low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
     return GuardFree(new, _unlike(low), _unlike(high), conditions)
@@ -80,7 +80,7 @@ def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
     return list({ast.dump(node): node for node in nodes}.values())
 
 
-class _Removal(ast.NodeTransformer):
+class _GuardProof(ast.NodeTransformer):
     """Replaces every test that can be proved by one that always holds."""
 
     def __init__(self, variable: str, pure: PureValues) -> None:

@@ -21,7 +21,7 @@ from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
-from kerneldsl.lowering.passes.tuple_names import tuple_parameters
+from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.pipeline import KernelCompiler
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
@@ -160,7 +160,7 @@ class _FunctionBuilder:
         return build_function(tree, unit.name, namespace, unit.filename)
 
     def _rewrite(self, unit: FunctionUnit) -> ast.FunctionDef:
-        tuples = tuple_parameters(self._unit, self._kinds)[unit]
+        tuples = tuple_arguments(self._unit, self._kinds)[unit]
         if self._options.debug:
             record = RecordFaults(first_site=len(self._sites), tuple_parameters=tuples)
             tree, table = record(unit)

@@ -11,7 +11,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
 from kerneldsl.language.kinds import Kind, TupleKind
 
-__all__ = ["TupleLengths", "tuple_lengths", "tuple_parameters"]
+__all__ = ["TupleLengths", "tuple_arguments", "tuple_lengths"]
 
 #: Functions that give a tuple.
 _TUPLE_FUNCTIONS = frozenset(
@@ -22,7 +22,7 @@ _TUPLE_FUNCTIONS = frozenset(
 TupleLengths: TypeAlias = Mapping[str, int | None]
 
 
-def tuple_parameters(
+def tuple_arguments(
     kernel: FunctionUnit, kinds: Sequence[Kind]
 ) -> dict[FunctionUnit, dict[str, int | None]]:
     """Find the parameters that are given a tuple, of a kernel and of all functions it calls.

@@ -303,3 +303,33 @@ def test_a_bound_that_may_wrap_is_tested_first():
     assert "if i + r < n" not in fast
     assert "for kd_x in kd_range(kd_first_x, kd_last_x):" in careful
     assert "kd_x + r < n" in careful
+
+
+@kd.kernel
+def prints_a_division(out, m):
+    i = kd.grid(1)
+    if i == 0:
+        print("= sdiv i64 a, %b", i + 3)
+    out[i] = i // m + i % m
+
+
+def test_a_printed_text_is_no_division(capfd):
+    out = np.zeros(4, np.int64)
+    with kd.use("cpu"):
+        prints_a_division.forall(4)(out, 2)
+    assert (out == np.arange(4) // 2 + np.arange(4) % 2).all()
+    assert "= sdiv i64 a, %b 3" in capfd.readouterr().out
+
+
+@kd.kernel
+def beside_an_extent(x, out):
+    i = kd.grid(1)
+    if i + x.size > 0:
+        out[i] = 1
+
+
+def test_an_extent_may_be_of_any_size():
+    x, out = np.broadcast_to(np.zeros(1, np.int8), (2**63 - 1,)), np.zeros(4)
+    with kd.use("cpu"):
+        beside_an_extent.forall(4)(x, out)
+    assert out.tolist() == [1, 0, 0, 0]  # the sum wraps
