@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tests.fuzz.body import BarrierFunction, Body
 from tests.fuzz.expressions import ArrayName, Expression
 from tests.fuzz.thread_idioms import statements
-from tests.fuzz.typing import result_type
+from tests.fuzz.typing import FLOATS, INTEGERS, result_type
 
 __all__ = ["call_function", "together"]
 
@@ -268,7 +268,11 @@ def _augmented(body: Body, function: BarrierFunction, call: Expression) -> None:
 def _own_slot(body: Body, function: BarrierFunction, call: Expression) -> None:
     """``s[t] += f(…)``: the slot is read before the call."""
     body.features.add("barrier function in an augmented assignment")
-    fitting = [t for t in body.tiles if call.is_integer or t.dtype.startswith("float")]
+    fitting = [
+        t
+        for t in body.tiles
+        if t.dtype in FLOATS or result_type("+", t.dtype, call.dtype) in INTEGERS
+    ]
     if not fitting:
         _assign(body, call)
         return
@@ -282,6 +286,8 @@ def _condition(body: Body, function: BarrierFunction, call: Expression) -> None:
     if body.expressions.chance(3):
         variable = body.expressions.choose(body.variables)
         value = body.expressions.of_type(variable.dtype, 1)
+        if body.expressions.calls(Expression(value, variable.dtype)):
+            value = body.expressions.converted(body.expressions.leaf(), variable.dtype).text
         body.emit(f"{variable.text} = {value} if {test} else {variable.text}")
         return
     with body.block(f"if {test}:"):

@@ -301,7 +301,7 @@ class Expressions:
 
     def _conditional(self, depth: int) -> Expression:
         yes, no = self.expression(depth - 1), self.leaf()
-        if "(" in yes.text and any(f.name + "(" in yes.text for f in self.functions):
+        if self.calls(yes):
             yes = self.leaf()
         dtype = common_type(yes.dtype, no.dtype)
         return Expression(f"({yes.text} if {self.condition(0)} else {no.text})", dtype)
@@ -317,6 +317,14 @@ class Expressions:
             return self._arithmetic(depth)
         function = self.choose(numbers)
         return Expression(self.call(function), function.dtypes[0])
+
+    def calls(self, value: Expression) -> bool:
+        """Whether an expression calls a device function.
+
+        The oracle cannot tell the type of such a call where it is not evaluated: in the branch
+        that a conditional expression does not take.
+        """
+        return any(f"{f.name}(" in value.text for f in self.functions)
 
     def call(self, function: Function) -> str:
         """Return a call with random arguments."""

@@ -142,3 +142,12 @@ def test_indices_of_an_extent() -> None:
         (out,),
     )
     assert out.tolist() == [[0, 1, 2], [10, 11, 12]]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2.0**63, -(2.0**64), 1e300])
+def test_undefined_conversions(value: float) -> None:
+    """A float that int64 does not hold has no value that all machines agree on."""
+    with pytest.raises(typing.UndefinedConversionError):
+        typing.cast(np.float64(value), "int64")
+    assert typing.cast(np.float64(-(2.0**63)), "int64") == -(2**63)
+    assert typing.cast(np.float32(-0.5), "uint8") == 0

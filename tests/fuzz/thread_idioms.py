@@ -55,7 +55,8 @@ def _augment(body: Body, depth: int = 0) -> None:
         if result_type(op, variable.dtype, variable.dtype) != variable.dtype:
             body.emit(f"{variable.text} = {value.text}")
             return
-    if variable.is_integer and not value.is_integer:
+    result = Expression("", result_type(op, variable.dtype, value.dtype))
+    if variable.is_integer and not result.is_integer:  # int64 and uint64 make a float64
         value = body.expressions.converted(value, variable.dtype)
     body.emit(f"{variable.text} {op}= {value.text}")
 
@@ -124,7 +125,7 @@ def _store(body: Body, value: Expression, test: str) -> None:
         return
     variable = body.expressions.choose(integers)
     op = body.expressions.choose(("=", "+="))
-    if body.expressions.chance(2):
+    if body.expressions.chance(2) or body.expressions.calls(value):
         body.emit(f"if {test}:")
         body.emit(f"    {variable.text} {op} {value.text}")
     else:

@@ -13,6 +13,7 @@ __all__ = [
     "DTYPES",
     "FLOATS",
     "INTEGERS",
+    "UndefinedConversionError",
     "binary",
     "cast",
     "common_type",
@@ -125,11 +126,25 @@ def constant(value: Any) -> Any:
     return np.float64(value) if type(value) is float else value
 
 
+class UndefinedConversionError(Exception):
+    """A float was converted to an integer type that does not hold it, which each machine does
+    in its own way."""
+
+
 def cast(value: Any, dtype: str) -> Any:
-    """Convert as C does: integers wrap, floats round to nearest."""
-    if isinstance(value, np.generic):
-        return value.astype(dtype)
-    return np.asarray(value).astype(dtype)[()]
+    """Convert as C does: integers wrap, floats round to nearest.
+
+    Raises
+    ------
+    UndefinedConversionError
+        For a NaN, or a float that the integer type does not hold.
+    """
+    found = value if isinstance(value, np.generic) else np.asarray(value)[()]
+    if found.dtype.kind == "f" and dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        if not (np.isfinite(found) and limits.min <= int(found) <= limits.max):
+            raise UndefinedConversionError(f"{found!r} to {dtype}")
+    return found.astype(dtype)
 
 
 def _arithmetic(op: str, left: str, right: str) -> Callable[[Any, Any], Any]:
