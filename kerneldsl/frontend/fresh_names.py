@@ -54,12 +54,15 @@ class FreshNames:
         Returns
         -------
         str
-            ``kd__<stem>``, with a number behind it where that exists already.
+            ``kd__<stem>``, with a number behind it where that exists already. It does not end in
+            a digit: see :func:`~kerneldsl.lowering.numba_input.name_locals_apart`.
         """
         stem = stem.removeprefix(_PREFIX).removeprefix(RESERVED_PREFIX)
         name, number = _PREFIX + stem, 1
+        if stem[-1].isdigit():
+            name += "_"
         while name in self._taken:
             number += 1
-            name = f"{_PREFIX}{stem}_{number}"
+            name = f"{_PREFIX}{stem}_{number}_"
         self._taken.add(name)
         return name

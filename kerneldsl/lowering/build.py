@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.lowering.numba_input import name_locals_apart, return_from_one_block
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["build_function"]
@@ -50,6 +51,8 @@ def build_function(
             if isinstance(node, ast.Name):
                 node.id = renamed.get(node.id, node.id)
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
+    name_locals_apart(definition)
+    return_from_one_block(definition)
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))
     code = compile(module, filename, "exec", dont_inherit=True)

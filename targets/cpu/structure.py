@@ -77,7 +77,7 @@ class Structure:
             # One item: whatever is assigned is assigned within the loops over threads.
             self.variables.block_names.clear()
             self.variables.loop_names.clear()
-            return [Threads(lower_returns(body, result=None, flag=self.names.make("done")))]
+            return [Threads(lower_returns(body, result=None, flag=self.thread_variable("done")))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:
             mark = ast.Assign([ast.Name(self.left, ast.Store())], ast.Constant(False))
@@ -124,7 +124,7 @@ class Structure:
             elif contains_return(node):
                 if is_last and is_whole:
                     # Nothing comes after: the thread just ends.
-                    pending += lower_returns([node], result=None, flag=self.names.make("done"))
+                    pending += lower_returns([node], result=None, flag=self.thread_variable("done"))
                     continue
                 condition = self._pure_exit(node)
                 if condition is not None and is_whole:

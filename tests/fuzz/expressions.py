@@ -19,6 +19,8 @@ _T = TypeVar("_T")
 #: dtypes to choose from: the usual ones more often.
 USUAL = ("int64",) * 8 + ("float64", "float32") * 3 + DTYPES
 _INTEGER_CONSTANTS = (0, 1, 2, 3, 3, 5, 7, 9, 17, 100, -1, -4)
+#: Names of captured constants.
+_CAPTURED = ("MODE", "SCALE", "OFFSET")
 _FLOAT_CONSTANTS = (0.0, 0.5, 1.0, 1.25, 2.0, 3.0, -2.0, 1e-3)
 
 
@@ -304,7 +306,11 @@ class Expressions:
         if self.calls(yes):
             yes = self.leaf()
         dtype = common_type(yes.dtype, no.dtype)
-        return Expression(f"({yes.text} if {self.condition(0)} else {no.text})", dtype)
+        test = self.condition(0)
+        if any(name in test for name in _CAPTURED):
+            # Numba drops a branch that a constant condition rules out, and its type.
+            yes, no = self.converted(yes, dtype), self.converted(no, dtype)
+        return Expression(f"({yes.text} if {test} else {no.text})", dtype)
 
     def _square_root(self, depth: int) -> Expression:
         dtype = self.choose(FLOATS)

@@ -228,3 +228,66 @@ def long_dependence(x, out):
     for k in range(30):
         a, b, c = b, c, (a + 3 * b - c + k) % 1009
     out[i] = a + b + c
+
+
+def _ints_2d(rng):
+    return (rng.integers(0, 5, (3, 9)), 4, poisoned((3, 9), np.int64))
+
+
+def _returns_after_a_loop(x, n, out):
+    """Some threads of a row return behind a loop that the others share, and late ones do not."""
+    j, t = kd.grid(2)
+    half = np.float32(t >> 1)
+    count = 0
+    for k in range(n):
+        count += 1 if x[j, t] > k else 0
+    if n != count and half < j and half > 0.3:
+        return
+    out[j, t] = count
+
+
+_list.add("return_after_a_loop", kd.kernel(_returns_after_a_loop), _ints_2d, extent=(3, 9))
+_list.add(
+    "return_after_a_loop_in_blocks",
+    kd.kernel(_returns_after_a_loop),
+    _ints_2d,
+    grid=(1, 3),
+    block=(3, 3),
+)
+
+
+@kd.func
+def _opposite(c, a, b):
+    return -(a if c else b)
+
+
+@kd.func
+def _inverse(c, a, b):
+    return np.float64(~(a if c else b))
+
+
+def _narrow_numbers(rng):
+    a = rng.integers(0, 2**32, 50, np.uint32)
+    return (a, rng.integers(-128, 128, 50, np.int8), poisoned(50, np.int64), poisoned(50, "f8"))
+
+
+@kd.kernel
+def _results_of_branches(a, b, out, inverse):
+    """Branches have their common type before anything is done with the one that is taken."""
+    i = kd.grid(1)
+    out[i] = _opposite(i % 2 == 0, a[i], b[i])
+    inverse[i] = _inverse(i % 2 == 0, a[i], b[i])
+
+
+def _expected_of_branches(a, b, out, inverse):
+    taken = np.where(np.arange(50) % 2 == 0, a.astype(np.int64), b)
+    return {2: -taken, 3: (~taken).astype(np.float64)}
+
+
+_list.add(
+    "results_of_branches",
+    _results_of_branches,
+    _narrow_numbers,
+    extent=(50,),
+    expected=_expected_of_branches,
+)

@@ -1,0 +1,78 @@
+"""Rewrite a function so that Numba reads from its bytecode what its source says.
+
+Two properties of CPython's compiler and of Numba's reader of bytecode change what a program means;
+``docs/upstream.md`` shows each with its smallest program.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.language.reserved import RESERVED_PREFIX
+
+__all__ = ["name_locals_apart", "return_from_one_block"]
+
+
+def name_locals_apart(definition: ast.FunctionDef) -> None:
+    """Rename, in place, local variables whose names end in a digit.
+
+    Numba calls a variable that is loaded by its name and the offset of the instruction: ``x1``
+    loaded at 62 and ``x`` loaded at 162 are one variable there. With an underscore between them
+    they are two.
+
+    Parameters
+    ----------
+    definition : ast.FunctionDef
+        The function; reserved names are left alone, as their makers see to it.
+    """
+    parameters = [a.arg for a in definition.args.args]
+    local = set(parameters) | assigned_names(definition.body)
+    known = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name)} | local
+    renamed: dict[str, str] = {}
+    for name in sorted(local):
+        if name[-1].isdigit() and not name.startswith(RESERVED_PREFIX):
+            new = name + "_"
+            while new in known:
+                new += "_"
+            known.add(new)
+            renamed[name] = new
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Name):
+            node.id = renamed.get(node.id, node.id)
+        elif isinstance(node, ast.arg):
+            node.arg = renamed.get(node.arg, node.arg)
+
+
+def return_from_one_block(definition: ast.FunctionDef) -> None:
+    """Give, in place, what is computed for a ``return`` two names before it is returned.
+
+    CPython copies a block of up to four instructions that ends in a ``return`` behind each branch
+    that leads to it, and Numba then types each copy by itself: in ``return -(a if c else b)`` the
+    sign is changed before `a` and `b` have got their common type, or after it, depending on the
+    version of Python. Two assignments make the block longer than that.
+
+    Parameters
+    ----------
+    definition : ast.FunctionDef
+        The function.
+    """
+    if any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for n in ast.walk(definition)):
+        _LongReturns().visit(definition)
+
+
+class _LongReturns(ast.NodeTransformer):
+    def visit_Return(self, node: ast.Return) -> ast.stmt | list[ast.stmt]:
+        if node.value is None or isinstance(node.value, ast.Name | ast.Constant):
+            return node
+        made: list[ast.stmt] = []
+        value = node.value
+        for name in (f"{RESERVED_PREFIX}computed", f"{RESERVED_PREFIX}returned"):
+            assignment = ast.Assign([ast.Name(name, ast.Store())], value)
+            made.append(ast.copy_location(assignment, node))
+            value = ast.Name(name, ast.Load())
+        node.value = value
+        return [*made, node]
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        return node
