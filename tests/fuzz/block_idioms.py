@@ -233,7 +233,8 @@ def call_function(body: Body, function: BarrierFunction) -> None:
     places = [_plain, _plain, _operand, _augmented, _own_slot, _condition, _pair, _subscript]
     if function.is_slot:
         places += [_target] * 6
-    places.append(_chain)
+    if body.rng.randrange(40) == 0:
+        places = [_chain]
     body.expressions.choose(places)(body, function, Expression(call, dtype))
 
 

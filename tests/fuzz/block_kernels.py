@@ -48,7 +48,7 @@ def block_program(seed: int) -> Program:
     body.expressions.functions += helpers(
         rng, made.lines, ("kd.threadIdx.x", "kd.blockIdx.x", "kd.grid(1)")
     )
-    dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2)))]
+    dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 1, 2)))]
     body.barrier_functions += barrier_functions(
         rng, threads, dtypes, made.lines, may_return=body.may_return
     )
@@ -60,11 +60,11 @@ def block_program(seed: int) -> Program:
         made.features.add("early return")
     _tiles(made, dtypes, block)
     made.variables()
-    if rng.random() < 0.3:
-        statements(body, 1, 2)
+    if rng.random() < 0.2:
+        statements(body, 1, 1)
     for number, dtype in enumerate(dtypes):
         made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
-    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 2)))
+    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 0, 1)))
     made.call_the_rest()
     if not returns_first:
         body.emit("if i < out0.size:")

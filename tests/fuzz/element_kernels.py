@@ -49,7 +49,7 @@ def element_program(seed: int) -> Program:
     if guard != "late" and rng.random() < 0.3:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
-    statements(body, rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2)))
+    statements(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 1)))
     made.call_the_rest()
     if guard == "late":
         edge(body)

@@ -17,7 +17,7 @@ def helpers(rng: random.Random, lines: list[str], places: tuple[str, ...]) -> li
     `places` are expressions of the thread's place that they may ask for.
     """
     functions: list[Function] = []
-    for number in range(rng.choice((0, 0, 0, 1, 1, 2))):
+    for number in range(rng.choice((0, 0, 0, 0, 1, 1))):
         dtypes = tuple(rng.choice(USUAL) for _ in range(rng.choice((1, 1, 2))))
         first, second = rng.choice(USUAL), rng.choice(USUAL)
         expressions = Expressions(rng, functions=list(functions))
@@ -54,7 +54,7 @@ def _safe(dtype: str, name: str) -> str:
 #: Of device functions with barriers, the usual ones more often.
 _KINDS = (
     *("exchange", "exchange", "exchange", "pair", "vote", "vote", "other_slot", "own_tile"),
-    *("reduction", "uniform_branch", "nested", "nested", "barrier_free_tail"),
+    *("reduction", "uniform_branch", "nested", "barrier_free_tail"),
 )
 
 
@@ -176,7 +176,7 @@ class _Maker:
         if not inner:
             return self.exchange(dtype)
         name = self.rng.choice(inner).name
-        count = self.rng.choice((1, 2, 2, 11, 12))
+        count = self.rng.choice((1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 11))
         body = [f"k = {self.expression({'value': dtype, 't': 'int64'}, dtype)}", "r = value"]
         body += [f"r = {name}(s, t, r)"] * count
         if self.rng.randrange(3) == 0:
@@ -203,7 +203,7 @@ def barrier_functions(
     array is not there.
     """
     maker = _Maker(rng, threads, lines)
-    for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
+    for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
         kind = rng.choice(_KINDS)
         if kind == "own_tile" and may_return:
             kind = "exchange"

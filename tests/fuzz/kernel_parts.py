@@ -134,7 +134,7 @@ class Kernel:
 
     def output(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Variables, and for each an array that it ends in."""
-        for number in range(self.rng.choice((1, 2, 2))):
+        for number in range(self.rng.choice((1, 1, 2))):
             dtype = self.rng.choice(USUAL)
             self.body.variables.append(Expression(f"v{number}", dtype))
             self.parameters.append(Array(f"out{number}", dtype, shapes, "output"))
