@@ -71,20 +71,24 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
     value = call.args[2]
     if name == "fsub":  # there is no such instruction, and x - v is x + (-v) exactly
         name, value = "fadd", call.builder.fneg(value)
-    return call.builder.atomic_rmw(name, pointer, value, _ORDER)
+    model = call.context.data_model_manager[element]
+    stored = model.as_data(call.builder, value)
+    return model.from_data(call.builder, call.builder.atomic_rmw(name, pointer, stored, _ORDER))
 
 
 def _compare_and_swap(call: Call) -> ir.Value:
     element = call.signature.return_type
     pointer = element_pointer(call)
-    expected, value = call.args[2:]
+    model = call.context.data_model_manager[element]
+    expected, value = (model.as_data(call.builder, each) for each in call.args[2:])
+    stored = value.type
     if isinstance(element, types.Float):
         bits = ir.IntType(element.bitwidth)
         pointer = call.builder.bitcast(pointer, bits.as_pointer())
         expected, value = call.builder.bitcast(expected, bits), call.builder.bitcast(value, bits)
     pair = call.builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
     old = call.builder.extract_value(pair, 0)
-    return call.builder.bitcast(old, call.context.get_value_type(element))
+    return model.from_data(call.builder, call.builder.bitcast(old, stored))
 
 
 EMITTERS: dict[str, Emitter] = {
