@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from numba import types
 
-from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["ELEMENTS", "numba_type", "numba_types"]
+__all__ = ["element_type", "numba_type", "numba_types"]
 
-#: Numba's type of each element type.
-ELEMENTS: dict[str, types.Type] = {
-    name: types.boolean if name == "bool" else getattr(types, name) for name in DTYPE_NAMES
-}
+
+def element_type(dtype: str) -> types.Type:
+    """Return the Numba type of an element type.
+
+    What it takes to compute with a type may be registered with Numba by the first call for it, so
+    this must be called before Numba makes a compiler, which reads what is registered.
+
+    Parameters
+    ----------
+    dtype : str
+        A name of `ELEMENT_TYPES`.
+
+    Examples
+    --------
+    >>> element_type("bool"), element_type("uint8")
+    (bool, uint8)
+    """
+    return types.boolean if dtype == "bool" else getattr(types, dtype)
 
 
 def numba_type(kind: Kind) -> types.Type:
@@ -33,9 +46,9 @@ def numba_type(kind: Kind) -> types.Type:
     Array(float32, 2, 'C', False, aligned=True)
     """
     if isinstance(kind, ScalarKind):
-        return ELEMENTS[kind.dtype]
+        return element_type(kind.dtype)
     if isinstance(kind, ArrayKind):
-        return types.Array(ELEMENTS[kind.dtype], kind.ndim, kind.layout)
+        return types.Array(element_type(kind.dtype), kind.ndim, kind.layout)
     return types.Tuple([numba_type(element) for element in kind.elements])
 
 
