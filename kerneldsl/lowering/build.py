@@ -8,8 +8,13 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.lowering.types import element_type
 
 __all__ = ["build_function"]
 
@@ -50,6 +55,8 @@ def build_function(
             if isinstance(node, ast.Name):
                 node.id = renamed.get(node.id, node.id)
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
+    namespace = dict(namespace)
+    _bind_narrow_types(definition, namespace)
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))
     code = compile(module, filename, "exec", dont_inherit=True)
@@ -61,6 +68,24 @@ def build_function(
     if name in namespace:
         scope[name] = namespace[name]
     return function
+
+
+def _bind_narrow_types(definition: ast.FunctionDef, namespace: dict[str, Any]) -> None:
+    """Let calls of the classes of narrow floats, such as ``np.float16(x)``, name our Numba types.
+
+    Numba has a type of its own for ``np.float16``, without arithmetic, and none for bfloat16.
+    """
+    for node in ast.walk(definition):
+        if not isinstance(node, ast.Call):
+            continue
+        called = outside_value(node.func, namespace)
+        if not (isinstance(called, type) and issubclass(called, np.generic)):
+            continue
+        row = ELEMENT_TYPES.get(called.__name__)
+        if row is not None and row.is_narrow:
+            name = f"{RESERVED_PREFIX}{row.name}"
+            namespace[name] = element_type(row.name)
+            node.func = ast.copy_location(ast.Name(name, ast.Load()), node.func)
 
 
 def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from numba import types
 
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["element_type", "numba_type", "numba_types"]
+__all__ = ["ROUND_TO_BFLOAT16", "element_type", "numba_type", "numba_types"]
+
+#: The function of a module that rounds a float to the bits of a bfloat16, ``i16 (float)``. A target
+#: that has an instruction for it links a definition of its own.
+ROUND_TO_BFLOAT16 = "kd_round_to_bfloat16"
 
 
 def element_type(dtype: str) -> types.Type:
@@ -25,6 +30,10 @@ def element_type(dtype: str) -> types.Type:
     >>> element_type("bool"), element_type("uint8")
     (bool, uint8)
     """
+    if ELEMENT_TYPES[dtype].is_narrow:
+        from kerneldsl.lowering import narrow_floats  # registers with Numba, which takes a while
+
+        return getattr(narrow_floats, dtype.upper())
     return types.boolean if dtype == "bool" else getattr(types, dtype)
 
 

@@ -25,6 +25,22 @@ __all__ = ["EMITTERS", "element_pointer"]
 # llvmlite has no field for the scope, and writes the ordering as it is given.
 _ORDER = 'syncscope("device") monotonic'
 
+
+class _BFloatType(ir.Type):
+    """LLVM's ``bfloat``, which llvmlite has no class for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(_BFloatType)
+
+
+_BFLOAT = _BFloatType()
+
 #: Operation to LLVM's, for signed, unsigned and floating-point elements.
 _OPERATIONS = {
     "add": ("add", "add", "fadd"),
@@ -73,7 +89,12 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
         name, value = "fadd", call.builder.fneg(value)
     model = call.context.data_model_manager[element]
     stored = model.as_data(call.builder, value)
-    return model.from_data(call.builder, call.builder.atomic_rmw(name, pointer, stored, _ORDER))
+    kind = stored.type
+    if isinstance(element, types.Float) and isinstance(kind, ir.IntType):  # bfloat16, as bits
+        pointer = call.builder.bitcast(pointer, _BFLOAT.as_pointer())
+        stored = call.builder.bitcast(stored, _BFLOAT)
+    old = call.builder.atomic_rmw(name, pointer, stored, _ORDER)
+    return model.from_data(call.builder, call.builder.bitcast(old, kind))
 
 
 def _compare_and_swap(call: Call) -> ir.Value:
