@@ -115,7 +115,7 @@ for _name in _NAMES:
     for _other in (name for name in _REAL if name != _name):
         _list.add(
             f"{_name}_from_{_other}", convert, _given(_other, _name), extent=(2**19,),
-            expected=_converted, dtype=_name,
+            expected=_converted,
         )  # fmt: skip
     for _other in sorted({"bool", "float32", "float64"}):
         _list.add(
@@ -264,7 +264,7 @@ def _to_accumulate(name):
 
 for _name in _NAMES:
     _dtype = numpy_dtype(_name)
-    _common = {"extent": (2**16,), "dtype": _name}
+    _common = {"extent": (2**16,)}
     _list.add(
         f"unary_{_name}",
         unary,
