@@ -56,7 +56,7 @@ def build_function(
                 node.id = renamed.get(node.id, node.id)
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
     namespace = dict(namespace)
-    _bind_narrow_types(definition, namespace)
+    _NarrowTypes(namespace).visit(definition)
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))
     code = compile(module, filename, "exec", dont_inherit=True)
@@ -70,22 +70,33 @@ def build_function(
     return function
 
 
-def _bind_narrow_types(definition: ast.FunctionDef, namespace: dict[str, Any]) -> None:
-    """Let calls of the classes of narrow floats, such as ``np.float16(x)``, name our Numba types.
+class _NarrowTypes(ast.NodeTransformer):
+    """Lets the classes of narrow floats, such as ``np.float16``, name our Numba types.
 
     Numba has a type of its own for ``np.float16``, without arithmetic, and none for bfloat16.
     """
-    for node in ast.walk(definition):
-        if not isinstance(node, ast.Call):
-            continue
-        called = outside_value(node.func, namespace)
-        if not (isinstance(called, type) and issubclass(called, np.generic)):
-            continue
-        row = ELEMENT_TYPES.get(called.__name__)
-        if row is not None and row.is_narrow:
-            name = f"{RESERVED_PREFIX}{row.name}"
-            namespace[name] = element_type(row.name)
-            node.func = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name of a class."""
+        return self._renamed(node) or node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Replace a class of a module."""
+        return self._renamed(node) or self.generic_visit(node)
+
+    def _renamed(self, node: ast.expr) -> ast.expr | None:
+        value = outside_value(node, self._namespace)
+        if not (isinstance(value, type) and issubclass(value, np.generic)):
+            return None
+        row = ELEMENT_TYPES.get(value.__name__)
+        if row is None or not row.is_narrow:
+            return None
+        name = f"{RESERVED_PREFIX}{row.name}"
+        self._namespace[name] = element_type(row.name)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:

@@ -364,7 +364,8 @@ def _constants(dtype):
         if i < x.size:
             out[0, i] = x[i] * dtype(3) + dtype(0.1)
             out[1, i] = dtype(x[i] > dtype(1))
-            out[2, i] = dtype(i)
+            convert = dtype
+            out[2, i] = convert(i)
             wide[0, i] = x[i] * 0.1
             wide[1, i] = float(x[i]) + 1
             wide[2, i] = int(x[i])
