@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kerneldsl._version import __version__
 
 if TYPE_CHECKING:
+    from ml_dtypes import bfloat16 as bfloat16
     from numpy import (
         bool_,
         complex64,
         complex128,
+        float16,
         float32,
         float64,
         int8,
@@ -178,9 +180,10 @@ if TYPE_CHECKING:
 #: Module to the names of the face that it holds.
 _MODULES = {
     "numpy": (
-        "bool_ complex64 complex128 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 "
-        "uint64"
+        "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 "
+        "uint32 uint64"
     ),
+    "ml_dtypes": "bfloat16",
     "kerneldsl": "cache",
     "kerneldsl.decorators": "func kernel",
     "kerneldsl.detection": "Backend backends",
@@ -233,7 +236,8 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-# A test holds that this list, the imports above and the table are the same names.
+# A test holds that this list, the imports above and the table are the same names, but for bfloat16:
+# its package is optional, and `from kerneldsl import *` works without.
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
@@ -331,6 +335,7 @@ __all__ = [
     "error_log",
     "fallback",
     "fallback_policy",
+    "float16",
     "float32",
     "float64",
     "from_dlpack",
@@ -392,12 +397,22 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
     from importlib import import_module
 
-    # A part of the face that is a module itself, or a name in one.
-    value = globals()[name] = (
-        import_module(f"{module}.{name}")
-        if module == __name__
-        else getattr(import_module(module), name)
-    )
+    try:
+        # A part of the face that is a module itself, or a name in one.
+        value = globals()[name] = (
+            import_module(f"{module}.{name}")
+            if module == __name__
+            else getattr(import_module(module), name)
+        )
+    except ModuleNotFoundError as error:
+        if module != "ml_dtypes":
+            raise
+        from kerneldsl.errors import AttributeUnavailableError
+
+        raise AttributeUnavailableError(
+            "kd.bfloat16 needs the package ml_dtypes, which is not installed",
+            remedy='Run: pip install "kerneldsl[bfloat16]"',
+        ) from error
     return value
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.language.element_types import ELEMENT_TYPES
+
 __all__ = ["library_name", "name_of_function", "outside_value"]
 
 _LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "numpy"})
@@ -78,8 +80,9 @@ def name_of_function(function: Any) -> str | None:
         is_own = vars(np).get(function.__name__) is function
         return f"numpy.{function.__name__}" if is_own else None
     if isinstance(function, type) and issubclass(function, np.generic):
-        is_concrete = function in np.sctypeDict.values()
-        return f"numpy.{np.dtype(function).name}" if is_concrete else None
+        is_concrete = function in np.sctypeDict.values() or function.__name__ in ELEMENT_TYPES
+        dtype = np.dtype(function) if is_concrete else None
+        return f"numpy.{dtype.name}" if dtype is not None and dtype.type is function else None
     module: Any = getattr(function, "__module__", None)
     name: Any = getattr(function, "__name__", None)
     if not isinstance(module, str) or module.partition(".")[0] not in _LIBRARIES:

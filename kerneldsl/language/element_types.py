@@ -175,6 +175,8 @@ def _rows() -> tuple[ElementType, ...]:
         row("uint16", unsigned, 2, 2, "<u2", "H", 1, "i16", "uint64"),
         row("uint32", unsigned, 4, 4, "<u4", "I", 1, "i32", "uint64", counter),
         row("uint64", unsigned, 8, 8, "<u8", "Q", 1, "i64", "uint64", counter),
+        row("float16", real, 2, 2, "<f2", "e", 2, "half", "float32", numeric),
+        row("bfloat16", real, 2, 2, "<V2", "H", 4, "i16", "float32", numeric, "ml_dtypes"),
         row("float32", real, 4, 4, "<f4", "f", 2, "float", "float32", numeric),
         row("float64", real, 8, 8, "<f8", "d", 2, "double", "float64", numeric),
         row("complex64", compound, 8, 4, "<c8", "", 5, "{float, float}", "float32"),

@@ -8,9 +8,14 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_input import name_locals_apart, return_from_one_block
 from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.lowering.types import element_type
 
 __all__ = ["build_function"]
 
@@ -51,6 +56,8 @@ def build_function(
             if isinstance(node, ast.Name):
                 node.id = renamed.get(node.id, node.id)
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
+    namespace = dict(namespace)
+    _NarrowTypes(namespace).visit(definition)
     name_locals_apart(definition)
     return_from_one_block(definition)
     definition.name = name
@@ -64,6 +71,35 @@ def build_function(
     if name in namespace:
         scope[name] = namespace[name]
     return function
+
+
+class _NarrowTypes(ast.NodeTransformer):
+    """Lets the classes of narrow floats, such as ``np.float16``, name our Numba types.
+
+    Numba has a type of its own for ``np.float16``, without arithmetic, and none for bfloat16.
+    """
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name of a class."""
+        return self._renamed(node) or node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Replace a class of a module."""
+        return self._renamed(node) or self.generic_visit(node)
+
+    def _renamed(self, node: ast.expr) -> ast.expr | None:
+        value = outside_value(node, self._namespace)
+        if not (isinstance(value, type) and issubclass(value, np.generic)):
+            return None
+        row = ELEMENT_TYPES.get(value.__name__)
+        if row is None or not row.is_narrow:
+            return None
+        name = f"{RESERVED_PREFIX}{row.name}"
+        self._namespace[name] = element_type(row.name)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:

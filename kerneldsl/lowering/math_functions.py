@@ -17,11 +17,12 @@ __all__: list[str] = []
 
 
 def _float_type(*kinds: Any) -> Any:
-    """What a function of real numbers computes in: float32 for float32 alone, else float64."""
+    """What a function computes in: float64 where an argument is float64 or whole, else float32."""
     plain = [types.unliteral(kind) for kind in kinds]
     if not all(isinstance(kind, types.Float | types.Integer | types.Boolean) for kind in plain):
         return None
-    return types.float32 if all(kind == types.float32 for kind in plain) else types.float64
+    is_single = all(isinstance(kind, types.Float) and kind.bitwidth <= 32 for kind in plain)
+    return types.float32 if is_single else types.float64
 
 
 @overload(math.fmod)

@@ -10,6 +10,9 @@ from numba.core import errors
 
 __all__ = ["format_value"]
 
+#: Decimal digits of a floating-point number, by its bits.
+_DIGITS = {16: 4, 32: 7, 64: 15}
+
 
 def format_value(
     context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
@@ -51,9 +54,8 @@ def format_value(
         wide = types.int64 if kind.signed else types.uint64
         return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
     if isinstance(kind, types.Float):
-        return "%.7g" if kind == types.float32 else "%.15g", [
-            context.cast(builder, value, kind, types.float64)
-        ]
+        digits = _DIGITS[kind.bitwidth]
+        return f"%.{digits}g", [context.cast(builder, value, kind, types.float64)]
     if isinstance(kind, types.Complex):
         parts = context.make_complex(builder, kind, value)
         real, one = format_value(context, builder, kind.underlying_float, parts.real)

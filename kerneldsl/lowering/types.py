@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from numba import types
 
-from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["ELEMENTS", "numba_type", "numba_types"]
+__all__ = ["ROUND_TO_BFLOAT16", "element_type", "numba_type", "numba_types"]
 
-#: Numba's type of each element type.
-ELEMENTS: dict[str, types.Type] = {
-    name: types.boolean if name == "bool" else getattr(types, name) for name in DTYPE_NAMES
-}
+#: The function of a module that rounds a float to the bits of a bfloat16, ``i16 (float)``. A target
+#: that has an instruction for it links a definition of its own.
+ROUND_TO_BFLOAT16 = "kd_round_to_bfloat16"
+
+
+def element_type(dtype: str) -> types.Type:
+    """Return the Numba type of an element type.
+
+    What it takes to compute with a type may be registered with Numba by the first call for it, so
+    this must be called before Numba makes a compiler, which reads what is registered.
+
+    Parameters
+    ----------
+    dtype : str
+        A name of `ELEMENT_TYPES`.
+
+    Examples
+    --------
+    >>> element_type("bool"), element_type("uint8")
+    (bool, uint8)
+    """
+    if ELEMENT_TYPES[dtype].is_narrow:
+        from kerneldsl.lowering import narrow_floats  # registers with Numba, which takes a while
+
+        return getattr(narrow_floats, dtype.upper())
+    return types.boolean if dtype == "bool" else getattr(types, dtype)
 
 
 def numba_type(kind: Kind) -> types.Type:
@@ -33,9 +55,9 @@ def numba_type(kind: Kind) -> types.Type:
     Array(float32, 2, 'C', False, aligned=True)
     """
     if isinstance(kind, ScalarKind):
-        return ELEMENTS[kind.dtype]
+        return element_type(kind.dtype)
     if isinstance(kind, ArrayKind):
-        return types.Array(ELEMENTS[kind.dtype], kind.ndim, kind.layout)
+        return types.Array(element_type(kind.dtype), kind.ndim, kind.layout)
     return types.Tuple([numba_type(element) for element in kind.elements])
 
 

@@ -30,7 +30,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 _UTILIZATION_SECONDS = 0.1
 #: Names of the kernel's sensors for the processor itself.
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
-_NO_SMALL_FLOATS = "Numba, which compiles for the CPU, has no arithmetic in {}"
+_NO_SMALL_FLOATS = "Kernels on the CPU compute {} in float32"
 
 
 def describe_cpu(device: Device) -> DeviceInfo:
@@ -247,6 +247,6 @@ _REASONS = {
     "utilization_percent": f"Over {_UTILIZATION_SECONDS:g} s, of all hardware threads",
     "supports_fp16": _NO_SMALL_FLOATS.format("float16"),
     "supports_bf16": _NO_SMALL_FLOATS.format("bfloat16"),
-    "supports_fp8": _NO_SMALL_FLOATS.format("8-bit floating-point numbers"),
+    "supports_fp8": "Kernels have no 8-bit floating-point numbers",
     "supports_tensor_cores": "Numba does not use the matrix units of CPUs",
 }

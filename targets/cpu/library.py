@@ -26,6 +26,7 @@ from numba.extending import intrinsic
 
 from kerneldsl.lowering.wrapping import let_integers_wrap
 from targets.cpu.division import Divisions
+from targets.cpu.half_conversions import add_missing
 
 __all__ = ["BodyLibrary", "FunctionCompiler", "create_library", "keep_loop"]
 
@@ -85,6 +86,7 @@ class BodyLibrary(JITCodeLibrary):
         self._final_module = divisions.module
         builder.getModulePassManager().run(self._final_module, builder)
         divisions.restore(machine)
+        add_missing(self._final_module, machine)
 
 
 class FunctionLibrary(BodyLibrary):

@@ -18,7 +18,7 @@ from numba import types
 from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.arrays import array_value
-from kerneldsl.lowering.types import ELEMENTS
+from kerneldsl.lowering.types import element_type
 from kerneldsl.target import ArrayPromises, Specialization
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -76,7 +76,7 @@ def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
 
 
 def _data_type(context: Any, dtype: str) -> ir.Type:
-    return context.get_data_type(ELEMENTS[dtype])
+    return context.get_data_type(element_type(dtype))
 
 
 class ParameterReader:

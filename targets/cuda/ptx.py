@@ -16,6 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kerneldsl.errors import CompileError
+from kerneldsl.lowering.types import ROUND_TO_BFLOAT16
 from kerneldsl.target import CompileOptions
 from targets.cuda import libdevice
 from targets.cuda.architectures import Architecture, PtxVersion
@@ -131,6 +132,8 @@ def link(
             module.link_in(_parse(flagged))
         except RuntimeError as error:
             raise _malformed(error) from error
+    if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
+        module.link_in(_parse(_NATIVE_ROUNDING))
     for function in module.functions:
         if not function.is_declaration and function.name != entry_name:
             function.linkage = "internal"
@@ -149,6 +152,16 @@ def link(
 
 #: Makes libdevice flush subnormal numbers to zero, as fast arithmetic does.
 _FLUSH_FLAG = '!llvm.module.flags = !{!0}\n!0 = !{i32 4, !"nvvm-reflect-ftz", i32 1}\n'
+
+
+#: LLVM has ``cvt.rn.bf16.f32`` for it from compute capability 8.0 on, else integer instructions.
+_NATIVE_ROUNDING = f"""
+define i16 @{ROUND_TO_BFLOAT16}(float %value) {{
+    %rounded = fptrunc float %value to bfloat
+    %bits = bitcast bfloat %rounded to i16
+    ret i16 %bits
+}}
+"""
 
 
 def _libdevice_functions(module: Any) -> tuple[str, ...]:

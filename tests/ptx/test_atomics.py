@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
 from tests.ptx.helpers import ARCH_PARAMETERS, body_of, compile_ptx
 
@@ -13,6 +14,8 @@ _PTX = {
     "int64": "s64",
     "uint32": "u32",
     "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
 }
@@ -41,8 +44,25 @@ def wrapping(x, out):
     out[2] = kd.atomic.dec(x, i, out[3])
 
 
+_WORDS = [name for name in ATOMIC_ARITHMETIC if not ELEMENT_TYPES[name].is_narrow]
+_NARROW = [name for name in ATOMIC_ARITHMETIC if ELEMENT_TYPES[name].is_narrow]
+#: Where an addition to 16 bits is one instruction (PTX ISA, "atom"): compute capability.
+_ADDS = {"float16": 70, "bfloat16": 90}
+
+
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
-@pytest.mark.parametrize("dtype", ATOMIC_ARITHMETIC)
+@pytest.mark.parametrize("dtype", _NARROW)
+def test_arithmetic_on_16_bits(dtype: str, arch: str) -> None:
+    body = body_of(compile_ptx(arithmetic, f"{dtype}[::1], {dtype}[::1]", arch))
+    has_add = int(arch[3:].rstrip("a")) >= _ADDS[dtype]
+    # A subtraction adds the negative; all else swaps the word around the element.
+    assert body.count(f"atom.global.add.noftz.{_PTX[dtype]}") == 2 * has_add
+    assert body.count("global.cas.b32") == 6 - 2 * has_add
+    assert ".sys" not in body
+
+
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
+@pytest.mark.parametrize("dtype", _WORDS)
 def test_arithmetic(dtype: str, arch: str) -> None:
     body = body_of(compile_ptx(arithmetic, f"{dtype}[::1], {dtype}[::1]", arch))
     bits = dtype[-2:]

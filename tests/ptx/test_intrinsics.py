@@ -45,7 +45,7 @@ def uniform(x):
 
 
 def _arrays(dtype):
-    element = getattr(kd, "bool_" if dtype == "bool" else dtype)
+    element = dtype if dtype == "bfloat16" else getattr(kd, "bool_" if dtype == "bool" else dtype)
 
     def arrays(x):
         one = kd.shared.array(32, element)

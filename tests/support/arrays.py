@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
 
+from kerneldsl.language.element_types import DTYPE_NAMES, NUMPY_NAMES
+
 __all__ = [
+    "HOST_DTYPES",
     "assert_same_bits",
     "assert_within_ulp",
     "poisoned",
@@ -16,6 +20,20 @@ __all__ = [
 ]
 
 
+if importlib.util.find_spec("ml_dtypes") is not None:
+    import ml_dtypes  # noqa: F401 - makes "bfloat16" known to NumPy
+
+    HOST_DTYPES = DTYPE_NAMES
+else:
+    #: Element types that NumPy can hold here.
+    HOST_DTYPES = NUMPY_NAMES
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    """Whether a dtype is one of real floating-point numbers; NumPy knows no kind of bfloat16."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
 def poisoned(shape: Any, dtype: Any, order: str = "C") -> np.ndarray:
     """Return an array of values that no kernel writes by accident.
 
@@ -23,7 +41,7 @@ def poisoned(shape: Any, dtype: Any, order: str = "C") -> np.ndarray:
     """
     array = np.empty(shape, dtype, order=order)
     kind = array.dtype.kind
-    if kind in "fc":
+    if kind == "c" or _is_float(array.dtype):
         array[...] = np.nan
     elif kind == "b":
         array[...] = np.arange(array.size).reshape(array.shape) % 2 == 0
@@ -60,6 +78,7 @@ def strided(array: np.ndarray, steps: tuple[int, ...]) -> np.ndarray:
     return view
 
 
+@np.errstate(invalid="ignore")  # ml_dtypes tells of every NaN
 def assert_same_bits(got: np.ndarray, expected: np.ndarray, label: str) -> None:
     """Raise where a bit differs; any NaN equals any NaN, and -0 is not 0."""
     assert got.dtype == expected.dtype, f"{label}: dtype {got.dtype}, expected {expected.dtype}"
@@ -69,7 +88,7 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray, label: str) -> None:
         assert_same_bits(got.imag, expected.imag, f"{label}.imag")
         return
     wrong = got != expected
-    if got.dtype.kind == "f":
+    if _is_float(got.dtype):
         wrong |= np.signbit(got) != np.signbit(expected)
         wrong &= ~(np.isnan(got) & np.isnan(expected))
     if np.any(wrong):

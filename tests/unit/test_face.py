@@ -46,7 +46,8 @@ def test_table_imports_and_all_are_the_same_names():
         if isinstance(statement, ast.AnnAssign)
     }
     assert imported == kd._HOME
-    assert set(kd.__all__) == {*imported, "__version__"}
+    # A package that is optional has it; `from kerneldsl import *` works without.
+    assert set(kd.__all__) == {*imported, "__version__"} - {"bfloat16"}
     for name in kd.__all__:
         getattr(kd, name)
     assert set(kd.__all__) <= set(dir(kd))
@@ -56,6 +57,17 @@ def test_dtypes_are_numpys():
     assert kd.float32 is np.float32
     assert kd.bool_ is np.bool_
     assert all(hasattr(kd, n if n != "bool" else "bool_") for n in NUMPY_NAMES)
+
+
+def test_bfloat16_names_the_package_that_is_missing(monkeypatch):
+    monkeypatch.delitem(vars(kd), "bfloat16", raising=False)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(kd.AttributeUnavailableError, match=r'pip install "kerneldsl\[bfloat16\]"'):
+        kd.bfloat16
+    assert not hasattr(kd, "bfloat16")
+    scope = {}
+    exec("from kerneldsl import *", scope)
+    assert scope["float16"] is np.float16
 
 
 def test_every_intrinsic_is_on_the_face():

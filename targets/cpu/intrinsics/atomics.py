@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -83,8 +84,12 @@ def atomic(name: str, *, private: bool) -> Callable[..., Any]:
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 pointer = place_of(context, builder, signature, args)
-                kind = signature.return_type
-                return _exchange_if_equal(builder, pointer, kind, args[2], args[3], private)
+                model = context.data_model_manager[signature.return_type]
+                expected_bits, value_bits = (model.as_data(builder, arg) for arg in args[2:])
+                old = _exchange_if_equal(
+                    builder, pointer, signature.return_type, expected_bits, value_bits, private
+                )
+                return model.from_data(builder, old)
 
             return signature_of(array, index, (expected, value)), generate
 
@@ -95,7 +100,7 @@ def atomic(name: str, *, private: bool) -> Callable[..., Any]:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = place_of(context, builder, signature, args)
             dtype = signature.args[0].dtype
-            old = _read_modify_write(builder, pointer, short, dtype, args[2], private)
+            old = _read_modify_write(context, builder, pointer, short, dtype, args[2], private)
             return impl_ret_borrowed(context, builder, dtype, old)
 
         return signature_of(array, index, (value,)), generate
@@ -114,11 +119,13 @@ _NATIVE_INTEGER = {
 
 
 def _read_modify_write(
-    builder: Any, pointer: Any, short: str, dtype: Any, value: Any, private: bool
+    context: Any, builder: Any, pointer: Any, short: str, dtype: Any, value: Any, private: bool
 ) -> Any:
     if private:
-        old = builder.load(pointer)
-        builder.store(_combine(builder, short, dtype, old, value), pointer)
+        model = context.data_model_manager[dtype]
+        old = model.from_data(builder, builder.load(pointer))
+        new = _combine(context, builder, short, dtype, old, value)
+        builder.store(model.as_data(builder, new), pointer)
         return old
     if isinstance(dtype, types.Integer):
         native = _NATIVE_INTEGER.get(short)
@@ -126,16 +133,19 @@ def _read_modify_write(
             native = short if dtype.signed else "u" + short
         if native is not None:
             return builder.atomic_rmw(native, pointer, value, "seq_cst")
-    return _compare_and_swap_loop(builder, pointer, short, dtype, value)
+    return _compare_and_swap_loop(context, builder, pointer, short, dtype, value)
 
 
-def _combine(builder: Any, short: str, dtype: Any, old: Any, value: Any) -> Any:
+def _combine(context: Any, builder: Any, short: str, dtype: Any, old: Any, value: Any) -> Any:
     """The element's new value."""
     is_float = isinstance(dtype, types.Float)
     if short == "exch":
         return value
     if short in ("add", "sub"):
-        return getattr(builder, ("f" if is_float else "") + short)(old, value)
+        if is_float:  # the element type's own arithmetic
+            add = context.get_function(getattr(operator, short), dtype(dtype, dtype))
+            return add(builder, (old, value))
+        return getattr(builder, short)(old, value)
     if short in ("max", "min"):
         relation = ">" if short == "max" else "<"
         if is_float:
@@ -157,8 +167,11 @@ def _combine(builder: Any, short: str, dtype: Any, old: Any, value: Any) -> Any:
     return builder.select(wraps, value, builder.sub(old, one))
 
 
-def _compare_and_swap_loop(builder: Any, pointer: Any, short: str, dtype: Any, value: Any) -> Any:
-    kind, bits = value.type, ir.IntType(dtype.bitwidth)
+def _compare_and_swap_loop(
+    context: Any, builder: Any, pointer: Any, short: str, dtype: Any, value: Any
+) -> Any:
+    model = context.data_model_manager[dtype]
+    bits = ir.IntType(dtype.bitwidth)
     as_bits = builder.bitcast(pointer, bits.as_pointer())
     first = builder.load(as_bits)
     start = builder.block
@@ -168,8 +181,9 @@ def _compare_and_swap_loop(builder: Any, pointer: Any, short: str, dtype: Any, v
     builder.position_at_end(loop)
     seen = builder.phi(bits)
     seen.add_incoming(first, start)
-    old = builder.bitcast(seen, kind)
-    new = builder.bitcast(_combine(builder, short, dtype, old, value), bits)
+    old = model.from_data(builder, builder.bitcast(seen, model.get_data_type()))
+    new = _combine(context, builder, short, dtype, old, value)
+    new = builder.bitcast(model.as_data(builder, new), bits)
     pair = builder.cmpxchg(as_bits, seen, new, "seq_cst", "seq_cst")
     seen.add_incoming(builder.extract_value(pair, 0), builder.block)
     builder.cbranch(builder.extract_value(pair, 1), done, loop)

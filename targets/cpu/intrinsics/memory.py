@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from kerneldsl.lowering.arrays import array_value
-from kerneldsl.lowering.types import ELEMENTS
+from kerneldsl.lowering.types import element_type
 
 __all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "store_slot"]
 
@@ -71,7 +71,7 @@ def array_maker(
         ``make(scratch, dynamic_bytes) -> array``: the address of the scratch memory, which goes
         unused for the stack, and an int64 that goes unused where the shape is known.
     """
-    element = ELEMENTS[dtype]
+    element = element_type(dtype)
     array_type = types.Array(element, len(shape), "C")
 
     @intrinsic

@@ -25,6 +25,22 @@ __all__ = ["EMITTERS", "element_pointer"]
 # llvmlite has no field for the scope, and writes the ordering as it is given.
 _ORDER = 'syncscope("device") monotonic'
 
+
+class _BFloatType(ir.Type):
+    """LLVM's ``bfloat``, which llvmlite has no class for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(_BFloatType)
+
+
+_BFLOAT = _BFloatType()
+
 #: Operation to LLVM's, for signed, unsigned and floating-point elements.
 _OPERATIONS = {
     "add": ("add", "add", "fadd"),
@@ -71,20 +87,29 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
     value = call.args[2]
     if name == "fsub":  # there is no such instruction, and x - v is x + (-v) exactly
         name, value = "fadd", call.builder.fneg(value)
-    return call.builder.atomic_rmw(name, pointer, value, _ORDER)
+    model = call.context.data_model_manager[element]
+    stored = model.as_data(call.builder, value)
+    kind = stored.type
+    if isinstance(element, types.Float) and isinstance(kind, ir.IntType):  # bfloat16, as bits
+        pointer = call.builder.bitcast(pointer, _BFLOAT.as_pointer())
+        stored = call.builder.bitcast(stored, _BFLOAT)
+    old = call.builder.atomic_rmw(name, pointer, stored, _ORDER)
+    return model.from_data(call.builder, call.builder.bitcast(old, kind))
 
 
 def _compare_and_swap(call: Call) -> ir.Value:
     element = call.signature.return_type
     pointer = element_pointer(call)
-    expected, value = call.args[2:]
+    model = call.context.data_model_manager[element]
+    expected, value = (model.as_data(call.builder, each) for each in call.args[2:])
+    stored = value.type
     if isinstance(element, types.Float):
         bits = ir.IntType(element.bitwidth)
         pointer = call.builder.bitcast(pointer, bits.as_pointer())
         expected, value = call.builder.bitcast(expected, bits), call.builder.bitcast(value, bits)
     pair = call.builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
     old = call.builder.extract_value(pair, 0)
-    return call.builder.bitcast(old, call.context.get_value_type(element))
+    return model.from_data(call.builder, call.builder.bitcast(old, stored))
 
 
 EMITTERS: dict[str, Emitter] = {

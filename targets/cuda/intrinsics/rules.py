@@ -10,7 +10,7 @@ from numba.core import errors
 from numba.core.typing import signature
 
 from kerneldsl.language.intrinsics import Intrinsic, Typing
-from kerneldsl.lowering.types import ELEMENTS
+from kerneldsl.lowering.types import element_type
 
 __all__ = ["check_index", "typing_rule"]
 
@@ -57,7 +57,7 @@ def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return signature(types.Array(ELEMENTS[static["dtype"]], len(static["shape"]), "C"))
+    return signature(types.Array(element_type(static["dtype"]), len(static["shape"]), "C"))
 
 
 def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.lowering.types import element_type
 from targets.cuda.intrinsics import atomics, ids, memory, synchronize
 from targets.cuda.intrinsics.bound import BoundIntrinsic, Call, Emitter
 from targets.cuda.intrinsics.rules import typing_rule
@@ -39,6 +40,8 @@ def bind(use: IntrinsicUse) -> BoundIntrinsic:
     key = (name, *sorted(use.static.items()))
     known = _bound.get(key)
     if known is None:
+        if "dtype" in use.static:
+            element_type(use.static["dtype"])  # known to Numba before inference begins
         made = BoundIntrinsic(name, typing_rule(use.intrinsic), EMITTERS[name], use.static)
         known = _bound.setdefault(key, made)
     return known

@@ -18,6 +18,7 @@ from tests.conformance.kernels import (
     integers,
     mathematics,
     memory,
+    narrow_floats,
     special_values,
     synchronization,
 )
@@ -32,6 +33,7 @@ CASES: list[Case] = [
     *integers.CASES,
     *floats.CASES,
     *conversions.CASES,
+    *narrow_floats.CASES,
     *mathematics.CASES,
     *special_values.CASES,
     *control.CASES,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.language.element_types import DTYPE_NAMES
-from tests.support.arrays import poisoned, random_array, strided
+from tests.support.arrays import HOST_DTYPES, poisoned, random_array, strided
 from tests.support.cases import CaseList
 
 __all__ = ["CASES"]
@@ -26,7 +25,7 @@ def _pair(dtype, size):
     return lambda rng: (random_array(rng, size, dtype), poisoned(size, dtype))
 
 
-for _name in DTYPE_NAMES:
+for _name in HOST_DTYPES:
     _list.add(f"copy_{_name}", copy_1d, _pair(_name, 101), extent=(101,), dtype=_name)
 
 
@@ -45,7 +44,7 @@ def _scalar(dtype):
     return make
 
 
-for _name in DTYPE_NAMES:
+for _name in HOST_DTYPES:
     _list.add(f"scalar_{_name}", fill, _scalar(_name), grid=(2,), block=(32,), dtype=_name)
 for _label, _value, _out in (
     ("python_int", -(2**63), np.int64),

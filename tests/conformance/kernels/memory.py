@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.language.element_types import DTYPE_NAMES
-from tests.support.arrays import poisoned, random_array
+from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
 
 __all__ = ["CASES"]
@@ -48,7 +47,7 @@ def _inputs(dtype, columns=1):
     return make
 
 
-for _name in DTYPE_NAMES:
+for _name in HOST_DTYPES:
     _dtype = np.dtype(_name).type
     _list.add(
         f"shared_{_name}",

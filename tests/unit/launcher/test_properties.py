@@ -80,7 +80,9 @@ scalars = st.one_of(
 
 @st.composite
 def arrays(draw):
-    dtype = draw(st.sampled_from([*NUMPY_NAMES, "float32", "float64", "float64", "float16", ">f8"]))
+    dtype = draw(
+        st.sampled_from([*NUMPY_NAMES, "float32", "float64", "float64", "longdouble", ">f8"])
+    )
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     array = np.ones(shape, dtype)
     view = draw(st.sampled_from(["whole", "transposed", "every second", "reversed", "unaligned"]))

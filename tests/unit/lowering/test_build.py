@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
-from kerneldsl.language.element_types import NUMPY_NAMES
+from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import (
@@ -24,9 +24,11 @@ from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import numba_type
 from tests.support.cases import kind_of
 
+#: Those whose type is Numba's own.
+NAMES = [name for name in NUMPY_NAMES if not ELEMENT_TYPES[name].is_narrow]
 VALUES = [
-    *(np.dtype(name).type(0) for name in NUMPY_NAMES),
-    *(np.empty((2, 3), name, order="F") for name in NUMPY_NAMES),
+    *(np.dtype(name).type(0) for name in NAMES),
+    *(np.empty((2, 3), name, order="F") for name in NAMES),
     np.empty((), np.float32),
     np.empty((2, 2, 4), np.bool_)[:, :, ::2],
     (np.int32(1), np.empty(3)),

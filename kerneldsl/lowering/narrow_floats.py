@@ -1,0 +1,259 @@
+"""float16 and bfloat16 for Numba: stored in 16 bits, computed in float32.
+
+A value is in a float32 register and always one that its type can hold: whatever makes one, an
+operation or a conversion, rounds to nearest, ties to even. float32 has at least twice the precision
+of either type and two bits more, so that a sum, product, quotient or square root that is rounded to
+float32 and then to the narrow type is rounded as if at once. LLVM makes native instructions of
+float16 of them where the machine has any.
+
+Operators with operands of one narrow type give that type. With an operand of another type a narrow
+one counts as float32, and so it does as the argument of a mathematical function.
+
+Importing this module registers the types with Numba, for every target.
+
+References
+----------
+S. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30 (1995); LLVM Language
+Reference, "Floating-Point Types".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import register_default
+from numba.core.datamodel.models import PrimitiveModel
+from numba.core.imputils import lower_cast
+from numba.core.typeconv import Conversion
+from numba.core.typing.npydecl import supported_ufuncs
+from numba.core.typing.templates import AbstractTemplate, builtin_registry, signature
+from numba.extending import lower_builtin
+
+from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.lowering.types import ROUND_TO_BFLOAT16
+
+__all__ = ["BFLOAT16", "FLOAT16", "NarrowFloat"]
+
+_F32, _I32, _I16 = ir.FloatType(), ir.IntType(32), ir.IntType(16)
+
+
+class NarrowFloat(types.Float):
+    """A floating-point type of 16 bits."""
+
+    def __init__(self, name: str) -> None:
+        types.Number.__init__(self, name=name)  # Float reads the bits from a name like "float32"
+        self.bitwidth = 16
+
+    def cast_python_value(self, value: Any) -> Any:
+        """Return NumPy's scalar of a number."""
+        return numpy_dtype(self.name).type(value)
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Conversion | None:
+        """Say how safe a conversion is: every number of the type is a float32."""
+        if other == types.float32:
+            return Conversion.promote
+        if isinstance(other, types.Float | types.Complex):
+            return Conversion.unsafe if isinstance(other, NarrowFloat) else Conversion.safe
+        return Conversion.unsafe if isinstance(other, types.Integer | types.Boolean) else None
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Conversion | None:
+        """Say how safe a conversion is: real numbers are rounded."""
+        is_real = isinstance(other, types.Integer | types.Float | types.Boolean)
+        return Conversion.unsafe if is_real else None
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """Return the type of a variable that holds this and `other`: as if this were float32."""
+        if isinstance(other, NarrowFloat):
+            return types.float32
+        if isinstance(other, types.Number):
+            return typingctx.unify_pairs(types.float32, other)
+        return None
+
+
+FLOAT16 = NarrowFloat("float16")
+BFLOAT16 = NarrowFloat("bfloat16")
+
+
+# --------------------------------------------------------------------------- in memory
+
+
+@register_default(NarrowFloat)
+class _NarrowModel(PrimitiveModel):
+    """float32 as a value; 16 bits in memory and as a kernel's parameter."""
+
+    def __init__(self, manager: Any, kind: NarrowFloat) -> None:
+        super().__init__(manager, kind, _F32)
+        self._is_half = kind == FLOAT16
+
+    def get_data_type(self) -> ir.Type:
+        """LLVM's type of an element."""
+        return ir.HalfType() if self._is_half else _I16
+
+    def as_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+        """Narrow a value, which an element can hold."""
+        if self._is_half:
+            return builder.fptrunc(value, ir.HalfType())
+        return builder.trunc(builder.lshr(builder.bitcast(value, _I32), _I32(16)), _I16)
+
+    def from_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+        """Widen an element to a float32."""
+        if self._is_half:
+            return builder.fpext(value, _F32)
+        wide = builder.shl(builder.zext(value, _I32), _I32(16))
+        return builder.bitcast(wide, _F32)
+
+
+def _round_to_bfloat16(module: ir.Module) -> ir.Function:
+    """The function of a module that gives the upper half of a float32's bits, rounded."""
+    known = module.globals.get(ROUND_TO_BFLOAT16)
+    if known is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(_I16, [_F32]), ROUND_TO_BFLOAT16)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("alwaysinline")
+    builder = ir.IRBuilder(function.append_basic_block())
+    bits = builder.bitcast(function.args[0], _I32)
+    upper = builder.lshr(bits, _I32(16))
+    bias = builder.add(builder.and_(upper, _I32(1)), _I32(0x7FFF))
+    rounded = builder.lshr(builder.add(bits, bias), _I32(16))
+    # A carry would make infinity or zero of a NaN; its upper half with the quiet bit is one.
+    magnitude = builder.and_(bits, _I32(0x7FFFFFFF))
+    is_nan = builder.icmp_unsigned(">", magnitude, _I32(0x7F800000))
+    upper = builder.select(is_nan, builder.or_(upper, _I32(0x40)), rounded)
+    builder.ret(builder.trunc(upper, _I16))
+    return function
+
+
+def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.Value) -> ir.Value:
+    """A float32 as the nearest value of a narrow type."""
+    model = context.data_model_manager[kind]
+    if kind == FLOAT16:
+        element = builder.fptrunc(value, ir.HalfType())
+    else:
+        element = builder.call(_round_to_bfloat16(builder.module), [value])
+    return model.from_data(builder, element)
+
+
+# --------------------------------------------------------------------------- conversions
+
+
+@lower_cast(types.Boolean, NarrowFloat)
+@lower_cast(types.Integer, NarrowFloat)
+@lower_cast(types.Float, NarrowFloat)
+@lower_cast(NarrowFloat, NarrowFloat)
+def _to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    if found == types.float64 and wanted == FLOAT16:
+        # NumPy rounds once; ml_dtypes goes to bfloat16 by way of the nearest float32.
+        value = _to_odd_float32(builder, value)
+    elif not isinstance(found, NarrowFloat):
+        value = context.cast(builder, value, found, types.float32)
+    return _rounded(context, builder, wanted, value)
+
+
+def _to_odd_float32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A float64 as float32 with a last bit that is set where it was inexact.
+
+    Rounding that again to fewer bits is rounding the float64 once (Boldo and Melquiond, "Emulation
+    of FMA and correctly rounded sums", IEEE Transactions on Computers 57, 2008).
+    """
+    nearest = builder.fptrunc(value, _F32)
+    back = builder.fpext(nearest, ir.DoubleType())
+    bits = builder.bitcast(nearest, _I32)
+    is_exact = builder.fcmp_unordered("==", back, value)  # a NaN counts as exact
+    # Toward zero first: one step back where the nearest lies beyond the value.
+    absolute = [builder.call(_fabs(builder, each.type), [each]) for each in (back, value)]
+    is_beyond = builder.fcmp_ordered(">", *absolute)
+    truncated = builder.sub(bits, builder.zext(is_beyond, _I32))
+    odd = builder.or_(truncated, _I32(1))
+    return builder.bitcast(builder.select(is_exact, bits, odd), _F32)
+
+
+def _fabs(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
+    return builder.module.declare_intrinsic("llvm.fabs", [kind])
+
+
+@lower_cast(types.IntegerLiteral, NarrowFloat)
+@lower_cast(types.BooleanLiteral, NarrowFloat)
+def _literal_to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    value = context.get_constant_generic(builder, types.float32, found.literal_value)
+    return _rounded(context, builder, wanted, value)
+
+
+@lower_cast(NarrowFloat, types.Boolean)
+@lower_cast(NarrowFloat, types.Integer)
+@lower_cast(NarrowFloat, types.Float)
+@lower_cast(NarrowFloat, types.Complex)
+def _from_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    return value if wanted == types.float32 else context.cast(builder, value, types.float32, wanted)
+
+
+# --------------------------------------------------------------------------- operations
+
+_Operation = Callable[..., Any]
+
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_BINARY: list[_Operation] = [getattr(operator, p + name) for name in _ARITHMETIC for p in ("", "i")]
+_UNARY: list[_Operation] = [operator.neg, operator.pos, abs]
+_COMPARISONS: list[_Operation] = [
+    getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+]
+#: What gives no narrow number.
+_WIDENED: list[_Operation] = [*_COMPARISONS, float, complex, round, divmod, *supported_ufuncs]
+
+
+class _AsFloat32(AbstractTemplate):
+    """Types an operation on narrow numbers as that on float32."""
+
+    #: Whether operands of one type give that type.
+    is_closed = False
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature where an argument is narrow."""
+        if kws or not any(isinstance(arg, NarrowFloat) for arg in args):
+            return None
+        if self.is_closed and all(arg == args[0] for arg in args):
+            return signature(args[0], *args)
+        wide = [types.float32 if isinstance(arg, NarrowFloat) else arg for arg in args]
+        return self.context.resolve_function_type(self.key, tuple(wide), {})
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Return what the lowering is found by: for other types, what was found for float32."""
+        if any(isinstance(arg, NarrowFloat) for arg in sig.args):
+            return super().get_impl_key(sig)
+        return self.context.resolve_value_type(self.key).get_impl_key(sig)
+
+
+def _declare(operation: _Operation, *, is_closed: bool) -> None:
+    # Templates of a target are tried before Numba's own, which would take narrow numbers by
+    # converting them, and give float32.
+    templates = [
+        type(
+            f"NarrowFloat({operation.__name__})",
+            (_AsFloat32,),
+            {"key": operation, "is_closed": is_closed, "metadata": {"target": target}},
+        )
+        for target in ("cpu", "gpu")
+    ]
+    builtin_registry.register_global(operation, types.Function(templates))
+
+
+def _lower(operation: _Operation, operands: int) -> None:
+    """Perform an operation in float32, and round."""
+
+    @lower_builtin(operation, *[NarrowFloat] * operands)
+    def perform(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        wide = (types.float32,) * operands
+        found = context.typing_context.resolve_function_type(operation, wide, {})
+        result = context.get_function(operation, found)(builder, args)
+        return _rounded(context, builder, sig.return_type, result)
+
+
+for _operation in (*_BINARY, *_UNARY):
+    _declare(_operation, is_closed=True)
+    _lower(_operation, 1 if _operation in _UNARY else 2)
+for _operation in _WIDENED:
+    _declare(_operation, is_closed=False)
