@@ -33,7 +33,7 @@ from kerneldsl.analysis.trips import (
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import REAL_KINDS, names_of
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics import Effect, Scope
 
 __all__ = ["body_work"]
 
@@ -337,7 +337,7 @@ class _Body:
                 target = ast.Subscript(base, node.args[1], ast.Store())
                 self._access(target, is_store=True, is_atomic=True)
                 return LOADED
-            if Effect.BLOCK_BARRIER in use.intrinsic.effect:
+            if use.intrinsic.synchronizes(Scope.BLOCK):
                 self._counter.barriers += self._weight
             if use.intrinsic.name.startswith("blockDim.") and self._counter.block_dim:
                 place = "xyz".index(use.intrinsic.name[-1])

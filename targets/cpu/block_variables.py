@@ -18,8 +18,6 @@ from targets.cpu.purity import PureValues
 
 __all__ = ["BlockVariables", "assigned_value"]
 
-_BARRIERS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER
-
 
 class BlockVariables:
     """The variables of one kernel that have one value for a block.
@@ -64,7 +62,7 @@ class BlockVariables:
         """
         for inner in ast.walk(node):
             use = self.unit.use_of(inner)
-            if use is not None and use.intrinsic.effect & _BARRIERS:
+            if use is not None and use.intrinsic.is_barrier:
                 return True
         return leaves_loop and _leaves_loop(node)
 

@@ -210,10 +210,7 @@ class _Generator:
 
     def place_arrays(self, tree: ast.FunctionDef) -> None:
         """Decide where shared and local arrays live; rewrite their calls in place."""
-        cuts = any(
-            use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER)
-            for use in self.unit.uses.values()
-        )
+        cuts = any(use.intrinsic.is_barrier for use in self.unit.uses.values())
         replaced: dict[str, ast.expr] = {}
         for name, use in self.unit.uses.items():
             effect = use.intrinsic.effect

@@ -11,7 +11,6 @@ import ast
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
 
 __all__ = ["isolate_barriers"]
 
@@ -57,7 +56,7 @@ class _Isolation(CallHoister):
 
     def wants(self, node: ast.Call) -> bool:
         use = self.unit.use_of(node)
-        return use is not None and Effect.BLOCK_BARRIER in use.intrinsic.effect
+        return use is not None and use.intrinsic.is_barrier
 
     def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
         name = self.names.make("vote")

@@ -12,6 +12,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.intrinsics import Scope
 
 
 def thread_condition(x):
@@ -252,3 +253,23 @@ def test_return_from_a_loop_becomes_a_flag():
 def test_a_unit_without_block_functions_stays_itself():
     unit = make_unit(uniform_condition)
     assert inline_block_functions(unit) is unit
+
+
+def warp_barrier_under_thread_condition(x):
+    if kd.blockIdx.x == 0:
+        x[0] = 1
+        if kd.threadIdx.x < 3:
+            kd.syncwarp()
+
+
+@pytest.mark.parametrize(
+    ("scope", "uniform", "problems"),
+    [(Scope.WARP, True, 1), (Scope.BLOCK, True, 0), (Scope.GRID, False, 0)],
+)
+def test_a_scope_says_whose_threads_are_compared(scope, uniform, problems):
+    unit = make_unit(warp_barrier_under_thread_condition)
+    found = analyze_uniformity(unit, scope=scope)
+    outer = unit.tree.body[0]
+    assert found.is_uniform(outer.test) is uniform
+    assert len(found.problems) == problems
+    assert not found.is_uniform(outer.body[1].test)
