@@ -23,12 +23,11 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.block_variables import BlockVariables, assigned_value
+from targets.cpu.intrinsics.table import LOWERINGS, Cut
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
 
 __all__ = ["Structure"]
-
-_VOTES = {"syncthreads_count": "count", "syncthreads_and": "and", "syncthreads_or": "or"}
 
 
 class Structure:
@@ -221,7 +220,9 @@ class Structure:
     ) -> list[Item]:
         use = self.unit.use_of(call)
         assert use is not None
-        form = _VOTES.get(use.intrinsic.name)
+        lowering = LOWERINGS[use.intrinsic.name]
+        assert isinstance(lowering, Cut)
+        form = lowering.form
         if form is None:
             return []  # the end of the items before it is the barrier
         if target is None:
