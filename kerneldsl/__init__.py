@@ -92,6 +92,10 @@ if TYPE_CHECKING:
         gridsize,
         local,
         shared,
+        shfl_down_sync,
+        shfl_sync,
+        shfl_up_sync,
+        shfl_xor_sync,
         syncthreads,
         syncthreads_and,
         syncthreads_count,
@@ -201,9 +205,10 @@ _MODULES = {
     "kerneldsl.kernels": "DeviceFunction Kernel",
     "kerneldsl.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
-        "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
-        "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
-        "threadfence_block threadfence_system uniform warpsize"
+        "atomic blockDim blockIdx grid gridDim gridsize laneid local shared shfl_down_sync "
+        "shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count "
+        "syncthreads_or syncwarp threadIdx threadfence threadfence_block threadfence_system "
+        "uniform warpsize"
     ),
     "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
     "kerneldsl.planner.space": "Space",
@@ -360,6 +365,10 @@ __all__ = [
     "reset_stats",
     "score",
     "shared",
+    "shfl_down_sync",
+    "shfl_sync",
+    "shfl_up_sync",
+    "shfl_xor_sync",
     "show_versions",
     "stats",
     "synchronize",

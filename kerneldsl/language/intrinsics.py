@@ -82,6 +82,9 @@ class Typing(enum.Enum):
     """Arguments are converted to int32; there is no result."""
     VOTE = "(predicate) -> int32"
     """`predicate` is a boolean or integer; the result counts or is 0/1."""
+    SHUFFLE = "(mask, value, lane) -> type of value"
+    """`mask` and `lane` are converted to int32; `value` is a number of 32 or 64 bits, and smaller
+    integers and booleans are converted to int32."""
     ARRAY = "(shape, dtype) -> array"
     """`shape` is a constant int or tuple of 1-3 ints, `dtype` a constant dtype; C layout."""
     ATOMIC = "(array, index, value) -> element"
@@ -309,6 +312,32 @@ syncwarp = Intrinsic(
     scope=Scope.WARP,
     defaults={"mask": 0xFFFFFFFF},
 )
+
+
+def _shuffle(name: str, summary: str, lane: str) -> Intrinsic:
+    return Intrinsic(
+        name,
+        f"{summary} A lane gets its own value back where there is no such lane. All lanes of "
+        "`mask` must call it together, and `mask` must name the calling lane.",
+        Typing.SHUFFLE,
+        ("mask", "value", lane),
+        effect=Effect.BARRIER,
+        scope=Scope.WARP,
+    )
+
+
+shfl_sync = _shuffle(
+    "shfl_sync", "The value of lane `src_lane` of the warp, taken modulo 32.", "src_lane"
+)
+shfl_up_sync = _shuffle(
+    "shfl_up_sync", "The value of the lane that is `delta` (modulo 32) below this one.", "delta"
+)
+shfl_down_sync = _shuffle(
+    "shfl_down_sync", "The value of the lane that is `delta` (modulo 32) above this one.", "delta"
+)
+shfl_xor_sync = _shuffle(
+    "shfl_xor_sync", "The value of lane `laneid ^ lane_mask`, taken modulo 32.", "lane_mask"
+)
 threadfence = Intrinsic(
     "threadfence",
     "Order this thread's memory accesses as every thread of the device sees them.",
@@ -420,6 +449,10 @@ def _table() -> dict[str, Intrinsic]:
         syncthreads_and,
         syncthreads_or,
         syncwarp,
+        shfl_sync,
+        shfl_up_sync,
+        shfl_down_sync,
+        shfl_xor_sync,
         threadfence,
         threadfence_block,
         threadfence_system,

@@ -24,8 +24,9 @@ from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
+from targets.cpu.exchanges import post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
-from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Operation, Stored
+from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored
 from targets.cpu.prepare import FAULT, prepare_function
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.versions import ALWAYS
@@ -85,7 +86,7 @@ class Binder:
         private_arrays : set of str
             Variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints
+        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
@@ -95,6 +96,8 @@ class Binder:
             kd_load=memory.load_slot,
             kd_store=memory.store_slot,
             kd_view=memory.array_view,
+            kd_expect=warp.expect,
+            kd_arrive=warp.arrive,
             kd_int32=np.int32,
             kd_int64=np.int64,
             kd_unknown=typing_hints.unknown,
@@ -147,6 +150,9 @@ class Binder:
                 name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
                 namespace[name] = atomic.private if private else atomic.shared
                 node.func = place_at(ast.Name(name, ast.Load()), node)
+            case Exchange(post=post, take=take):
+                namespace[post_name(node.func.id)] = post
+                namespace[node.func.id] = take
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]

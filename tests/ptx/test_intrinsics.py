@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
@@ -35,6 +36,14 @@ def votes_and_fences(p, out):
     kd.threadfence_system()
 
 
+def shuffles(x):
+    t = kd.threadIdx.x
+    x[t] = kd.shfl_sync(0xFFFFFFFF, x[t], t + 1)
+    x[t] = kd.shfl_up_sync(0xFFFFFFFF, x[t], 1)
+    x[t] = kd.shfl_down_sync(-1, x[t], np.int8(2))
+    x[t] = kd.shfl_xor_sync(np.uint32(255), x[t], 4)
+
+
 def uniform(x):
     x[0] = kd.uniform(x[1])
 
@@ -61,6 +70,7 @@ def _arrays(dtype):
     return arrays
 
 
+_SHUFFLED = ("int32", "int64", "uint32", "uint64", "float32", "float64")
 _ATOMICS = [i for i in INTRINSICS.values() if i.typing in (Typing.ATOMIC, Typing.ATOMIC_CAS)]
 
 
@@ -86,6 +96,8 @@ def _kernels():
     yield indices, "int64[::1]"
     for dtype in ("bool", "int8", "int32", "int64", "uint64"):
         yield votes_and_fences, f"{dtype}[::1], int32[::1]"
+    for dtype in ("bool", "int8", "uint16", *_SHUFFLED):
+        yield shuffles, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
         yield _arrays(dtype), f"{dtype}[::1]"
         yield uniform, f"{dtype}[::1]"
@@ -117,6 +129,15 @@ def test_every_intrinsic_on_every_dtype(arch: str) -> None:
 def test_an_atomic_refuses_other_dtypes(intrinsic, dtype: str) -> None:
     with pytest.raises(KernelTypingError):
         lower(_atomic(intrinsic), f"{dtype}[::1], {dtype}[::1]")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(shuffles, f"{dtype}[::1]")
+    cause = str(raised.value.__cause__)
+    assert f"value must be one of {', '.join(_SHUFFLED)} or a smaller integer" in cause
+    assert f"and is {dtype}" in cause
 
 
 def test_an_index_of_the_wrong_rank_is_refused() -> None:

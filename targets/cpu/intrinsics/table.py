@@ -1,7 +1,8 @@
 """Every intrinsic of the language with the way in which the CPU target performs it.
 
-An id is an expression over the loop variables. At a barrier the kernel is cut. An array lies in the
-storage of the block. All else is an operation that generated code calls.
+An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
+between the lanes of a warp too. An array lies in the storage of the block. All else is an operation
+that generated code calls.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from kerneldsl.lowering import scalars
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.operations import operation
+from targets.cpu.intrinsics.warp import EXCHANGES, Exchange
 
-__all__ = ["LOWERINGS", "Atomic", "Cut", "Id", "Lowering", "Operation", "Stored"]
+__all__ = ["LOWERINGS", "Atomic", "Cut", "Exchange", "Id", "Lowering", "Operation", "Stored"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Operation:
     function: Callable[..., Any]
 
 
-Lowering: TypeAlias = Id | Cut | Stored | Atomic | Operation
+Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation
 
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
@@ -86,6 +88,7 @@ LOWERINGS: dict[str, Lowering] = {
     "syncthreads_and": Cut("and"),
     "syncthreads_or": Cut("or"),
     "syncwarp": Cut(),
+    **EXCHANGES,
     "threadfence": Operation(fence),
     "threadfence_block": Operation(fence),
     "threadfence_system": Operation(fence),

@@ -1,7 +1,7 @@
 """The CUDA target's lowerings of the language's intrinsics, keyed by name.
 
-`ids`, `synchronize`, `memory` and `atomics` write instructions, `faults` holds what the shared
-passes put into a kernel, `table` brings them together; calls are typed by
+`ids`, `synchronize`, `warp`, `memory` and `atomics` write instructions, `faults` holds what the
+shared passes put into a kernel, `table` brings them together; calls are typed by
 :mod:`kerneldsl.lowering.typing_rules`. Nothing is imported here, so that importing one of them is
 cheap.
 """

@@ -8,7 +8,7 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cuda.intrinsics import atomics, ids, memory, synchronize
+from targets.cuda.intrinsics import atomics, ids, memory, synchronize, warp
 from targets.cuda.intrinsics.bound import BoundIntrinsic
 
 __all__ = ["EMITTERS", "bind"]
@@ -18,6 +18,7 @@ __all__ = ["EMITTERS", "bind"]
 EMITTERS: dict[str, Emitter] = {
     **ids.EMITTERS,
     **synchronize.EMITTERS,
+    **warp.EMITTERS,
     **memory.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,

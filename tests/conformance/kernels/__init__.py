@@ -20,6 +20,7 @@ from tests.conformance.kernels import (
     memory,
     special_values,
     synchronization,
+    warps,
 )
 from tests.support.cases import Case
 
@@ -42,6 +43,7 @@ CASES: list[Case] = [
     *barrier_values.CASES,
     *barrier_functions.CASES,
     *synchronization.CASES,
+    *warps.CASES,
     *atomics.CASES,
     *evaluation.CASES,
 ]

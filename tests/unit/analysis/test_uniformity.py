@@ -273,3 +273,24 @@ def test_a_scope_says_whose_threads_are_compared(scope, uniform, problems):
     assert found.is_uniform(outer.test) is uniform
     assert len(found.problems) == problems
     assert not found.is_uniform(outer.body[1].test)
+
+
+def shuffles(x, n):
+    t = kd.threadIdx.x
+    x[0] = kd.shfl_sync(0xFFFFFFFF, n, 3)
+    x[1] = kd.shfl_sync(0xFFFFFFFF, t, 3)
+    x[2] = kd.shfl_sync(0xFFFFFFFF, n, t)
+
+
+def test_a_shuffle_varies_as_its_arguments_do():
+    unit = make_unit(shuffles)
+    found = analyze_uniformity(unit)
+    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
+    assert [found.is_uniform(call) for call in calls] == [True, False, False]
+
+
+def test_a_warp_exchange_makes_a_block_kernel():
+    traits = analyze(make_unit(shuffles))
+    assert traits.uses_block
+    assert traits.has_barrier
+    assert not traits.barrier_problems
