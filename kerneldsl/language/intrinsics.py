@@ -85,6 +85,12 @@ class Typing(enum.Enum):
     SHUFFLE = "(mask, value, lane) -> type of value"
     """`mask` and `lane` are converted to int32; `value` is a number of 32 or 64 bits, and smaller
     integers and booleans are converted to int32."""
+    BALLOT = "(mask, predicate) -> int32"
+    """`mask` is converted to int32; `predicate` is a boolean or integer; the result is a mask."""
+    WARP_VOTE = "(mask, predicate) -> bool"
+    """As BALLOT, with one truth value for the lanes of the mask."""
+    BITS = "(value) -> type of value"
+    """`value` is an integer."""
     ARRAY = "(shape, dtype) -> array"
     """`shape` is a constant int or tuple of 1-3 ints, `dtype` a constant dtype; C layout."""
     ATOMIC = "(array, index, value) -> element"
@@ -338,6 +344,31 @@ shfl_down_sync = _shuffle(
 shfl_xor_sync = _shuffle(
     "shfl_xor_sync", "The value of lane `laneid ^ lane_mask`, taken modulo 32.", "lane_mask"
 )
+
+
+def _warp_vote(name: str, summary: str, typing: Typing) -> Intrinsic:
+    return Intrinsic(
+        name,
+        f"{summary} All lanes of `mask` must call it together, and `mask` must name the calling "
+        "lane.",
+        typing,
+        ("mask", "predicate"),
+        Scope.WARP,
+        Effect.BARRIER,
+        Scope.WARP,
+    )
+
+
+ballot_sync = _warp_vote(
+    "ballot_sync", "The lanes of `mask` whose predicate is not zero, as a mask.", Typing.BALLOT
+)
+all_sync = _warp_vote(
+    "all_sync", "Whether the predicate of every lane of `mask` is not zero.", Typing.WARP_VOTE
+)
+any_sync = _warp_vote(
+    "any_sync", "Whether the predicate of any lane of `mask` is not zero.", Typing.WARP_VOTE
+)
+popc = Intrinsic("popc", "The number of bits of `value` that are 1.", Typing.BITS, ("value",))
 threadfence = Intrinsic(
     "threadfence",
     "Order this thread's memory accesses as every thread of the device sees them.",
@@ -453,6 +484,10 @@ def _table() -> dict[str, Intrinsic]:
         shfl_up_sync,
         shfl_down_sync,
         shfl_xor_sync,
+        ballot_sync,
+        all_sync,
+        any_sync,
+        popc,
         threadfence,
         threadfence_block,
         threadfence_system,

@@ -13,6 +13,11 @@ def _same(call: Call) -> ir.Value:
     return call.args[0]
 
 
+def _population_count(call: Call) -> ir.Value:
+    return call.builder.ctpop(call.args[0])
+
+
 EMITTERS: dict[str, Emitter] = {
+    "popc": _population_count,
     "uniform": _same,  # the promise was for the analysis
 }

@@ -72,11 +72,30 @@ def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, A
 
 def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     (predicate,) = args
+    _check_predicate(intrinsic, predicate)
+    return signature(types.int32, predicate)
+
+
+def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
     if not isinstance(predicate, types.Integer | types.Boolean):
         raise errors.TypingError(
             f"{intrinsic!r}: predicate must be a boolean or an integer, and is {predicate}"
         )
-    return signature(types.int32, predicate)
+
+
+def _ballot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    mask, predicate = args
+    _check_integer(intrinsic, "mask", mask)
+    _check_predicate(intrinsic, predicate)
+    result = types.int32 if intrinsic.typing is Typing.BALLOT else types.boolean
+    return signature(result, types.int32, predicate)
+
+
+def _bits(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (value,) = args
+    if not isinstance(value, types.Integer):
+        raise errors.TypingError(f"{intrinsic!r}: value must be an integer, and is {value}")
+    return signature(value, value)
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -131,6 +150,9 @@ _RULES = {
     Typing.NOTHING: _nothing,
     Typing.VOTE: _vote,
     Typing.SHUFFLE: _shuffle,
+    Typing.BALLOT: _ballot,
+    Typing.WARP_VOTE: _ballot,
+    Typing.BITS: _bits,
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,

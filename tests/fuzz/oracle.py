@@ -15,7 +15,7 @@ import numpy as np
 from tests.fuzz import typing
 from tests.fuzz.rewriting import compile_program
 from tests.support.arrays import poisoned
-from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
+from tests.support.warps import EXCHANGES, WARP_SIZE, exchange, popc
 
 __all__ = ["DivergentBarrierError", "run"]
 
@@ -102,6 +102,8 @@ class _Thread:
 
     def local_array(self, shape: Any, dtype: str) -> np.ndarray:
         return self._launch.undefined(shape, dtype)
+
+    popc = staticmethod(popc)
 
     @staticmethod
     def uniform(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelTypingError
-from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 
@@ -42,6 +42,16 @@ def shuffles(x):
     x[t] = kd.shfl_up_sync(0xFFFFFFFF, x[t], 1)
     x[t] = kd.shfl_down_sync(-1, x[t], np.int8(2))
     x[t] = kd.shfl_xor_sync(np.uint32(255), x[t], 4)
+
+
+def warp_votes(p, out):
+    t = kd.threadIdx.x
+    out[t] = kd.ballot_sync(0xFFFFFFFF, p[t])
+    out[t] = kd.all_sync(-1, p[t]) + kd.any_sync(0xFF, p[t])
+
+
+def population_count(x):
+    x[kd.threadIdx.x] = kd.popc(x[kd.threadIdx.x])
 
 
 def uniform(x):
@@ -96,6 +106,10 @@ def _kernels():
     yield indices, "int64[::1]"
     for dtype in ("bool", "int8", "int32", "int64", "uint64"):
         yield votes_and_fences, f"{dtype}[::1], int32[::1]"
+        yield warp_votes, f"{dtype}[::1], int32[::1]"
+    for dtype in DTYPE_NAMES:
+        if ELEMENT_TYPES[dtype].is_integer:
+            yield population_count, f"{dtype}[::1]"
     for dtype in ("bool", "int8", "uint16", *_SHUFFLED):
         yield shuffles, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
@@ -138,6 +152,15 @@ def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
     cause = str(raised.value.__cause__)
     assert f"value must be one of {', '.join(_SHUFFLED)} or a smaller integer" in cause
     assert f"and is {dtype}" in cause
+
+
+def test_bits_and_votes_of_numbers_that_are_no_integers_are_refused() -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(population_count, "float32[::1]")
+    assert "value must be an integer, and is float32" in str(raised.value.__cause__)
+    with pytest.raises(KernelTypingError) as raised:
+        lower(warp_votes, "float32[::1], int32[::1]")
+    assert "predicate must be a boolean or an integer" in str(raised.value.__cause__)
 
 
 def test_an_index_of_the_wrong_rank_is_refused() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.language.intrinsics import INTRINSICS
 from tests.support.arrays import poisoned
-from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
+from tests.support.warps import EXCHANGES, WARP_SIZE, exchange, popc
 
 __all__ = ["Index", "python_function", "simulate", "simulate_forall"]
 
@@ -239,6 +239,8 @@ class _Language:
         """Order memory: nothing to do where one thread runs at a time."""
 
     threadfence_block = threadfence_system = threadfence
+
+    popc = staticmethod(popc)
 
     @staticmethod
     def uniform(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["EXCHANGES", "WARP_SIZE", "exchange"]
+__all__ = ["EXCHANGES", "WARP_SIZE", "exchange", "popc"]
 
 WARP_SIZE = 32
 
@@ -26,13 +26,25 @@ _SOURCES: dict[str, Callable[[int, int], int]] = {
     "shfl_down_sync": lambda lane, given: lane + given,
     "shfl_xor_sync": lambda lane, given: lane ^ given,
 }
+#: What a vote gives, for the lanes that are named and those of them whose predicate is true.
+_VOTES: dict[str, Callable[[set[int], set[int]], Any]] = {
+    "ballot_sync": lambda named, true: np.uint32(sum(1 << lane for lane in true)).view(np.int32),
+    "all_sync": lambda named, true: named == true,
+    "any_sync": lambda named, true: bool(true),
+}
 #: Names of the exchanges.
-EXCHANGES = frozenset(_SOURCES)
+EXCHANGES = frozenset((*_SOURCES, *_VOTES))
 
 
 def _widened(value: Any) -> Any:
     narrow = np.asarray(value).dtype
     return np.int32(value) if narrow.kind in "biu" and narrow.itemsize < 4 else value
+
+
+def popc(value: Any) -> Any:
+    """Count the bits of an integer that are 1, in its own type."""
+    number = np.asarray(value)
+    return number.dtype.type(sum(byte.bit_count() for byte in number.tobytes()))
 
 
 def exchange(name: str, given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
@@ -50,6 +62,8 @@ def exchange(name: str, given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
 
 def _answer(name: str, lane: int, given: Mapping[int, tuple[Any, ...]]) -> Any:
     mask, value, *rest = given[lane]
-    named = [other for other in given if int(mask) >> other & 1]
+    named = {other for other in given if int(mask) >> other & 1}
+    if name in _VOTES:
+        return _VOTES[name](named, {other for other in named if given[other][1]})
     source = _SOURCES[name](lane, int(rest[0]) % WARP_SIZE)
     return _widened(given[source][1] if source in named else value)

@@ -3,7 +3,7 @@
 An exchange is performed by two loops over threads. In the first, each thread that takes part
 *posts*: it writes what the others need. In the second it *takes* its result. Two arrays of int64
 belong to the block: a word a thread for values, and a word a warp whose lower half has a bit for
-each lane that takes part.
+each lane that takes part, and whose upper half one for each of them whose predicate is true.
 """
 
 from __future__ import annotations
@@ -175,6 +175,35 @@ def _take_value(mode: str, room: _Room, call: Call) -> ir.Value:
     return builder.bitcast(builder.trunc(word, bits), value.type)
 
 
+# -- votes ------------------------------------------------------------------------------------
+
+
+def _post_predicate(room: _Room, call: Call) -> ir.Value:
+    builder = call.builder
+    is_true = call.context.is_true(builder, call.signature.args[1], call.args[1])
+    bit = builder.shl(builder.zext(is_true, _I64), builder.add(room.lane, _I64(WARP_SIZE)))
+    room.add(bit)
+    return call.context.get_dummy_value()
+
+
+def _true_lanes(room: _Room, call: Call) -> ir.Value:
+    """The lanes of the mask whose predicate is true, as bits."""
+    true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
+    return call.builder.and_(true, room.named(call.args[0]))
+
+
+def _take_ballot(room: _Room, call: Call) -> ir.Value:
+    return call.builder.trunc(_true_lanes(room, call), ir.IntType(32))
+
+
+def _take_all(room: _Room, call: Call) -> ir.Value:
+    return call.builder.icmp_unsigned("==", _true_lanes(room, call), room.named(call.args[0]))
+
+
+def _take_any(room: _Room, call: Call) -> ir.Value:
+    return call.builder.icmp_unsigned("!=", _true_lanes(room, call), _I64(0))
+
+
 EXCHANGES: dict[str, Exchange] = {
     name: _exchange(name, post, take)
     for name, post, take in (
@@ -182,5 +211,8 @@ EXCHANGES: dict[str, Exchange] = {
         ("shfl_up_sync", _post_value, partial(_take_value, "up")),
         ("shfl_down_sync", _post_value, partial(_take_value, "down")),
         ("shfl_xor_sync", _post_value, partial(_take_value, "xor")),
+        ("ballot_sync", _post_predicate, _take_ballot),
+        ("all_sync", _post_predicate, _take_all),
+        ("any_sync", _post_predicate, _take_any),
     )
 }

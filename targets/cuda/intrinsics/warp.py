@@ -2,8 +2,8 @@
 
 References
 ----------
-PTX ISA, section "Data Movement and Conversion Instructions: shfl.sync"; LLVM, "User Guide for NVPTX
-Back-end".
+PTX ISA, sections "Data Movement and Conversion Instructions: shfl.sync" and "Parallel
+Synchronization and Communication Instructions: vote.sync"; LLVM, "User Guide for NVPTX Back-end".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kerneldsl.lowering.calls import Call, Emitter
 
 __all__ = ["EMITTERS"]
 
+_i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 
@@ -47,9 +48,19 @@ def _shuffle(mode: str, call: Call) -> ir.Value:
     return builder.bitcast(whole, kind)
 
 
+def _vote(mode: str, call: Call) -> ir.Value:
+    mask, predicate = call.args
+    predicate = call.context.is_true(call.builder, call.signature.args[1], predicate)
+    result = _i32 if mode == "ballot" else _i1
+    return _call(call.builder, f"vote.{mode}.sync", result, [mask, predicate])
+
+
 EMITTERS: dict[str, Emitter] = {
     "shfl_sync": partial(_shuffle, "idx"),
     "shfl_up_sync": partial(_shuffle, "up"),
     "shfl_down_sync": partial(_shuffle, "down"),
     "shfl_xor_sync": partial(_shuffle, "bfly"),
+    "ballot_sync": partial(_vote, "ballot"),
+    "all_sync": partial(_vote, "all"),
+    "any_sync": partial(_vote, "any"),
 }

@@ -339,3 +339,130 @@ _list.add(
     grid=(2,),
     block=(96,),
 )
+
+
+@kd.kernel
+def votes(x, out):
+    i = kd.blockIdx.x * (kd.blockDim.x * kd.blockDim.y * kd.blockDim.z) + linear_thread()
+    mask = (1 << live_lanes()) - 1
+    out[i, 0] = kd.ballot_sync(mask, x[i] > 0)
+    out[i, 1] = kd.all_sync(mask, x[i])
+    out[i, 2] = kd.any_sync(mask, x[i])
+    out[i, 3] = kd.popc(kd.ballot_sync(mask, x[i])) + kd.popc(x[i])
+
+
+def _mostly(block, dtype, share):
+    """Some warps agree, some do not."""
+
+    def make(rng):
+        size = _volume(block) * 2
+        x = rng.integers(0, 100, size).astype(dtype)
+        x[rng.random(size) < share] = 0
+        return x, poisoned((size, 4), np.int64)
+
+    return make
+
+
+for _share in (0, 0.1, 0.9, 1):
+    for _block in (
+        *((n,) for n in (1, 2, 31, 32, 33, 63, 64, 96, 1000, 1024)),
+        *((8, 4), (5, 7), (3, 4, 5), (2, 16, 3)),
+    ):
+        _list.add(
+            f"votes_of_{'x'.join(map(str, _block))}_{_share}",
+            votes,
+            _mostly(_block, np.int64, _share),
+            grid=(2,),
+            block=_block,
+        )
+for _dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"):
+    _list.add(f"votes_{_dtype}", votes, _mostly((96,), _dtype, 0.03), grid=(2,), block=(96,))
+
+
+@kd.kernel
+def bits(x, out):
+    i = kd.grid(1)
+    out[i] = kd.popc(x[i])
+
+
+for _dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+
+    def _bits(rng, dtype=_dtype):
+        x = random_array(rng, 100, dtype)
+        x[:2] = 0, -1 if dtype.startswith("i") else np.iinfo(dtype).max
+        return x, poisoned(100, np.int64)
+
+    _list.add(f"bits_{_dtype}", bits, _bits, extent=(100,))
+
+
+@kd.kernel
+def votes_of_named_lanes(x, masks, out):
+    # Both sides of a condition that varies within the warp vote, each for itself.
+    i = kd.grid(1)
+    mask = masks[i // 32]
+    others = mask ^ _FULL
+    if mask >> kd.laneid & 1:
+        out[i] = kd.ballot_sync(mask, x[i] > 0)
+    else:
+        out[i] = -2 if kd.all_sync(others, x[i] > -900) else -3
+        if kd.any_sync(others, x[i] > 900):
+            out[i] -= 10
+
+
+_list.add("votes_of_named_lanes", votes_of_named_lanes, _masks, grid=(2,), block=(96,))
+
+
+@kd.func
+def rank_among(mask, predicate):
+    """How many lanes below this one have a predicate that is true."""
+    return kd.popc(kd.ballot_sync(mask, predicate) & ((1 << kd.laneid) - 1))
+
+
+@kd.kernel
+def compact(x, out, counter):
+    # Warps append what passes a test, with one atomic for each warp.
+    i = kd.grid(1)
+    keep = x[i] % 3 == 0
+    rank = rank_among(_FULL, keep)
+    count = kd.popc(kd.ballot_sync(_FULL, keep))
+    start = 0
+    if kd.laneid == 0:
+        start = kd.atomic.add(counter, 0, count)
+    start = kd.shfl_sync(_FULL, start, 0)
+    if keep:
+        out[i // 32, rank] = x[i] + 0 * start
+
+
+def _to_compact(rng):
+    x = rng.integers(0, 1000, 256)
+    return x, np.full((8, 32), -1), np.zeros(1, np.int64)
+
+
+def _compacted(x, out, counter):
+    for warp, values in enumerate(x.reshape(8, 32)):
+        kept = values[values % 3 == 0]
+        out[warp, : kept.size] = kept
+    return {1: out, 2: np.array([np.count_nonzero(x % 3 == 0)])}
+
+
+_list.add("compact", compact, _to_compact, grid=(2,), block=(128,), expected=_compacted)
+
+
+@kd.kernel
+def until_all_are_done(x, out):
+    # A loop that every warp of the block leaves at once: the vote is of the block, then of warps.
+    i = kd.grid(1)
+    v = x[i]
+    steps = 0
+    while kd.syncthreads_or(kd.any_sync(_FULL, v > 1)):
+        if v > 1:
+            v = v // 2 if v % 2 == 0 else v - 1
+        steps += 1
+    out[i] = steps
+
+
+def _countdowns(rng):
+    return rng.integers(0, 200, 128), poisoned(128, np.int64)
+
+
+_list.add("until_all_are_done", until_all_are_done, _countdowns, grid=(2,), block=(64,))

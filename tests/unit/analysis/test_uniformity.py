@@ -294,3 +294,33 @@ def test_a_warp_exchange_makes_a_block_kernel():
     assert traits.uses_block
     assert traits.has_barrier
     assert not traits.barrier_problems
+
+
+def warp_votes(x):
+    t = kd.threadIdx.x
+    x[0] = kd.ballot_sync(0xFFFFFFFF, t < 3)
+    x[1] = kd.all_sync(0xFFFFFFFF, t)
+    x[2] = kd.any_sync(0xFFFFFFFF, t)
+    x[3] = kd.popc(t)
+    x[4] = kd.popc(x.size)
+
+
+@pytest.mark.parametrize(
+    ("scope", "uniform"),
+    [(Scope.WARP, [True, True, True, False, True]), (Scope.BLOCK, [False] * 4 + [True])],
+)
+def test_votes_of_a_warp_are_uniform_in_the_warp(scope, uniform):
+    unit = make_unit(warp_votes)
+    found = analyze_uniformity(unit, scope=scope)
+    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
+    assert [found.is_uniform(call) for call in calls] == uniform
+
+
+def test_a_barrier_behind_a_vote_of_a_warp_is_not_proved_uniform():
+    def waits(x):
+        if kd.any_sync(0xFFFFFFFF, x[kd.threadIdx.x]):
+            kd.syncthreads()
+
+    (problem,) = analyze(make_unit(waits)).barrier_problems
+    assert not problem.is_provable
+    assert "gives each warp a value of its own" in "\n".join(problem.chain)
