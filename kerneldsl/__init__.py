@@ -89,11 +89,19 @@ if TYPE_CHECKING:
     )
     from kerneldsl.kernels import DeviceFunction, Kernel
     from kerneldsl.language.intrinsics import (
+        all_sync,
+        any_sync,
         atomic,
+        ballot_sync,
         grid,
         gridsize,
         local,
+        popc,
         shared,
+        shfl_down_sync,
+        shfl_sync,
+        shfl_up_sync,
+        shfl_xor_sync,
         syncthreads,
         syncthreads_and,
         syncthreads_count,
@@ -204,7 +212,8 @@ _MODULES = {
     "kerneldsl.kernels": "DeviceFunction Kernel",
     "kerneldsl.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
-        "atomic blockDim blockIdx grid gridDim gridsize laneid local shared syncthreads "
+        "all_sync any_sync atomic ballot_sync blockDim blockIdx grid gridDim gridsize laneid "
+        "local popc shared shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads "
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
@@ -312,9 +321,12 @@ __all__ = [
     "UnknownTargetError",
     "UnsupportedConstructError",
     "__version__",
+    "all_sync",
+    "any_sync",
     "as_array",
     "atomic",
     "backends",
+    "ballot_sync",
     "best_device",
     "blockDim",
     "blockIdx",
@@ -360,11 +372,16 @@ __all__ = [
     "ones_like",
     "pinned_copy",
     "pinned_empty",
+    "popc",
     "preflight",
     "rank_devices",
     "reset_stats",
     "score",
     "shared",
+    "shfl_down_sync",
+    "shfl_sync",
+    "shfl_up_sync",
+    "shfl_xor_sync",
     "show_versions",
     "stats",
     "synchronize",

@@ -11,12 +11,11 @@ from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics import BLOCK_LEVEL, Effect
 from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
 __all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "tuple_parameters"]
 
-_BLOCK_LEVEL = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER | Effect.ALLOCATE_SHARED
 _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.", "laneid")
 #: Every shared array starts at a multiple of this many bytes.
 SHARED_ALIGNMENT = 16
@@ -44,12 +43,10 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         evaluated.
     """
     uses = [use for reached in unit.reachable() for use in reached.uses.values()]
-    uses_block = any(use.intrinsic.effect & _BLOCK_LEVEL for use in uses) or any(
+    uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(
         use.intrinsic.name == "laneid" for use in uses
     )
-    has_barrier = any(
-        use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER) for use in uses
-    )
+    has_barrier = any(use.intrinsic.is_barrier for use in uses)
     reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
     problems: tuple[BarrierProblem, ...] = ()

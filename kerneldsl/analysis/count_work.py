@@ -33,7 +33,7 @@ from kerneldsl.analysis.trips import (
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import REAL_KINDS, names_of
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics import Effect, Intrinsic, Scope, Typing
 
 __all__ = ["body_work"]
 
@@ -337,13 +337,16 @@ class _Body:
                 target = ast.Subscript(base, node.args[1], ast.Store())
                 self._access(target, is_store=True, is_atomic=True)
                 return LOADED
-            if Effect.BLOCK_BARRIER in use.intrinsic.effect:
+            if use.intrinsic.synchronizes(Scope.BLOCK):
                 self._counter.barriers += self._weight
             if use.intrinsic.name.startswith("blockDim.") and self._counter.block_dim:
                 place = "xyz".index(use.intrinsic.name[-1])
                 return IndexForm(constant=self._counter.block_dim[place])
             for argument in node.args:
                 self._expression(argument)
+            if _computes(use.intrinsic):
+                self._counter.operations += self._weight
+                return LOADED
             return LOADED if use.intrinsic.name == "laneid" else UNIFORM
         callee = self._unit.callee_of(node)
         if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
@@ -426,6 +429,12 @@ class _Body:
 _CONVERSIONS = names_of(*REAL_KINDS) | {"int", "float", "bool"}
 #: Functions that take one instruction for each two arguments.
 _SINGLE_OPERATIONS = frozenset({"min", "max", "abs", "absolute", "fabs", "range", "len", "fma"})
+
+
+def _computes(intrinsic: Intrinsic) -> bool:
+    """Whether a thread executes an instruction for it that gives a value."""
+    depends = intrinsic.uniform_in is None or intrinsic.scope is Scope.WARP
+    return depends and intrinsic.typing is not Typing.NOTHING
 
 
 def _is_bound(test: ast.expr) -> bool:

@@ -1,8 +1,7 @@
-"""What is known of how a value differs between the threads of a block.
+"""What is known of how a value differs between the threads of one scope, such as a block.
 
-The lattice is UNIFORM < UNPROVEN < VARYING
-(:class:`~kerneldsl.language.intrinsics.Uniformity`). Every value that is not uniform knows its
-cause, so that a refusal can tell how it came to vary.
+The lattice is UNIFORM < UNPROVEN < VARYING, as in LLVM's uniformity analysis with one element more.
+Every value that is not uniform knows its cause, so that a refusal can tell how it came to vary.
 """
 
 from __future__ import annotations
@@ -12,19 +11,30 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.language.intrinsics import Uniformity
 
 __all__ = [
     "Divergence",
     "Environment",
     "Fact",
     "Form",
+    "Uniformity",
     "Value",
     "join",
     "join_values",
     "level_of",
     "merge",
 ]
+
+
+class Uniformity(enum.IntEnum):
+    """How a value varies between the threads of a scope; joins take the maximum."""
+
+    UNIFORM = 0
+    """The same in every thread of the scope."""
+    UNPROVEN = 1
+    """May differ: it was loaded from memory, or came out of an atomic or an unknown function."""
+    VARYING = 2
+    """Depends on the thread's own index."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

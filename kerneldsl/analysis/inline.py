@@ -20,11 +20,9 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics import BLOCK_LEVEL
 
 __all__ = ["inline_block_functions"]
-
-_BLOCK_EFFECTS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER | Effect.ALLOCATE_SHARED
 
 
 def inline_block_functions(unit: FunctionUnit) -> FunctionUnit:
@@ -53,7 +51,7 @@ def inline_block_functions(unit: FunctionUnit) -> FunctionUnit:
 
 def _is_block_function(unit: FunctionUnit) -> bool:
     return any(
-        use.intrinsic.effect & _BLOCK_EFFECTS
+        use.intrinsic.effect & BLOCK_LEVEL
         for reached in unit.reachable()
         for use in reached.uses.values()
     )

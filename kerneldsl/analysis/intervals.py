@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kerneldsl.analysis.effects import Accesses, Root
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Scope
 
 __all__ = ["Intervals"]
 
@@ -173,7 +174,7 @@ class _Layout:
 
     def is_barrier(self, node: ast.AST) -> bool:
         use = self.unit.use_of(node)
-        return use is not None and use.intrinsic.is_barrier
+        return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:

@@ -83,7 +83,7 @@ def nonnegative_indices(
 
 def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
     use = unit.use_of(call)
-    return use is not None and use.intrinsic.typing.name in ("INDEX", "INDEX_TUPLE")
+    return use is not None and use.intrinsic.is_index
 
 
 class _Loop:

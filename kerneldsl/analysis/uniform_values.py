@@ -18,6 +18,7 @@ from kerneldsl.analysis.divergence import (
     Environment,
     Fact,
     Form,
+    Uniformity,
     Value,
     join,
     join_values,
@@ -33,7 +34,7 @@ from kerneldsl.analysis.expressions import text_of
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics import Effect, Uniformity
+from kerneldsl.language.intrinsics import Effect, Scope, Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
@@ -78,12 +79,17 @@ class ExpressionRules(ABC):
         What it reads.
     array_names : collection of str
         Variables that hold a declared array, where a target has replaced its declaration.
+    scope : Scope
+        Between whose threads values are compared.
     """
 
-    def __init__(self, unit: FunctionUnit, memory: Memory, array_names: Collection[str]) -> None:
+    def __init__(
+        self, unit: FunctionUnit, memory: Memory, array_names: Collection[str], scope: Scope
+    ) -> None:
         self.unit = unit
         self.memory = memory
         self.array_names = array_names
+        self.scope = scope
         #: Level of each expression node, at its worst over every way to it.
         self.levels: dict[ast.AST, Uniformity] = {}
         #: Barriers in places that are not uniform.
@@ -299,26 +305,24 @@ class ExpressionRules(ABC):
         self, use: IntrinsicUse, node: ast.Call, values: list[Value], control: Fact
     ) -> Value:
         intrinsic = use.intrinsic
-        if intrinsic.is_barrier:
-            if control is not None:
-                known = self.barriers.get(node)
-                if known is None or known.level < control.level:
-                    self.barriers[node] = control
-            return Value(form=Form.NUMBERS)
-        if intrinsic.name == "uniform":
-            return Value(form=values[0].form)
+        if control is not None and intrinsic.synchronizes(self.scope):
+            known = self.barriers.get(node)
+            if known is None or known.level < control.level:
+                self.barriers[node] = control
         if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
             return Value(form=Form.ARRAY)  # every thread has its own local array, under one name
-        if intrinsic.uniformity is Uniformity.UNIFORM:
-            return Value(self._contents_of_all(node, values), form=Form.NUMBERS)
-        meaning = (
-            "is the thread's own index"
-            if intrinsic.uniformity is Uniformity.VARYING
-            else "gives each thread a value of its own"
-        )
+        form = values[0].form if intrinsic.typing is Typing.VALUE else Form.NUMBERS
+        if intrinsic.uniform_in is None:
+            return Value(self._contents_of_all(node, values), form=form)
+        if intrinsic.uniform_in >= self.scope:
+            return Value(form=form)
+        group = intrinsic.uniform_in.name.lower()
+        if intrinsic.is_index:
+            level, meaning = Uniformity.VARYING, f"is the {group}'s own index"
+        else:
+            level, meaning = Uniformity.UNPROVEN, f"gives each {group} a value of its own"
         what = f"`{self.text(node)}` {meaning}"
-        fact = Divergence(intrinsic.uniformity, what, self.unit.locate(node))
-        return Value(fact, form=Form.NUMBERS)
+        return Value(Divergence(level, what, self.unit.locate(node)), form=form)
 
     def method(
         self,

@@ -1,4 +1,4 @@
-"""Which values are the same in every thread of a block, and which barriers every thread reaches.
+"""Which values are the same in every thread of a scope, and which barriers every thread reaches.
 
 An abstract interpretation of the kernel's statements over the lattice of
 :mod:`kerneldsl.analysis.divergence`. A value is as varying as what it is computed from
@@ -23,6 +23,7 @@ from kerneldsl.analysis.divergence import (
     Environment,
     Fact,
     Form,
+    Uniformity,
     Value,
     join,
     join_values,
@@ -37,7 +38,7 @@ from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
 from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Uniformity
+from kerneldsl.language.intrinsics import Scope
 
 __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
@@ -67,7 +68,7 @@ class UniformityResult:
         self.problems = problems
 
     def is_uniform(self, node: ast.AST) -> bool:
-        """Whether an expression has one value in the block, in a place all threads run.
+        """Whether an expression has one value in the scope, in a place all its threads run.
 
         Of an array that is its place in memory and its shape, not what its elements are.
         """
@@ -85,6 +86,7 @@ def analyze_uniformity(
     tuples: Collection[str] = (),
     varying_names: Iterable[str] = (),
     declared: Mapping[str, Root] | None = None,
+    scope: Scope = Scope.BLOCK,
 ) -> UniformityResult:
     """Analyse a kernel.
 
@@ -101,12 +103,14 @@ def analyze_uniformity(
     declared : mapping, optional
         Variables that hold shared and local arrays, to their memory, in a tree whose declarations
         were replaced already.
+    scope : Scope
+        Between whose threads values are compared: the block, or the warp.
     """
     accesses = Accesses(unit, declared)
     memory = KernelMemory(
         accesses, Intervals(unit, accesses), arguments_may_overlap=arguments_may_overlap
     )
-    return _interpret(unit, memory, tuples, varying_names, declared or ())
+    return _interpret(unit, memory, tuples, varying_names, declared or (), scope)
 
 
 def barrier_problems(
@@ -139,8 +143,9 @@ def _interpret(
     tuples: Collection[str],
     varying_names: Iterable[str] = (),
     array_names: Collection[str] = (),
+    scope: Scope = Scope.BLOCK,
 ) -> UniformityResult:
-    analysis = _Analysis(unit, memory, array_names)
+    analysis = _Analysis(unit, memory, array_names, scope)
     environment = {
         name: Value(form=Form.OTHER if name in tuples else Form.ARRAY) for name in unit.parameters
     }
@@ -174,8 +179,10 @@ class _Loop:
 class _Analysis(ExpressionRules):
     """Interprets the statements of one function."""
 
-    def __init__(self, unit: FunctionUnit, memory: Memory, array_names: Collection[str]) -> None:
-        super().__init__(unit, memory, array_names)
+    def __init__(
+        self, unit: FunctionUnit, memory: Memory, array_names: Collection[str], scope: Scope
+    ) -> None:
+        super().__init__(unit, memory, array_names, scope)
         self.places: dict[ast.AST, Uniformity] = {}
         self.loops: list[_Loop] = []
         #: What is returned so far; ``None`` before the first ``return`` with a value.
@@ -389,10 +396,10 @@ class _Analysis(ExpressionRules):
         fact = cause if result.fact is not None else None
         return Value(fact, result.extent, result.form)
 
-    @staticmethod
-    def result(callee: FunctionUnit, arguments: list[Value], doubts: dict[int, str]) -> Value:
+    def result(self, callee: FunctionUnit, arguments: list[Value], doubts: dict[int, str]) -> Value:
         """What a device function returns for these arguments."""
-        analysis = _Analysis(callee, CalleeMemory(Accesses(callee), doubts), ())
+        memory = CalleeMemory(Accesses(callee), doubts)
+        analysis = _Analysis(callee, memory, (), self.scope)
         environment = dict(zip(callee.parameters, arguments, strict=True))
         analysis.block(callee.tree.body, environment, None)
         return analysis.returned or Value()
@@ -404,7 +411,7 @@ class _Analysis(ExpressionRules):
         """
         fact = self._contents_of_all(node, arguments)
         for unit in callee.reachable():
-            inside = _Analysis(unit, CalleeMemory(Accesses(unit), {}), ())
+            inside = _Analysis(unit, CalleeMemory(Accesses(unit), {}), (), self.scope)
             for call in ast.walk(unit.tree):
                 if isinstance(call, ast.Call) and not inside.is_known(call):
                     what = f"`{self.text(node)}` calls a function of which nothing is known"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics import INTRINSICS, Scope
 
 __all__ = [
     "foreign_group",
@@ -98,8 +98,9 @@ def foreign_remedy(name: str) -> str:
     known = _REMEDIES.get(name) or _REMEDIES.get(first)
     if known is not None:
         return known
-    if "shfl" in name or "vote" in name or name in ("all_sync", "any_sync", "ballot_sync"):
-        return "Exchange the values through kd.shared.array and kd.syncthreads()"
+    if name.endswith(("_sync", "_sync_intrinsic")):
+        exchanges = (f"kd.{i.name}" for i in INTRINSICS.values() if i.scope is Scope.WARP)
+        return f"Between the lanes of a warp there are {', '.join(exchanges)}"
     near = sorted(n for n in INTRINSICS if n.partition(".")[0] == first)
     listed = near or [n for n in INTRINSICS if "." not in n]
     return f"kerneldsl has no such operation; it has {', '.join('kd.' + n for n in listed)}"

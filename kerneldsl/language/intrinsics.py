@@ -7,7 +7,7 @@ test holds that no name is missing there.
 
 The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error.
 
-Uniformity follows LLVM's divergence analysis; the terms are the CUDA Programming Guide's.
+The terms are the CUDA Programming Guide's.
 
 References
 ----------
@@ -27,41 +27,48 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, Atomics
 __all__ = [
     "ATOMIC_ARITHMETIC",
     "ATOMIC_BITWISE",
+    "BLOCK_LEVEL",
     "INTRINSICS",
     "Dim3",
     "Effect",
     "Intrinsic",
     "IntrinsicGroup",
+    "Scope",
     "Typing",
-    "Uniformity",
 ]
 
 
-class Uniformity(enum.IntEnum):
-    """How a value varies between the threads of one block; joins take the maximum."""
+class Scope(enum.IntEnum):
+    """A group of threads; each holds those before it.
 
-    UNIFORM = 0
-    """The same in every thread of the block."""
-    UNPROVEN = 1
-    """May differ: it was loaded from memory, or came out of an atomic or an unknown function."""
-    VARYING = 2
-    """Depends on the thread's own index."""
+    References
+    ----------
+    CUDA C++ Programming Guide, sections "Thread Hierarchy" and "Thread Block Clusters".
+    """
+
+    THREAD = 0
+    WARP = 1
+    BLOCK = 2
+    CLUSTER = 3
+    GRID = 4
 
 
 class Effect(enum.Flag):
     """What an intrinsic does beside computing a value."""
 
     NONE = 0
-    BLOCK_BARRIER = enum.auto()
-    """Every thread of the block must reach it."""
-    WARP_BARRIER = enum.auto()
-    """Every named lane of the warp must reach it."""
+    BARRIER = enum.auto()
+    """The threads of a scope must reach it, and wait there for each other."""
     FENCE = enum.auto()
     """Orders this thread's memory accesses as others see them."""
     ATOMIC = enum.auto()
     """Reads and writes one element indivisibly."""
     ALLOCATE_SHARED = enum.auto()
     ALLOCATE_LOCAL = enum.auto()
+
+
+#: What makes a kernel a block kernel.
+BLOCK_LEVEL = Effect.BARRIER | Effect.ALLOCATE_SHARED
 
 
 class Typing(enum.Enum):
@@ -75,6 +82,15 @@ class Typing(enum.Enum):
     """Arguments are converted to int32; there is no result."""
     VOTE = "(predicate) -> int32"
     """`predicate` is a boolean or integer; the result counts or is 0/1."""
+    SHUFFLE = "(mask, value, lane) -> type of value"
+    """`mask` and `lane` are converted to int32; `value` is a number of 32 or 64 bits, and smaller
+    integers and booleans are converted to int32."""
+    BALLOT = "(mask, predicate) -> int32"
+    """`mask` is converted to int32; `predicate` is a boolean or integer; the result is a mask."""
+    WARP_VOTE = "(mask, predicate) -> bool"
+    """As BALLOT, with one truth value for the lanes of the mask."""
+    BITS = "(value) -> type of value"
+    """`value` is an integer."""
     ARRAY = "(shape, dtype) -> array"
     """`shape` is a constant int or tuple of 1-3 ints, `dtype` a constant dtype; C layout."""
     ATOMIC = "(array, index, value) -> element"
@@ -111,10 +127,13 @@ class Intrinsic:
         Rule by which a target types it.
     parameters : tuple of str
         Names of the parameters, in order.
-    uniformity : Uniformity
-        Of the result, when every argument is uniform.
+    uniform_in : Scope or None
+        The largest scope in which every thread gets the same result, whatever its arguments are;
+        ``None`` for a result that is as uniform as the arguments.
     effect : Effect
         What it does beside computing.
+    scope : Scope
+        Of a barrier: the threads that wait for each other.
     dtypes : tuple of str
         Element dtypes it takes; empty where it takes no array.
     static : tuple of str
@@ -127,16 +146,26 @@ class Intrinsic:
     summary: str
     typing: Typing
     parameters: tuple[str, ...] = ()
-    uniformity: Uniformity = Uniformity.VARYING
+    uniform_in: Scope | None = None
     effect: Effect = Effect.NONE
+    scope: Scope = Scope.THREAD
     dtypes: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_barrier(self) -> bool:
-        """Whether every thread of the block must reach it."""
-        return Effect.BLOCK_BARRIER in self.effect
+        """Whether threads wait for each other in it."""
+        return Effect.BARRIER in self.effect
+
+    def synchronizes(self, scope: Scope) -> bool:
+        """Whether it is a barrier that every thread of a scope must reach."""
+        return self.is_barrier and self.scope >= scope
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is a coordinate or a size, which differs outside its scope for certain."""
+        return self.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
 
     @property
     def symbol(self) -> str:
@@ -194,9 +223,9 @@ class Dim3(IntrinsicGroup):
     """A group with members x, y and z that are read, not called."""
 
 
-def _dim3(name: str, summary: str, uniformity: Uniformity) -> Dim3:
+def _dim3(name: str, summary: str, uniform_in: Scope) -> Dim3:
     members = {
-        axis: Intrinsic(f"{name}.{axis}", f"{summary} along {axis}.", Typing.INDEX, (), uniformity)
+        axis: Intrinsic(f"{name}.{axis}", f"{summary} along {axis}.", Typing.INDEX, (), uniform_in)
         for axis in "xyz"
     }
     return Dim3(name, members)
@@ -208,16 +237,16 @@ def _atomic(name: str, summary: str, dtypes: tuple[str, ...]) -> Intrinsic:
         f"{summary} Returns the element's old value.",
         Typing.ATOMIC,
         ("array", "index", "value"),
-        Uniformity.UNPROVEN,
+        Scope.THREAD,
         Effect.ATOMIC,
-        dtypes,
+        dtypes=dtypes,
     )
 
 
-threadIdx = _dim3("threadIdx", "Index of this thread in its block", Uniformity.VARYING)
-blockIdx = _dim3("blockIdx", "Index of this block in the grid", Uniformity.UNIFORM)
-blockDim = _dim3("blockDim", "Number of threads of a block", Uniformity.UNIFORM)
-gridDim = _dim3("gridDim", "Number of blocks of the grid", Uniformity.UNIFORM)
+threadIdx = _dim3("threadIdx", "Index of this thread in its block", Scope.THREAD)
+blockIdx = _dim3("blockIdx", "Index of this block in the grid", Scope.BLOCK)
+blockDim = _dim3("blockDim", "Number of threads of a block", Scope.GRID)
+gridDim = _dim3("gridDim", "Number of blocks of the grid", Scope.GRID)
 
 grid = Intrinsic(
     "grid",
@@ -225,7 +254,7 @@ grid = Intrinsic(
     "forall the index within the extent, in the extent's order.",
     Typing.INDEX_TUPLE,
     ("ndim",),
-    Uniformity.VARYING,
+    Scope.THREAD,
     static=("ndim",),
 )
 gridsize = Intrinsic(
@@ -233,78 +262,129 @@ gridsize = Intrinsic(
     "Number of threads of the whole grid: gridDim * blockDim, x first; under forall the extent.",
     Typing.INDEX_TUPLE,
     ("ndim",),
-    Uniformity.UNIFORM,
+    Scope.GRID,
     static=("ndim",),
 )
 laneid = Intrinsic(
-    "laneid", "Index of this thread in its warp.", Typing.INDEX, uniformity=Uniformity.VARYING
+    "laneid", "Index of this thread in its warp.", Typing.INDEX, uniform_in=Scope.THREAD
 )
 warpsize = Intrinsic(
     "warpsize",
     "Number of threads of a warp: 32.",
     Typing.INDEX,
-    uniformity=Uniformity.UNIFORM,
+    uniform_in=Scope.GRID,
 )
 
 syncthreads = Intrinsic(
     "syncthreads",
     "Wait until every thread of the block is here, and see what they wrote.",
     Typing.NOTHING,
-    uniformity=Uniformity.UNIFORM,
-    effect=Effect.BLOCK_BARRIER,
+    effect=Effect.BARRIER,
+    scope=Scope.BLOCK,
 )
 syncthreads_count = Intrinsic(
     "syncthreads_count",
     "A barrier that gives every thread the number of threads whose predicate is not zero.",
     Typing.VOTE,
     ("predicate",),
-    uniformity=Uniformity.UNIFORM,
-    effect=Effect.BLOCK_BARRIER,
+    uniform_in=Scope.BLOCK,
+    effect=Effect.BARRIER,
+    scope=Scope.BLOCK,
 )
 syncthreads_and = Intrinsic(
     "syncthreads_and",
     "A barrier that gives every thread 1 if every thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
-    uniformity=Uniformity.UNIFORM,
-    effect=Effect.BLOCK_BARRIER,
+    uniform_in=Scope.BLOCK,
+    effect=Effect.BARRIER,
+    scope=Scope.BLOCK,
 )
 syncthreads_or = Intrinsic(
     "syncthreads_or",
     "A barrier that gives every thread 1 if any thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
-    uniformity=Uniformity.UNIFORM,
-    effect=Effect.BLOCK_BARRIER,
+    uniform_in=Scope.BLOCK,
+    effect=Effect.BARRIER,
+    scope=Scope.BLOCK,
 )
 syncwarp = Intrinsic(
     "syncwarp",
     "Wait until the lanes of `mask` (all by default) are here, and see what they wrote.",
     Typing.NOTHING,
     ("mask",),
-    uniformity=Uniformity.UNIFORM,
-    effect=Effect.WARP_BARRIER,
+    effect=Effect.BARRIER,
+    scope=Scope.WARP,
     defaults={"mask": 0xFFFFFFFF},
 )
+
+
+def _shuffle(name: str, summary: str, lane: str) -> Intrinsic:
+    return Intrinsic(
+        name,
+        f"{summary} A lane gets its own value back where there is no such lane. All lanes of "
+        "`mask` must call it together, and `mask` must name the calling lane.",
+        Typing.SHUFFLE,
+        ("mask", "value", lane),
+        effect=Effect.BARRIER,
+        scope=Scope.WARP,
+    )
+
+
+shfl_sync = _shuffle(
+    "shfl_sync", "The value of lane `src_lane` of the warp, taken modulo 32.", "src_lane"
+)
+shfl_up_sync = _shuffle(
+    "shfl_up_sync", "The value of the lane that is `delta` (modulo 32) below this one.", "delta"
+)
+shfl_down_sync = _shuffle(
+    "shfl_down_sync", "The value of the lane that is `delta` (modulo 32) above this one.", "delta"
+)
+shfl_xor_sync = _shuffle(
+    "shfl_xor_sync", "The value of lane `laneid ^ lane_mask`, taken modulo 32.", "lane_mask"
+)
+
+
+def _warp_vote(name: str, summary: str, typing: Typing) -> Intrinsic:
+    return Intrinsic(
+        name,
+        f"{summary} All lanes of `mask` must call it together, and `mask` must name the calling "
+        "lane.",
+        typing,
+        ("mask", "predicate"),
+        Scope.WARP,
+        Effect.BARRIER,
+        Scope.WARP,
+    )
+
+
+ballot_sync = _warp_vote(
+    "ballot_sync", "The lanes of `mask` whose predicate is not zero, as a mask.", Typing.BALLOT
+)
+all_sync = _warp_vote(
+    "all_sync", "Whether the predicate of every lane of `mask` is not zero.", Typing.WARP_VOTE
+)
+any_sync = _warp_vote(
+    "any_sync", "Whether the predicate of any lane of `mask` is not zero.", Typing.WARP_VOTE
+)
+popc = Intrinsic("popc", "The number of bits of `value` that are 1.", Typing.BITS, ("value",))
 threadfence = Intrinsic(
     "threadfence",
     "Order this thread's memory accesses as every thread of the device sees them.",
     Typing.NOTHING,
-    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 threadfence_block = Intrinsic(
     "threadfence_block",
     "Order this thread's memory accesses as the threads of its block see them.",
     Typing.NOTHING,
-    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 threadfence_system = Intrinsic(
     "threadfence_system",
     "Order this thread's memory accesses as every thread of every device and the host sees them.",
     Typing.NOTHING,
-    uniformity=Uniformity.UNIFORM,
     effect=Effect.FENCE,
 )
 
@@ -317,7 +397,7 @@ shared = IntrinsicGroup(
             "is the dynamic shared memory whose size the launch gives.",
             Typing.ARRAY,
             ("shape", "dtype"),
-            Uniformity.UNIFORM,
+            Scope.BLOCK,
             effect=Effect.ALLOCATE_SHARED,
             static=("shape", "dtype"),
         )
@@ -331,7 +411,7 @@ local = IntrinsicGroup(
             "An array of this thread's own; its contents start undefined.",
             Typing.ARRAY,
             ("shape", "dtype"),
-            Uniformity.VARYING,
+            Scope.THREAD,
             effect=Effect.ALLOCATE_LOCAL,
             static=("shape", "dtype"),
         )
@@ -359,9 +439,9 @@ atomic = IntrinsicGroup(
             "Returns the element's old value.",
             Typing.ATOMIC_CAS,
             ("array", "index", "expected", "value"),
-            Uniformity.UNPROVEN,
+            Scope.THREAD,
             Effect.ATOMIC,
-            ATOMIC_ARITHMETIC,
+            dtypes=ATOMIC_ARITHMETIC,
         ),
         "and_": _atomic(
             "and_", "Replace an element by its bitwise and with `value`.", ATOMIC_BITWISE
@@ -385,7 +465,7 @@ uniform = Intrinsic(
     "Promise that the value is the same in every thread of the block.",
     Typing.VALUE,
     ("value",),
-    Uniformity.UNIFORM,
+    Scope.BLOCK,
 )
 
 
@@ -400,6 +480,14 @@ def _table() -> dict[str, Intrinsic]:
         syncthreads_and,
         syncthreads_or,
         syncwarp,
+        shfl_sync,
+        shfl_up_sync,
+        shfl_down_sync,
+        shfl_xor_sync,
+        ballot_sync,
+        all_sync,
+        any_sync,
+        popc,
         threadfence,
         threadfence_block,
         threadfence_system,

@@ -17,6 +17,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["translate"]
 
@@ -220,6 +221,18 @@ def _tell_atomic(text: str) -> _Finding:
     return _Finding(text.rstrip("."), "See the atomics in docs/language.md", _is_atomic)
 
 
+def _tell_intrinsic(name: str, text: str) -> _Finding:
+    """What a typing rule of ours says of an argument."""
+    start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
+
+    def is_call(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and getattr(node.func, "id", "").startswith(start)
+
+    return _Finding(
+        f"kd.{name}: {text.rstrip('.')}", "Convert the argument to a type that it takes", is_call
+    )
+
+
 def _tell_memory() -> _Finding:
     return _Finding(
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
@@ -329,6 +342,7 @@ _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
         (r"(atomic\.\w+ (?:takes|writes)[^\n]*)", _tell_atomic),
+        (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _tell_intrinsic),
         (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _tell_memory),
         (r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", _tell_module_attribute),
         (r"Unknown attribute '(\w+)' of type (.+?)\n", _tell_attribute),

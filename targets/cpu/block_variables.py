@@ -13,12 +13,10 @@ from collections.abc import Iterable
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics import Effect, Scope
 from targets.cpu.purity import PureValues
 
 __all__ = ["BlockVariables", "assigned_value"]
-
-_BARRIERS = Effect.BLOCK_BARRIER | Effect.WARP_BARRIER
 
 
 class BlockVariables:
@@ -64,7 +62,7 @@ class BlockVariables:
         """
         for inner in ast.walk(node):
             use = self.unit.use_of(inner)
-            if use is not None and use.intrinsic.effect & _BARRIERS:
+            if use is not None and use.intrinsic.is_barrier:
                 return True
         return leaves_loop and _leaves_loop(node)
 
@@ -109,14 +107,19 @@ class BlockVariables:
                         self._classify(node.body, block, private, loops, in_loop=True)
                     case ast.While():
                         self._classify(node.body, block, private, loops, in_loop=True)
-                    case ast.Assign(targets=[ast.Name() as target]):
-                        block.setdefault(target.id, [])  # a vote, whatever its predicate
+                    case ast.Assign(targets=[ast.Name() as target]) if self._is_vote(node.value):
+                        block.setdefault(target.id, [])  # whatever its predicate
                     case _:
                         private |= assigned_names(node)
             elif self.is_uniform_assignment(node):
                 block.setdefault(next(iter(assigned_names(node))), []).append(node)
             else:
                 private |= assigned_names(node)
+
+    def _is_vote(self, node: ast.expr) -> bool:
+        """Whether a barrier gives all threads of the block one result."""
+        use = self.unit.use_of(node)
+        return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
 
     def is_uniform_assignment(self, node: ast.stmt) -> bool:
         """Whether a statement sets one variable for all threads alike, and so can run once."""

@@ -16,8 +16,7 @@ import numpy as np
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
@@ -25,7 +24,9 @@ from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.target import Specialization
 from targets.cpu.emit import BUILTINS
+from targets.cpu.exchanges import post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
+from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored
 from targets.cpu.prepare import FAULT, prepare_function
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.versions import ALWAYS
@@ -85,7 +86,7 @@ class Binder:
         private_arrays : set of str
             Variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import atomics, bounds, faults, memory, typing_hints
+        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
@@ -95,6 +96,8 @@ class Binder:
             kd_load=memory.load_slot,
             kd_store=memory.store_slot,
             kd_view=memory.array_view,
+            kd_expect=warp.expect,
+            kd_arrive=warp.arrive,
             kd_int32=np.int32,
             kd_int64=np.int64,
             kd_unknown=typing_hints.unknown,
@@ -119,22 +122,7 @@ class Binder:
                 continue
             use = unit.use_of(node)
             if use is not None:
-                if use.intrinsic.effect & Effect.ATOMIC:
-                    array = node.args[0]
-                    private = isinstance(array, ast.Name) and array.id in private_arrays
-                    name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
-                    namespace[name] = _atomic(use.intrinsic.name, private)
-                    node.func = place_at(ast.Name(name, ast.Load()), node)
-                elif use.intrinsic.name == "uniform":
-                    namespace[node.func.id] = typing_hints.same  # the promise was for the analysis
-                elif use.intrinsic.effect & Effect.FENCE:
-                    namespace[node.func.id] = atomics.fence
-                elif use.intrinsic.effect & (Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED):
-                    offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
-                    shape, dtype = use.static["shape"], use.static["dtype"]
-                    namespace[node.func.id] = _local_array(dtype, shape, offset)
-                    scratch: list[ast.expr] = [ast.Name(SCRATCH, ast.Load()), ast.Constant(0)]
-                    node.args = [place_at(s, node) for s in scratch]
+                self.bind_intrinsic(node, use, namespace, unit, private_arrays)
                 continue
             callee = unit.callee_of(node)
             if callee is not None:
@@ -142,6 +130,35 @@ class Binder:
                 namespace[node.func.id] = function
                 extra = [place_at(ast.Name(p, ast.Load()), node) for p in passed]
                 node.args = [*extra, *node.args]
+
+    def bind_intrinsic(
+        self,
+        node: ast.Call,
+        use: IntrinsicUse,
+        namespace: dict[str, Any],
+        unit: FunctionUnit,
+        private_arrays: Collection[str],
+    ) -> None:
+        """Bind one call of an intrinsic that has not become an expression or a cut."""
+        assert isinstance(node.func, ast.Name)
+        match LOWERINGS[use.intrinsic.name]:
+            case Operation(function=function):
+                namespace[node.func.id] = function
+            case Atomic() as atomic:
+                array = node.args[0]
+                private = isinstance(array, ast.Name) and array.id in private_arrays
+                name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
+                namespace[name] = atomic.private if private else atomic.shared
+                node.func = place_at(ast.Name(name, ast.Load()), node)
+            case Exchange(post=post, take=take):
+                namespace[post_name(node.func.id)] = post
+                namespace[node.func.id] = take
+            case Stored():
+                offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
+                shape, dtype = use.static["shape"], use.static["dtype"]
+                namespace[node.func.id] = _local_array(dtype, shape, offset)
+                scratch: list[ast.expr] = [ast.Name(SCRATCH, ast.Load()), ast.Constant(0)]
+                node.args = [place_at(s, node) for s in scratch]
 
     def bind_print(self, node: ast.Call, namespace: dict[str, Any], unit: FunctionUnit) -> None:
         """Bind one ``print`` to an operation that knows its constant strings."""
@@ -234,13 +251,6 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
 _COORDINATES = frozenset(
     f"kd_{prefix}{axis}" for prefix in ("t", "b", "g", "n", "") for axis in "xyz"
 ) | frozenset(f"kd_extent_{i}" for i in range(3))
-
-
-@functools.cache
-def _atomic(name: str, private: bool) -> Any:
-    from targets.cpu.intrinsics.atomics import atomic
-
-    return atomic(name, private=private)
 
 
 @functools.cache

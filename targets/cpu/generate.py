@@ -21,7 +21,8 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.intrinsics import INTRINSICS, Effect
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
@@ -34,9 +35,11 @@ from targets.cpu.emit import (
     once_definitions,
     render_for_typing,
 )
+from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
-from targets.cpu.ids import BlockSpace, ElementSpace, Space, replace_ids
+from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
+from targets.cpu.intrinsics.table import LOWERINGS, Exchange
 from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
@@ -152,6 +155,7 @@ class _Generator:
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         self.place_arrays(tree)
+        room = self.place_room()
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays))
         uniformity = analyze_uniformity(
@@ -162,7 +166,7 @@ class _Generator:
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
-        structure = Structure(unit, tree, uniformity, pure, self.names)
+        structure = Structure(unit, tree, uniformity, pure, self.names, room)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         interchange = Interchange(
@@ -210,10 +214,7 @@ class _Generator:
 
     def place_arrays(self, tree: ast.FunctionDef) -> None:
         """Decide where shared and local arrays live; rewrite their calls in place."""
-        cuts = any(
-            use.intrinsic.effect & (Effect.BLOCK_BARRIER | Effect.WARP_BARRIER)
-            for use in self.unit.uses.values()
-        )
+        cuts = any(use.intrinsic.is_barrier for use in self.unit.uses.values())
         replaced: dict[str, ast.expr] = {}
         for name, use in self.unit.uses.items():
             effect = use.intrinsic.effect
@@ -240,6 +241,30 @@ class _Generator:
             elif variable is None:
                 replaced[name] = ast.Name(storage, ast.Load())
         _CallReplacement(replaced).visit(tree)
+
+    def place_room(self) -> Room | None:
+        """Reserve what warps exchange values through, where they do."""
+        exchanging = [
+            name
+            for name, use in self.unit.uses.items()
+            if isinstance(LOWERINGS[use.intrinsic.name], Exchange)
+        ]
+        if not exchanging:
+            return None
+        assert isinstance(self.space, BlockSpace)
+        threads = math.prod(self.block_dim)
+        where = self.unit.locate_use(exchanging[0])
+        variables = []
+        for stem, words in (("values", threads), ("lanes", -(-threads // WARP_SIZE))):
+            static = {"shape": (words,), "dtype": "int64"}
+            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
+            name = self.names.make(stem)
+            maker = self.names.make(f"make_{stem}")
+            offset = self.storage.place_array(array)
+            self.arrays[name] = _BlockArray(name, maker, array, offset)
+            variables.append(name)
+        values, lanes = variables
+        return Room(values, lanes, self.space.linear_thread(), threads)
 
     def declared_arrays(self) -> dict[str, Root]:
         """Variables that hold arrays, to the memory that the kernel declares for them."""

@@ -9,13 +9,15 @@ block shape that is constant.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kerneldsl.abi import LaunchMode
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.target import Dim3
 
-__all__ = ["WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
+__all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
 
 #: Threads of a warp, on every machine.
 WARP_SIZE = 32
@@ -56,16 +58,13 @@ class ElementSpace:
             return list(_AXES[:ndim])
         return list(reversed(_AXES[:rank]))[:ndim]
 
-    def expression(self, use: IntrinsicUse) -> ast.expr | None:
-        """What stands for an id, or ``None`` for anything else."""
-        name = use.intrinsic.name
-        if name in ("grid", "gridsize"):
-            prefix = "kd_" if name == "grid" else "kd_n"
-            axes = self.axes(use.static["ndim"])
-            return _one_or_tuple([load(prefix + axis) for axis in axes])
-        if name == "warpsize":
-            return ast.Constant(WARP_SIZE)
-        return None
+    def index(self, axis: str) -> ast.expr:
+        """This thread's index."""
+        return load(f"kd_{axis}")
+
+    def size(self, axis: str) -> ast.expr:
+        """Number of indices."""
+        return load(f"kd_n{axis}")
 
 
 @dataclass(frozen=True)
@@ -94,27 +93,9 @@ class BlockSpace:
         names = zip(self.thread_names, self.block_dim, strict=True)
         return tuple(name for name, extent in names if extent > 1 or name == "kd_tx")
 
-    def expression(self, use: IntrinsicUse) -> ast.expr | None:
-        """What stands for an id, or ``None`` for anything else."""
-        name = use.intrinsic.name
-        group, _, axis = name.partition(".")
-        if group == "threadIdx":
-            return self.thread(axis)
-        if group == "blockIdx":
-            return load(f"kd_b{axis}")
-        if group == "blockDim":
-            return ast.Constant(self.block_dim[_AXES.index(axis)])
-        if group == "gridDim":
-            return load(f"kd_g{axis}")
-        if name == "grid":
-            return _one_or_tuple([self.index(a) for a in _AXES[: use.static["ndim"]]])
-        if name == "gridsize":
-            return _one_or_tuple([self.size(a) for a in _AXES[: use.static["ndim"]]])
-        if name == "laneid":
-            return self.lane()
-        if name == "warpsize":
-            return ast.Constant(WARP_SIZE)
-        return None
+    def axes(self, ndim: int) -> list[str]:
+        """Axis letters in the order in which ``grid`` gives them."""
+        return list(_AXES[:ndim])
 
     def thread(self, axis: str) -> ast.expr:
         """This thread's index in its block."""
@@ -151,10 +132,51 @@ class BlockSpace:
 
 
 Space = ElementSpace | BlockSpace
+#: Writes the expression that stands for an id.
+Expression: TypeAlias = Callable[[Space, IntrinsicUse], ast.expr]
 
 
-def _one_or_tuple(values: list[ast.expr]) -> ast.expr:
-    return values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
+def _in_block(write: Callable[[BlockSpace], ast.expr]) -> Expression:
+    """An id that no kernel without blocks asks for."""
+
+    def expression(space: Space, use: IntrinsicUse) -> ast.expr:
+        del use
+        assert isinstance(space, BlockSpace)
+        return write(space)
+
+    return expression
+
+
+def _along_axes(write: Callable[[Space, str], ast.expr]) -> Expression:
+    """An id along as many axes as it is asked for: one, or a tuple."""
+
+    def expression(space: Space, use: IntrinsicUse) -> ast.expr:
+        values = [write(space, axis) for axis in space.axes(use.static["ndim"])]
+        return values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
+
+    return expression
+
+
+def _ids_along(axis: str) -> dict[str, Expression]:
+    position = _AXES.index(axis)
+    return {
+        f"threadIdx.{axis}": _in_block(lambda space: space.thread(axis)),
+        f"blockIdx.{axis}": _in_block(lambda space: load(f"kd_b{axis}")),
+        f"blockDim.{axis}": _in_block(lambda space: ast.Constant(space.block_dim[position])),
+        f"gridDim.{axis}": _in_block(lambda space: load(f"kd_g{axis}")),
+    }
+
+
+#: Name of each id to what writes the expression that stands for it.
+EXPRESSIONS: dict[str, Expression] = {
+    "grid": _along_axes(lambda space, axis: space.index(axis)),
+    "gridsize": _along_axes(lambda space, axis: space.size(axis)),
+    "laneid": _in_block(lambda space: space.lane()),
+    "warpsize": lambda space, use: ast.Constant(WARP_SIZE),
+    **_ids_along("x"),
+    **_ids_along("y"),
+    **_ids_along("z"),
+}
 
 
 def replace_ids(tree: ast.FunctionDef, unit: FunctionUnit, space: Space) -> ast.FunctionDef:
@@ -182,9 +204,9 @@ class _Replacement(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         use = self.unit.use_of(node)
-        new = self.space.expression(use) if use is not None else None
-        if new is None:
+        if use is None or use.intrinsic.name not in EXPRESSIONS:
             return node
+        new = EXPRESSIONS[use.intrinsic.name](self.space, use)
         for inner in ast.walk(new):
             ast.copy_location(inner, node)
         return new

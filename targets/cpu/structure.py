@@ -23,12 +23,12 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.block_variables import BlockVariables, assigned_value
+from targets.cpu.exchanges import Room
+from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
 
 __all__ = ["Structure"]
-
-_VOTES = {"syncthreads_count": "count", "syncthreads_and": "and", "syncthreads_or": "or"}
 
 
 class Structure:
@@ -46,6 +46,8 @@ class Structure:
         Of that tree.
     names : FreshNames
         Names the variables that are added.
+    room : Room or None
+        Where warps exchange values, if they do.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Structure:
         uniformity: UniformityResult,
         pure: PureValues,
         names: FreshNames,
+        room: Room | None = None,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
         self.pure = pure
         self.names = names
+        self.room = room
         #: Variables added here of which each thread has its own, beside the user's.
         self.thread_variables: set[str] = set()
         #: The mark of a thread that has returned.
@@ -105,15 +109,29 @@ class Structure:
         items: list[Item] = []
         pending: list[ast.stmt] = []
         marked: tuple[ast.expr, ...] = guards
+        takes = False  # whether a pending statement still needs what was posted
 
         def flush() -> None:
+            nonlocal takes
             if pending:
                 items.append(self.threads(list(pending), marked))
                 pending.clear()
+            takes = False
 
         for index, node in enumerate(body):
             is_last = index == len(body) - 1
-            if self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
+            exchange = self._exchange(node)
+            if exchange is not None:
+                assert self.room is not None
+                if takes:
+                    flush()
+                is_guarded = bool(marked)
+                items.append(Once(place_at(self.room.begin(is_guarded=is_guarded), node)))
+                pending += self.room.post(exchange, is_guarded=is_guarded)
+                flush()
+                pending.append(self._with_value(node, self.room.take(exchange)))
+                takes = True
+            elif self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
                 returns = contains_return(node)  # asked now: cutting rewrites the node
                 items.extend(self.cut(node, marked))
@@ -146,6 +164,22 @@ class Structure:
                 pending.append(node)
         flush()
         return items
+
+    def _exchange(self, node: ast.stmt) -> ast.Call | None:
+        """The call of a statement in which the lanes of a warp exchange values."""
+        if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
+            use = self.unit.use_of(node.value)
+            if use is not None and isinstance(LOWERINGS[use.intrinsic.name], Exchange):
+                return node.value
+        return None
+
+    @staticmethod
+    def _with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
+        """A statement of :meth:`_exchange` with another value."""
+        new = copy.copy(node)
+        assert isinstance(new, ast.Assign | ast.Expr)
+        new.value = value
+        return new
 
     def _with_mark(self, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
         if not self.has_marks or any(self.left in loaded_names(g) for g in guards):
@@ -221,7 +255,9 @@ class Structure:
     ) -> list[Item]:
         use = self.unit.use_of(call)
         assert use is not None
-        form = _VOTES.get(use.intrinsic.name)
+        lowering = LOWERINGS[use.intrinsic.name]
+        assert isinstance(lowering, Cut)
+        form = lowering.form
         if form is None:
             return []  # the end of the items before it is the barrier
         if target is None:
@@ -318,7 +354,8 @@ class Structure:
     def require_uniform_loop(self, test: ast.expr) -> None:
         if not self.uniformity.is_uniform(test):
             raise UnsupportedConstructError(
-                "a warp barrier stands in a loop that threads may run a different number of times",
+                "a barrier or exchange of a warp stands in a loop that threads may run a different "
+                "number of times",
                 where=self.unit.locate(test),
                 remedy="Give the loop a bound that is the same in the whole block, and guard its "
                 "body with an if",

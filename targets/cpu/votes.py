@@ -1,7 +1,8 @@
 """Give every barrier a statement of its own.
 
 ``if kd.syncthreads_or(p):`` becomes ``vote = kd.syncthreads_or(p)`` and ``if vote:``, so that the
-kernel can be cut there.
+kernel can be cut there. What an exchange between lanes is given becomes variables, since it is read
+on both sides of the cut.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from targets.cpu.intrinsics.table import LOWERINGS, Exchange
 
 __all__ = ["isolate_barriers"]
 
@@ -42,6 +43,7 @@ class _Isolation(CallHoister):
             if self.wants(call):
                 before: list[ast.stmt] = []
                 self.arguments(call, before)
+                self.name_arguments(call, before)
                 return [*before, node]
         if (
             isinstance(node, ast.Assign)
@@ -52,14 +54,26 @@ class _Isolation(CallHoister):
         ):
             inner: list[ast.stmt] = []
             self.arguments(node.value, inner)
+            self.name_arguments(node.value, inner)
             return [*inner, node]
         return super().statement(node)
 
     def wants(self, node: ast.Call) -> bool:
         use = self.unit.use_of(node)
-        return use is not None and Effect.BLOCK_BARRIER in use.intrinsic.effect
+        return use is not None and use.intrinsic.is_barrier
 
     def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        self.name_arguments(node, before)
         name = self.names.make("vote")
         before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], node), node))
         return place_at(ast.Name(name, ast.Load()), node)
+
+    def name_arguments(self, call: ast.Call, before: list[ast.stmt]) -> None:
+        """Evaluate what an exchange is given, once and in order."""
+        use = self.unit.use_of(call)
+        assert use is not None
+        if isinstance(LOWERINGS[use.intrinsic.name], Exchange):
+            call.args = [
+                arg if isinstance(arg, ast.Name | ast.Constant) else self.save(arg, before)
+                for arg in call.args
+            ]

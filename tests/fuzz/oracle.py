@@ -15,10 +15,13 @@ import numpy as np
 from tests.fuzz import typing
 from tests.fuzz.rewriting import compile_program
 from tests.support.arrays import poisoned
+from tests.support.warps import EXCHANGES, WARP_SIZE, exchange, popc
 
 __all__ = ["DivergentBarrierError", "run"]
 
 _Place = tuple[int, int, int]
+#: Where a thread waits, with what it brings: a vote, or what it gives to an exchange.
+_Stop = tuple[Any, Any]
 
 
 class DivergentBarrierError(Exception):
@@ -77,6 +80,10 @@ class _Thread:
         self.threadIdx = _Index(*map(np.int64, thread))
         self.blockDim = launch.block_dim
         self.gridDim = launch.grid_dim
+        width, height, _ = launch.block_dim
+        self.linear = int((thread[2] * height + thread[1]) * width + thread[0])
+        self.laneid = np.int64(self.linear % WARP_SIZE)
+        self.warpsize = np.int64(WARP_SIZE)
 
     def grid(self, ndim: int) -> Any:
         parts = [
@@ -95,6 +102,8 @@ class _Thread:
 
     def local_array(self, shape: Any, dtype: str) -> np.ndarray:
         return self._launch.undefined(shape, dtype)
+
+    popc = staticmethod(popc)
 
     @staticmethod
     def uniform(value: Any) -> Any:
@@ -163,30 +172,54 @@ def run(
         for block_idx in launch.order(launch.places(launch.grid_dim)):
             shared: dict[Any, Any] = {}
             threads = [
-                kernel(_Thread(launch, block_idx, thread, shared), *given)
+                _Thread(launch, block_idx, thread, shared)
                 for thread in launch.places(launch.block_dim)
             ]
-            _run_block(threads, launch)
+            running = {thread.linear: kernel(thread, *given) for thread in threads}
+            _run_block(running, launch)
 
 
-def _run_block(threads: list[Generator[Any, Any, None]], launch: _Launch) -> None:
-    """Run to the next barrier, answer its vote, and so on; those that have ended take no part."""
-    alive, answer = launch.order(threads), None
-    while alive:
-        waiting, stops = [], []
-        for thread in alive:
+def _run_block(threads: dict[int, Generator[Any, Any, None]], launch: _Launch) -> None:
+    """Run to the next barrier, answer it, and so on; those that have ended take no part."""
+    ready: dict[int, Any] = dict.fromkeys(threads)
+    stops: dict[int, _Stop] = {}
+    while ready:
+        for number in launch.order(sorted(ready)):
+            stops.pop(number, None)
             try:
-                stops.append(thread.send(answer))
-                waiting.append(thread)
+                stops[number] = threads[number].send(ready[number])
             except StopIteration:
                 continue
-        places = {place for place, _ in stops}
-        if len(places) > 1:
-            raise DivergentBarrierError(f"threads wait at {places}")
-        alive, answer = waiting, _answer(stops)
+        ready = _exchanged(stops) or _met(stops)
 
 
-def _answer(stops: list[Any]) -> Any:
+def _exchanged(stops: dict[int, _Stop]) -> dict[int, Any]:
+    """Answers of the exchanges at which all lanes are that the masks name and that live."""
+    answers: dict[int, Any] = {}
+    meetings: dict[Any, dict[int, Any]] = {}
+    for number, (place, given) in stops.items():
+        if place[0] in EXCHANGES:
+            warp, lane = divmod(number, WARP_SIZE)
+            meetings.setdefault((warp, place), {})[lane] = given
+    for (warp, place), lanes in meetings.items():
+        living = {number % WARP_SIZE for number in stops if number // WARP_SIZE == warp}
+        named = {lane for lane in living for args in lanes.values() if int(args[0]) >> lane & 1}
+        if named <= lanes.keys():
+            found = exchange(place[0], lanes)
+            answers |= {warp * WARP_SIZE + lane: answer for lane, answer in found.items()}
+    return answers
+
+
+def _met(stops: dict[int, _Stop]) -> dict[int, Any]:
+    """The answer of the barrier at which all threads are that live."""
+    places = {place for place, _ in stops.values()}
+    if len(places) > 1:
+        raise DivergentBarrierError(f"threads wait at {places}")
+    answer = _answer(list(stops.values()))
+    return dict.fromkeys(stops, answer)
+
+
+def _answer(stops: list[_Stop]) -> Any:
     if not stops or stops[0][1] is None:
         return None
     kind = stops[0][0][0]

@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.fuzz import typing
 from tests.fuzz.static_types import TypeExpressions
+from tests.support.warps import EXCHANGES
 
 __all__ = ["compile_program"]
 
@@ -185,6 +186,9 @@ class _Rewriter(ast.NodeTransformer):
             place = ast.Constant((_VOTES[rest], self._function, node.lineno, node.col_offset))
             vote = args[0] if args else ast.Constant(None)
             return ast.Yield(ast.Tuple([place, vote], ast.Load()))
+        if first == "kd" and rest in EXCHANGES:
+            place = ast.Constant((rest, self._function, node.lineno, node.col_offset))
+            return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
         if first == "kd":
             return ast.Call(self.visit(node.func), args, [])
         if name in self._functions:
@@ -249,7 +253,7 @@ _HELPERS: dict[str, Any] = {
 def _generators(definitions: list[ast.FunctionDef]) -> set[str]:
     """Functions that reach a barrier; callees stand before their callers."""
     found = {"kernel"}
-    barriers = {f"kd.{b}" for b in _VOTES}
+    barriers = {f"kd.{b}" for b in (*_VOTES, *EXCHANGES)}
     for definition in definitions:
         called = {_dotted(n.func) for n in ast.walk(definition) if isinstance(n, ast.Call)}
         if called & (found | barriers):

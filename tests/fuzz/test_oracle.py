@@ -151,3 +151,35 @@ def test_undefined_conversions(value: float) -> None:
         typing.cast(np.float64(value), "int64")
     assert typing.cast(np.float64(-(2.0**63)), "int64") == -(2**63)
     assert typing.cast(np.float32(-0.5), "uint8") == 0
+
+
+def test_lanes_of_a_warp_exchange_values() -> None:
+    assert list(_run("out[t] = kd.shfl_down_sync(4294967295, t, 1)", 34)) == [
+        *range(1, 32),
+        31,
+        33,
+        33,
+    ]
+
+
+def test_a_mask_names_who_exchanges_values() -> None:
+    body = """
+v = 10 * t
+if t % 2:
+    out[t] = kd.shfl_xor_sync(10, v, 2)
+else:
+    out[t] = kd.shfl_sync(5, v, 2) + kd.shfl_sync(5, v, 0)
+kd.syncthreads()
+out[t] += kd.laneid
+"""
+    assert list(_run(body, 4)) == [20, 31, 22, 13]
+
+
+def test_an_exchange_that_a_named_lane_never_reaches_is_an_error() -> None:
+    with pytest.raises(oracle.DivergentBarrierError, match="threads wait at"):
+        _run("if t < 2:\n    kd.shfl_sync(15, t, 0)\nelse:\n    kd.syncthreads()", 4)
+
+
+def test_votes_of_a_warp() -> None:
+    body = "p = t % 3 == 0\nout[t] = kd.popc(kd.ballot_sync(15, p)) + 10 * kd.all_sync(15, t < 4)"
+    assert list(_run(body + "\nout[t] += 20 * kd.any_sync(15, t == 9)", 4)) == [12] * 4

@@ -108,6 +108,45 @@ def test_synchronization(instruction: str, arch: str) -> None:
     assert instruction in body_of(compile_ptx(barriers, "float32[::1], float32[::1]", arch))
 
 
+def shuffles(x, y):
+    t = kd.threadIdx.x
+    x[t] = kd.shfl_sync(0xFFFFFFFF, x[t], 7)
+    x[t] = kd.shfl_up_sync(0xFFFFFFFF, x[t], 1)
+    x[t] = kd.shfl_down_sync(0xFFFF, x[t], 2)
+    y[t] = kd.shfl_xor_sync(0xFFFFFFFF, y[t], 16)
+
+
+@pytest.mark.parametrize("arch", ["sm_60", "sm_70", "sm_90"])
+def test_shuffles(arch: str) -> None:
+    body = body_of(compile_ptx(shuffles, "float32[::1], float64[::1]", arch))
+    found = re.findall(r"shfl\.sync\.(\w+)\.b32\s+\S+, *\S+, *(\S+), *(\S+), *(\S+);", body)
+    # What is given, the clamp and the mask; a value of 64 bits takes two.
+    assert found == [
+        ("idx", "7", "31", "-1"),
+        ("up", "1", "0", "-1"),
+        ("down", "2", "31", "65535"),
+        ("bfly", "16", "31", "-1"),
+        ("bfly", "16", "31", "-1"),
+    ]
+
+
+def warp_votes(x, y, out):
+    t = kd.threadIdx.x
+    out[t, 0] = kd.ballot_sync(0xFFFFFFFF, x[t] > 0)
+    out[t, 1] = kd.all_sync(0xFFFFFFFF, x[t] > 1) + kd.any_sync(0xFFFFFFFF, x[t] > 2)
+    out[t, 2] = kd.popc(x[t]) + kd.popc(y[t])
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    ["vote.sync.ballot.b32", "vote.sync.all.pred", "vote.sync.any.pred", "popc.b32", "popc.b64"],
+)
+@pytest.mark.parametrize("arch", ["sm_60", "sm_70", "sm_90"])
+def test_warp_votes(instruction: str, arch: str) -> None:
+    signature = "int32[::1], int64[::1], int64[:, ::1]"
+    assert instruction in body_of(compile_ptx(warp_votes, signature, arch))
+
+
 def test_shared_arrays_are_declared() -> None:
     artifact = compile_ptx(barriers, "float32[::1], float32[::1]")
     assert re.search(r"\.shared \.align 16 \.b8 shared\[256\];", artifact.ptx)

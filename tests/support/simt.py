@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.language.intrinsics import INTRINSICS
 from tests.support.arrays import poisoned
+from tests.support.warps import EXCHANGES, WARP_SIZE, exchange, popc
 
 __all__ = ["Index", "python_function", "simulate", "simulate_forall"]
-
-_WARP = 32
 
 
 class Index(NamedTuple):
@@ -56,9 +56,7 @@ def python_function(decorated: Any) -> Callable[..., Any]:
 
 
 #: What a kernel with a barrier names, in its own code or in that of a device function.
-_BARRIERS = frozenset(
-    ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp")
-)
+_BARRIERS = frozenset(name for name, known in INTRINSICS.items() if known.is_barrier)
 
 
 class _Thread:
@@ -71,7 +69,7 @@ class _Thread:
         self.pause = threading.Semaphore(0)
         self.stopped_at: tuple[str, int] | None = None
         self.vote: Any = None
-        self.answer = 0
+        self.answer: Any = 0
         self.is_done = False
         self.error: BaseException | None = None
 
@@ -93,7 +91,7 @@ class _Thread:
         if self.error is not None:
             raise self.error
 
-    def wait(self, place: tuple[str, int], vote: Any) -> int:
+    def wait(self, place: tuple[str, int], vote: Any) -> Any:
         self.stopped_at, self.vote = place, vote
         self.pause.release()
         self.turn.acquire()
@@ -150,7 +148,7 @@ class _Atomic:
 class _Language:
     """Stands in for the ``kd`` of a kernel: one block of one launch."""
 
-    warpsize = _WARP
+    warpsize = WARP_SIZE
     atomic = _Atomic()
 
     def __init__(
@@ -177,7 +175,7 @@ class _Language:
     @property
     def laneid(self) -> int:
         assert self._current is not None
-        return self._current.linear % _WARP
+        return self._current.linear % WARP_SIZE
 
     def _take(self, values: tuple[int, ...], ndim: int) -> Any:
         return values[0] if ndim == 1 else tuple(values[:ndim])
@@ -212,7 +210,7 @@ class _Language:
         return self._shared[site]
 
     # -- synchronization -----------------------------------------------------------------------
-    def _barrier(self, kind: str, vote: Any = None) -> int:
+    def _barrier(self, kind: str, vote: Any = None) -> Any:
         assert self._current is not None
         assert self.has_barriers, f"{kind} is reached under a name that no code of the kernel has"
         return self._current.wait((kind, sys._getframe(2).f_lineno), vote)
@@ -220,22 +218,29 @@ class _Language:
     def syncthreads(self) -> None:
         self._barrier("syncthreads")
 
-    def syncthreads_count(self, predicate: Any) -> int:
+    def syncthreads_count(self, predicate: Any) -> Any:
         return self._barrier("count", predicate)
 
-    def syncthreads_and(self, predicate: Any) -> int:
+    def syncthreads_and(self, predicate: Any) -> Any:
         return self._barrier("and", predicate)
 
-    def syncthreads_or(self, predicate: Any) -> int:
+    def syncthreads_or(self, predicate: Any) -> Any:
         return self._barrier("or", predicate)
 
     def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
         self._barrier("syncwarp")
 
+    def __getattr__(self, name: str) -> Any:
+        if name not in EXCHANGES:
+            raise AttributeError(name)
+        return lambda *args: self._barrier(name, args)
+
     def threadfence(self) -> None:
         """Order memory: nothing to do where one thread runs at a time."""
 
     threadfence_block = threadfence_system = threadfence
+
+    popc = staticmethod(popc)
 
     @staticmethod
     def uniform(value: Any) -> Any:
@@ -263,8 +268,9 @@ class _Language:
             running = self._release(alive)
 
     def _release(self, alive: list[_Thread]) -> list[_Thread]:
-        """Return the threads that may go on: of whole warps at a syncwarp, else the block's."""
+        """Return the threads that may go on: of whole warps, else the block's."""
         waiting = [t for t in alive if t.stopped_at and t.stopped_at[0] == "syncwarp"]
+        waiting += self._exchanged(alive)
         if waiting:
             return waiting
         places = {t.stopped_at for t in alive}
@@ -277,6 +283,26 @@ class _Language:
             elif kind in ("and", "or"):
                 thread.answer = int(all(votes) if kind == "and" else any(votes))
         return alive
+
+    @staticmethod
+    def _exchanged(alive: list[_Thread]) -> list[_Thread]:
+        """Answer those exchanges whose lanes are all there that a mask names and that live."""
+        ready: list[_Thread] = []
+        meetings: dict[Any, list[_Thread]] = {}
+        for thread in alive:
+            if thread.stopped_at and thread.stopped_at[0] in EXCHANGES:
+                key = (thread.linear // WARP_SIZE, thread.stopped_at)
+                meetings.setdefault(key, []).append(thread)
+        for (warp, (name, _)), threads in meetings.items():
+            given = {t.linear % WARP_SIZE: t.vote for t in threads}
+            living = {t.linear % WARP_SIZE for t in alive if t.linear // WARP_SIZE == warp}
+            named = {lane for lane in living for args in given.values() if args[0] >> lane & 1}
+            if named <= given.keys():
+                answers = exchange(name, given)
+                for thread in threads:
+                    thread.answer = answers[thread.linear % WARP_SIZE]
+                ready += threads
+        return ready
 
 
 def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, Any]) -> Any:

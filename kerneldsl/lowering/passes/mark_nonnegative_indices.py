@@ -9,7 +9,6 @@ from typing import Any
 
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
@@ -67,7 +66,7 @@ class MarkNonnegativeIndices:
 
         def is_coordinate(call: ast.Call) -> bool:
             use = unit.use_of(call)
-            return use is not None and use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
+            return use is not None and use.intrinsic.is_index
 
         return cls(
             wraparound,

@@ -14,9 +14,9 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 from numba.np.arrayobj import basic_indexing, make_array, normalize_indices
 
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics import INTRINSICS, Effect
 
-__all__ = ["atomic", "fence"]
+__all__ = ["ATOMICS", "fence"]
 
 
 @intrinsic
@@ -30,7 +30,7 @@ def fence(typingctx: Any) -> Any:
     return types.none(), generate
 
 
-def atomic(name: str, *, private: bool) -> Callable[..., Any]:
+def _atomic(name: str, *, private: bool) -> Callable[..., Any]:
     """Make the intrinsic of one atomic operation.
 
     Parameters
@@ -205,3 +205,11 @@ def _exchange_if_equal(
         pair = builder.cmpxchg(as_bits, wanted, new, "seq_cst", "seq_cst")
         old = builder.extract_value(pair, 0)
     return builder.bitcast(old, kind)
+
+
+#: Name of each operation to what performs it on memory of all blocks, and on memory of one block.
+ATOMICS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    name: (_atomic(name, private=False), _atomic(name, private=True))
+    for name, known in INTRINSICS.items()
+    if known.effect & Effect.ATOMIC
+}

@@ -8,7 +8,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["UnknownType", "always", "same", "unknown", "unsigned"]
+__all__ = ["UnknownType", "always", "unknown", "unsigned"]
 
 
 @intrinsic
@@ -21,12 +21,6 @@ def unsigned(typingctx: Any, value: Any) -> Any:
         return context.cast(builder, args[0], value, types.uintp)
 
     return types.uintp(value), generate
-
-
-@intrinsic
-def same(typingctx: Any, value: Any) -> Any:
-    """Give the value back."""
-    return value(value), lambda context, builder, signature, args: args[0]
 
 
 @intrinsic

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.np.arrayobj import make_array
 
-from targets.cuda.intrinsics.bound import Call, Emitter
+from kerneldsl.lowering.calls import Call, Emitter
 
 __all__ = ["EMITTERS", "element_pointer"]
 

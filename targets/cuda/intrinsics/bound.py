@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import errors
 from numba.core.typing.templates import AbstractTemplate
 
-__all__ = ["BoundIntrinsic", "Call", "Emitter", "TypingRule"]
+from kerneldsl.lowering.calls import Call, Emitter, TypingRule
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of an intrinsic that is to be written.
-
-    Parameters
-    ----------
-    context : KernelTargetContext
-        Where types have a representation.
-    builder : ir.IRBuilder
-        Where the instructions go.
-    signature : numba Signature
-        Types of the arguments and the result.
-    args : tuple of ir.Value
-        The arguments, converted to those types.
-    static : mapping
-        Constant parameters.
-    """
-
-    context: Any
-    builder: ir.IRBuilder
-    signature: Any
-    args: tuple[ir.Value, ...]
-    static: Mapping[str, Any]
-
-
-#: Writes the instructions of one call and returns its value.
-Emitter: TypeAlias = Callable[[Call], ir.Value]
-#: Types one call: (argument types, static) -> signature; raises ``TypingError``.
-TypingRule: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+__all__ = ["BoundIntrinsic"]
 
 
 class BoundIntrinsic:

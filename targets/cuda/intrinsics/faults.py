@@ -15,8 +15,9 @@ from numba import types
 from numba.core import errors
 from numba.core.typing import signature
 
+from kerneldsl.lowering.calls import Call, Emitter, TypingRule
 from kerneldsl.lowering.faults import FAULT_FIELDS
-from targets.cuda.intrinsics.bound import BoundIntrinsic, Call, Emitter, TypingRule
+from targets.cuda.intrinsics.bound import BoundIntrinsic
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.numba_glue.callconv import FAULT, STATUS_FAULT
 

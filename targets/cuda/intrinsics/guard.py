@@ -14,8 +14,9 @@ from numba import types
 from numba.core import errors
 from numba.core.typing import signature
 
+from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.passes.mark_guard import GUARD as GUARD_NAME
-from targets.cuda.intrinsics.bound import BoundIntrinsic, Call
+from targets.cuda.intrinsics.bound import BoundIntrinsic
 from targets.cuda.numba_glue.callconv import GUARD, GUARD_ASKED, GUARD_PASSED, STATUS_PASSES
 
 __all__ = ["guard_helper"]

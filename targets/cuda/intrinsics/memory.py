@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.arrays import array_value
-from targets.cuda.intrinsics.bound import Call, Emitter
+from kerneldsl.lowering.calls import Call, Emitter
 
 __all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
 

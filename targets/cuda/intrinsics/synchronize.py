@@ -13,7 +13,7 @@ from functools import partial
 from llvmlite import ir
 from numba.core import cgutils
 
-from targets.cuda.intrinsics.bound import Call, Emitter
+from kerneldsl.lowering.calls import Call, Emitter
 
 __all__ = ["EMITTERS"]
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.lowering import scalars
+from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.types import element_type
-from targets.cuda.intrinsics import atomics, ids, memory, synchronize
-from targets.cuda.intrinsics.bound import BoundIntrinsic, Call, Emitter
-from targets.cuda.intrinsics.rules import typing_rule
+from kerneldsl.lowering.typing_rules import typing_rule
+from targets.cuda.intrinsics import atomics, ids, memory, synchronize, warp
+from targets.cuda.intrinsics.bound import BoundIntrinsic
 
 __all__ = ["EMITTERS", "bind"]
-
-
-def _uniform(call: Call) -> ir.Value:
-    return call.args[0]
 
 
 #: Intrinsic name to what writes its instructions.
 EMITTERS: dict[str, Emitter] = {
     **ids.EMITTERS,
     **synchronize.EMITTERS,
+    **warp.EMITTERS,
     **memory.EMITTERS,
     **atomics.EMITTERS,
-    "uniform": _uniform,
+    **scalars.EMITTERS,
 }
 
 _bound: dict[tuple[Any, ...], BoundIntrinsic] = {}

@@ -21,6 +21,7 @@ from tests.conformance.kernels import (
     narrow_floats,
     special_values,
     synchronization,
+    warps,
 )
 from tests.support.cases import Case
 
@@ -44,6 +45,7 @@ CASES: list[Case] = [
     *barrier_values.CASES,
     *barrier_functions.CASES,
     *synchronization.CASES,
+    *warps.CASES,
     *atomics.CASES,
     *evaluation.CASES,
 ]

@@ -12,6 +12,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.intrinsics import Scope
 
 
 def thread_condition(x):
@@ -252,3 +253,74 @@ def test_return_from_a_loop_becomes_a_flag():
 def test_a_unit_without_block_functions_stays_itself():
     unit = make_unit(uniform_condition)
     assert inline_block_functions(unit) is unit
+
+
+def warp_barrier_under_thread_condition(x):
+    if kd.blockIdx.x == 0:
+        x[0] = 1
+        if kd.threadIdx.x < 3:
+            kd.syncwarp()
+
+
+@pytest.mark.parametrize(
+    ("scope", "uniform", "problems"),
+    [(Scope.WARP, True, 1), (Scope.BLOCK, True, 0), (Scope.GRID, False, 0)],
+)
+def test_a_scope_says_whose_threads_are_compared(scope, uniform, problems):
+    unit = make_unit(warp_barrier_under_thread_condition)
+    found = analyze_uniformity(unit, scope=scope)
+    outer = unit.tree.body[0]
+    assert found.is_uniform(outer.test) is uniform
+    assert len(found.problems) == problems
+    assert not found.is_uniform(outer.body[1].test)
+
+
+def shuffles(x, n):
+    t = kd.threadIdx.x
+    x[0] = kd.shfl_sync(0xFFFFFFFF, n, 3)
+    x[1] = kd.shfl_sync(0xFFFFFFFF, t, 3)
+    x[2] = kd.shfl_sync(0xFFFFFFFF, n, t)
+
+
+def test_a_shuffle_varies_as_its_arguments_do():
+    unit = make_unit(shuffles)
+    found = analyze_uniformity(unit)
+    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
+    assert [found.is_uniform(call) for call in calls] == [True, False, False]
+
+
+def test_a_warp_exchange_makes_a_block_kernel():
+    traits = analyze(make_unit(shuffles))
+    assert traits.uses_block
+    assert traits.has_barrier
+    assert not traits.barrier_problems
+
+
+def warp_votes(x):
+    t = kd.threadIdx.x
+    x[0] = kd.ballot_sync(0xFFFFFFFF, t < 3)
+    x[1] = kd.all_sync(0xFFFFFFFF, t)
+    x[2] = kd.any_sync(0xFFFFFFFF, t)
+    x[3] = kd.popc(t)
+    x[4] = kd.popc(x.size)
+
+
+@pytest.mark.parametrize(
+    ("scope", "uniform"),
+    [(Scope.WARP, [True, True, True, False, True]), (Scope.BLOCK, [False] * 4 + [True])],
+)
+def test_votes_of_a_warp_are_uniform_in_the_warp(scope, uniform):
+    unit = make_unit(warp_votes)
+    found = analyze_uniformity(unit, scope=scope)
+    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
+    assert [found.is_uniform(call) for call in calls] == uniform
+
+
+def test_a_barrier_behind_a_vote_of_a_warp_is_not_proved_uniform():
+    def waits(x):
+        if kd.any_sync(0xFFFFFFFF, x[kd.threadIdx.x]):
+            kd.syncthreads()
+
+    (problem,) = analyze(make_unit(waits)).barrier_problems
+    assert not problem.is_provable
+    assert "gives each warp a value of its own" in "\n".join(problem.chain)

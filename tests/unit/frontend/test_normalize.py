@@ -417,8 +417,8 @@ def test_names_and_calls():
     def is_recursive(x):
         x[0] = recursive(3)
 
-    def shuffles(x):
-        x[0] = cuda.shfl_sync(0xFFFFFFFF, x[0], 1)
+    def matches(x):
+        x[0] = cuda.match_any_sync(0xFFFFFFFF, x[0])
 
     def const_array(x):
         y = cuda.const.array_like(WEIGHTS)
@@ -438,7 +438,7 @@ def test_names_and_calls():
     assert "value not given" in refusal(wrong_arity, "scale()").what
     with pytest.raises(UnsupportedConstructError, match="recursive → even → recursive"):
         make_unit(is_recursive)
-    assert "kd.shared.array" in str(refusal(shuffles, "cuda.shfl_sync").remedy)
+    assert "kd.shfl_sync" in str(refusal(matches, "cuda.match_any_sync").remedy)
     assert "read-only" in str(refusal(const_array, "cuda.const.array_like").remedy)
 
 
@@ -492,3 +492,14 @@ def test_static_arguments_must_be_constant_and_possible():
     refusal(of_float, "2.5")
     refusal(four, "4")
     refusal(reassigned, "n")
+
+
+def test_the_shuffles_of_numba_cuda_are_ours():
+    """They are device functions that numba.cuda has compiled itself, not the user's."""
+
+    def shuffles(x):
+        x[0] = cuda.shfl_down_sync(mask=-1, value=x[0], delta=2)
+
+    unit = make_unit(shuffles)
+    assert [use.intrinsic.name for use in unit.uses.values()] == ["shfl_down_sync"]
+    assert "kd_shfl_down_sync_0(-1, x[0], 2)" in ast.unparse(unit.tree)

@@ -42,18 +42,60 @@ def _index_tuple(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[st
 
 def _nothing(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     for name, arg in zip(intrinsic.parameters, args, strict=True):
-        if not isinstance(arg, types.Integer | types.Boolean):
-            raise errors.TypingError(f"{intrinsic!r}: {name} must be an integer, and is {arg}")
+        _check_integer(intrinsic, name, arg)
     return signature(types.void, *[types.int32 for _ in args])
+
+
+def _check_integer(intrinsic: Intrinsic, name: str, arg: Any) -> None:
+    if not isinstance(arg, types.Integer | types.Boolean):
+        raise errors.TypingError(f"{intrinsic!r}: {name} must be an integer, and is {arg}")
+
+
+#: Numbers that registers of 32 bits hold.
+_SHUFFLED = (types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64)
+
+
+def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    mask, value, lane = args
+    _check_integer(intrinsic, intrinsic.parameters[0], mask)
+    _check_integer(intrinsic, intrinsic.parameters[2], lane)
+    is_narrow = isinstance(value, types.Integer) and value.bitwidth < 32
+    if is_narrow or isinstance(value, types.Boolean):
+        value = types.int32
+    if value not in _SHUFFLED:
+        raise errors.TypingError(
+            f"{intrinsic!r}: value must be one of {', '.join(map(str, _SHUFFLED))} or a smaller "
+            f"integer, and is {value}"
+        )
+    return signature(value, types.int32, value, types.int32)
 
 
 def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     (predicate,) = args
+    _check_predicate(intrinsic, predicate)
+    return signature(types.int32, predicate)
+
+
+def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
     if not isinstance(predicate, types.Integer | types.Boolean):
         raise errors.TypingError(
             f"{intrinsic!r}: predicate must be a boolean or an integer, and is {predicate}"
         )
-    return signature(types.int32, predicate)
+
+
+def _ballot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    mask, predicate = args
+    _check_integer(intrinsic, "mask", mask)
+    _check_predicate(intrinsic, predicate)
+    result = types.int32 if intrinsic.typing is Typing.BALLOT else types.boolean
+    return signature(result, types.int32, predicate)
+
+
+def _bits(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (value,) = args
+    if not isinstance(value, types.Integer):
+        raise errors.TypingError(f"{intrinsic!r}: value must be an integer, and is {value}")
+    return signature(value, value)
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -107,6 +149,10 @@ _RULES = {
     Typing.INDEX_TUPLE: _index_tuple,
     Typing.NOTHING: _nothing,
     Typing.VOTE: _vote,
+    Typing.SHUFFLE: _shuffle,
+    Typing.BALLOT: _ballot,
+    Typing.WARP_VOTE: _ballot,
+    Typing.BITS: _bits,
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,

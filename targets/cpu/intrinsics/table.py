@@ -1,0 +1,99 @@
+"""Every intrinsic of the language with the way in which the CPU target performs it.
+
+An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
+between the lanes of a warp too. An array lies in the storage of the block. All else is an operation
+that generated code calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kerneldsl.lowering import scalars
+from targets.cpu.ids import EXPRESSIONS, Expression
+from targets.cpu.intrinsics.atomics import ATOMICS, fence
+from targets.cpu.intrinsics.operations import operation
+from targets.cpu.intrinsics.warp import EXCHANGES, Exchange
+
+__all__ = ["LOWERINGS", "Atomic", "Cut", "Exchange", "Id", "Lowering", "Operation", "Stored"]
+
+
+@dataclass(frozen=True)
+class Id:
+    """An expression over the loop variables, for which :mod:`targets.cpu.ids` puts it.
+
+    Parameters
+    ----------
+    expression : callable
+        Writes it.
+    """
+
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A barrier: all threads run what stands before it, then all run what stands behind it.
+
+    Parameters
+    ----------
+    form : {"count", "and", "or"} or None
+        How the predicates of a vote are combined.
+    """
+
+    form: str | None = None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in the storage of the block (:mod:`targets.cpu.storage`)."""
+
+
+@dataclass(frozen=True)
+class Atomic:
+    """An operation on an element of an array.
+
+    Parameters
+    ----------
+    shared, private : callable
+        What generated code calls, for memory of all blocks and for memory of one block.
+    """
+
+    shared: Callable[..., Any]
+    private: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on numbers.
+
+    Parameters
+    ----------
+    function : callable
+        What generated code calls.
+    """
+
+    function: Callable[..., Any]
+
+
+Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation
+
+#: Name of each intrinsic to its lowering.
+LOWERINGS: dict[str, Lowering] = {
+    **{name: Id(expression) for name, expression in EXPRESSIONS.items()},
+    "syncthreads": Cut(),
+    "syncthreads_count": Cut("count"),
+    "syncthreads_and": Cut("and"),
+    "syncthreads_or": Cut("or"),
+    "syncwarp": Cut(),
+    **EXCHANGES,
+    "threadfence": Operation(fence),
+    "threadfence_block": Operation(fence),
+    "threadfence_system": Operation(fence),
+    "shared.array": Stored(),
+    "local.array": Stored(),
+    **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
+    **{name: Operation(operation(name, emit)) for name, emit in scalars.EMITTERS.items()},
+}

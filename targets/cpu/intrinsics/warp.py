@@ -1,0 +1,218 @@
+"""Exchanges between the lanes of a warp, through memory of the block.
+
+An exchange is performed by two loops over threads. In the first, each thread that takes part
+*posts*: it writes what the others need. In the second it *takes* its result. Two arrays of int64
+belong to the block: a word a thread for values, and a word a warp whose lower half has a bit for
+each lane that takes part, and whose upper half one for each of them whose predicate is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.typing_rules import typing_rule
+from targets.cpu.ids import WARP_SIZE
+
+__all__ = ["EXCHANGES", "Exchange", "arrive", "expect"]
+
+_I64 = ir.IntType(64)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange between the lanes of a warp.
+
+    Parameters
+    ----------
+    post, take : callable
+        What generated code calls: ``(values, lanes, thread, *arguments)``, with the two arrays of
+        the block, the thread's index in its block, and the intrinsic's arguments.
+    """
+
+    post: Callable[..., Any]
+    take: Callable[..., Any]
+
+
+class _Room:
+    """The memory of an exchange as one thread uses it."""
+
+    def __init__(self, builder: ir.IRBuilder, values: Any, lanes: Any, thread: ir.Value) -> None:
+        self.builder = builder
+        self.thread = thread
+        self.lane = builder.and_(thread, _I64(WARP_SIZE - 1))
+        self.first = builder.sub(thread, self.lane)
+        self.values = values
+        self.lanes = builder.gep(lanes, [builder.udiv(thread, _I64(WARP_SIZE))])
+
+    def value_of(self, thread: ir.Value) -> ir.Value:
+        """The address of a thread's word."""
+        return self.builder.gep(self.values, [thread])
+
+    def add(self, bits: ir.Value) -> None:
+        """Set bits in the word of the warp."""
+        self.builder.store(self.builder.or_(self.builder.load(self.lanes), bits), self.lanes)
+
+    def named(self, mask: ir.Value) -> ir.Value:
+        """The lanes of a mask that take part, as bits."""
+        return self.builder.and_(self.builder.load(self.lanes), self.builder.zext(mask, _I64))
+
+
+#: Writes one half of an exchange.
+_Half = Callable[[_Room, Call], ir.Value]
+
+
+def _operation(name: str, half: _Half, *, has_result: bool) -> Callable[..., Any]:
+    rule = typing_rule(INTRINSICS[name])
+
+    @intrinsic
+    def call(typingctx: Any, values: Any, lanes: Any, thread: Any, *args: Any) -> Any:
+        typed = rule(args, {})
+
+        def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
+            value_words, lane_words = (
+                make_array(kind)(context, builder, array).data
+                for kind, array in zip((values, lanes), given, strict=False)
+            )
+            room = _Room(builder, value_words, lane_words, given[2])
+            members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
+            return half(room, Call(context, builder, typed, members, {}))
+
+        result = typed.return_type if has_result else types.none
+        arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
+        return signature(result, *arguments), generate
+
+    return call  # type: ignore[no-any-return]
+
+
+def _exchange(name: str, post: _Half, take: _Half) -> Exchange:
+    return Exchange(
+        _operation(name, post, has_result=False), _operation(name, take, has_result=True)
+    )
+
+
+@intrinsic
+def expect(typingctx: Any, lanes: Any, threads: Any) -> Any:
+    """Let the first `threads` threads of the block take part, and no other one."""
+
+    def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        array = make_array(lanes)(context, builder, args[0])
+        with cgutils.for_range(builder, array.nitems) as loop:
+            start = builder.mul(loop.index, _I64(WARP_SIZE))
+            count = builder.sub(args[1], start)
+            count = _smaller(builder, _larger(builder, count, _I64(0)), _I64(WARP_SIZE))
+            bits = builder.sub(builder.shl(_I64(1), count), _I64(1))
+            builder.store(bits, builder.gep(array.data, [loop.index]))
+        return context.get_dummy_value()
+
+    return types.none(lanes, types.int64), generate
+
+
+def _smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
+
+
+def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
+@intrinsic
+def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
+    """Let one more thread take part."""
+
+    def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        words = make_array(lanes)(context, builder, args[0]).data
+        room = _Room(builder, words, words, args[1])
+        room.add(builder.shl(_I64(1), room.lane))
+        return context.get_dummy_value()
+
+    return types.none(lanes, types.int64), generate
+
+
+# -- shuffles ---------------------------------------------------------------------------------
+
+
+def _post_value(room: _Room, call: Call) -> ir.Value:
+    value, builder = call.args[1], call.builder
+    bits = ir.IntType(call.signature.return_type.bitwidth)
+    word = builder.zext(builder.bitcast(value, bits), _I64)
+    builder.store(word, room.value_of(room.thread))
+    return call.context.get_dummy_value()
+
+
+def _take_value(mode: str, room: _Room, call: Call) -> ir.Value:
+    """The value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
+    builder = call.builder
+    mask, value, given = call.args
+    distance = builder.and_(builder.zext(given, _I64), _I64(WARP_SIZE - 1))
+    match mode:
+        case "up":
+            source = builder.sub(room.lane, distance)
+        case "down":
+            source = builder.add(room.lane, distance)
+        case "xor":
+            source = builder.xor(room.lane, distance)
+        case _:
+            source = distance
+    # A lane out of range has a number that is out of range without a sign, too.
+    is_lane = builder.icmp_unsigned("<", source, _I64(WARP_SIZE))
+    lane = builder.select(is_lane, source, room.lane)
+    takes_part = builder.trunc(builder.lshr(room.named(mask), lane), ir.IntType(1))
+    thread = builder.select(takes_part, builder.add(room.first, lane), room.thread)
+    word = builder.load(room.value_of(thread))
+    bits = ir.IntType(call.signature.return_type.bitwidth)
+    return builder.bitcast(builder.trunc(word, bits), value.type)
+
+
+# -- votes ------------------------------------------------------------------------------------
+
+
+def _post_predicate(room: _Room, call: Call) -> ir.Value:
+    builder = call.builder
+    is_true = call.context.is_true(builder, call.signature.args[1], call.args[1])
+    bit = builder.shl(builder.zext(is_true, _I64), builder.add(room.lane, _I64(WARP_SIZE)))
+    room.add(bit)
+    return call.context.get_dummy_value()
+
+
+def _true_lanes(room: _Room, call: Call) -> ir.Value:
+    """The lanes of the mask whose predicate is true, as bits."""
+    true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
+    return call.builder.and_(true, room.named(call.args[0]))
+
+
+def _take_ballot(room: _Room, call: Call) -> ir.Value:
+    return call.builder.trunc(_true_lanes(room, call), ir.IntType(32))
+
+
+def _take_all(room: _Room, call: Call) -> ir.Value:
+    return call.builder.icmp_unsigned("==", _true_lanes(room, call), room.named(call.args[0]))
+
+
+def _take_any(room: _Room, call: Call) -> ir.Value:
+    return call.builder.icmp_unsigned("!=", _true_lanes(room, call), _I64(0))
+
+
+EXCHANGES: dict[str, Exchange] = {
+    name: _exchange(name, post, take)
+    for name, post, take in (
+        ("shfl_sync", _post_value, partial(_take_value, "idx")),
+        ("shfl_up_sync", _post_value, partial(_take_value, "up")),
+        ("shfl_down_sync", _post_value, partial(_take_value, "down")),
+        ("shfl_xor_sync", _post_value, partial(_take_value, "xor")),
+        ("ballot_sync", _post_predicate, _take_ballot),
+        ("all_sync", _post_predicate, _take_all),
+        ("any_sync", _post_predicate, _take_any),
+    )
+}

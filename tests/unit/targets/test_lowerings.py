@@ -1,0 +1,17 @@
+"""Every target that compiles has a lowering of every intrinsic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kerneldsl.language.intrinsics import INTRINSICS
+from targets.cpu.intrinsics.table import LOWERINGS
+from targets.cuda.intrinsics.table import EMITTERS
+
+
+@pytest.mark.parametrize("table", [LOWERINGS, EMITTERS], ids=["cpu", "cuda"])
+def test_no_lowering_is_missing_and_none_is_left_over(table: Mapping[str, Any]) -> None:
+    assert table.keys() == INTRINSICS.keys()
