@@ -224,7 +224,10 @@ class _AsFloat32(AbstractTemplate):
         """Return what the lowering is found by: for other types, what was found for float32."""
         if any(isinstance(arg, NarrowFloat) for arg in sig.args):
             return super().get_impl_key(sig)
-        return self.context.resolve_value_type(self.key).get_impl_key(sig)
+        function = self.context.resolve_value_type(self.key)
+        # A context may remember the signature from a time before these templates were added.
+        function.get_call_type(self.context, sig.args, {})
+        return function.get_impl_key(sig)
 
 
 def _declare(operation: _Operation, *, is_closed: bool) -> None:

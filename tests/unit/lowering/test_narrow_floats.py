@@ -249,3 +249,21 @@ def test_both_targets_learn_the_types(run):
     code = "compile_ptx(double, 'float32[::1]')" + LAUNCH_ON_CPU.format("float16")
     code += "print(x.sum(), 'add.f16' in compile_ptx(double, 'float16[::1]').ptx)"
     assert run(code) == "6.0 True\n"
+
+
+def test_a_signature_that_is_remembered_from_before_serves_narrow_numbers(run):
+    """The CUDA target's context remembers what operators mean for given types."""
+    out = run("""
+import operator
+from numba import types
+from targets.cuda.numba_glue.target import descriptor
+wide = (types.float32, types.float32)
+descriptor().typing_context.resolve_function_type(operator.lt, wide, {})
+assert not is_loaded()
+def smaller(x, out):
+    i = kd.grid(1)
+    out[i] = 1 if x[i] < x[0] else 0
+kernel = kd.kernel(smaller)
+print("setp.lt" in kernel.ptx("float16[::1], float32[::1]", arch="sm_90"))
+""")
+    assert out == "True\n"
