@@ -233,7 +233,7 @@ def call_function(body: Body, function: BarrierFunction) -> None:
     places = [_plain, _plain, _operand, _augmented, _own_slot, _condition, _pair, _subscript]
     if function.is_slot:
         places += [_target] * 6
-    if body.rng.randrange(40) == 0:
+    if body.rng.randrange(14) == 0:
         places = [_chain]
     body.expressions.choose(places)(body, function, Expression(call, dtype))
 
@@ -411,4 +411,11 @@ _FLAT: list[_Idiom] = [
     *(_call_anywhere,) * 7,
     *(_alone, _alone),
 ]
-_NESTED: list[_Idiom] = [_uniform_if, _uniform_if, _uniform_for, _uniform_for, _uniform_while]
+_NESTED: list[_Idiom] = [
+    _uniform_if,
+    _uniform_if,
+    _uniform_for,
+    _uniform_for,
+    _uniform_for,
+    _uniform_while,
+]

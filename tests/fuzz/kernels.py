@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from tests.fuzz.block_kernels import block_program
 from tests.fuzz.divergent_kernels import divergent_program
@@ -11,10 +12,19 @@ from tests.fuzz.program import Program
 
 __all__ = ["generate"]
 
+#: A program of more lines is drawn again: it takes several times as long to compile, and finds less
+#: in that time than several small ones.
+_LINES = 40
+_DRAWS = 5
+
 
 def generate(seed: int) -> Program:
     """Return the program of a seed."""
     kind = random.Random(f"kind {seed}").random()
     if kind < 0.03:
         return divergent_program(seed)
-    return element_program(seed) if kind < 0.55 else block_program(seed)
+    make = element_program if kind < 0.55 else block_program
+    drawn = [make(seed)]
+    while drawn[-1].text.count("\n") > _LINES and len(drawn) < _DRAWS:
+        drawn.append(replace(make(seed + (len(drawn) << 40)), seed=seed))
+    return min(drawn, key=lambda program: program.text.count("\n"))
