@@ -48,12 +48,12 @@ from kerneldsl.target import (
     LaunchConfig,
     Promises,
     Resources,
+    Specialization,
 )
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.runtime.launch_shape import LaunchShape
-    from kerneldsl.runtime.state import ArtifactKey
 
 __all__ = ["Loader"]
 
@@ -82,11 +82,11 @@ class Loader:
         loaded = state.loaded[key] = self._load_form(state, key, mapping, promises)
         return loaded
 
-    def asked_for(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> ArtifactKey:
+    def asked_for(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> Specialization:
         """What a launch would be compiled for, were nothing compiled for its kernel yet."""
         mapping = self._mapping(state, key.place, shape, key)
         promises = worthwhile(state.promises[key.promises], mapping)
-        return self._artifact_key(state, key, mapping, promises)
+        return self._specialize(state, key, mapping, promises)
 
     def _mapping(
         self, state: KernelState, place: Place, shape: LaunchShape, key: LaunchKey
@@ -173,15 +173,15 @@ class Loader:
         form = (*key[:-2], mapping)
         known = state.forms.setdefault(form, [])
         promises = next((each for each in known if serves(each, promises)), promises)
-        loaded = state.load(key.place, self._artifact_key(state, key, mapping, promises))
+        loaded = state.load(key.place, self._specialize(state, key, mapping, promises))
         if promises not in known:
             known.append(promises)
         return loaded
 
-    def _artifact_key(
+    def _specialize(
         self, state: KernelState, key: LaunchKey, mapping: ElementMapping, promises: Promises
-    ) -> ArtifactKey:
-        return state.key(
+    ) -> Specialization:
+        return state.specialize(
             key.place.target,
             kinds_of(key.codes),
             self.options,
@@ -245,8 +245,8 @@ class Loader:
         promises = worthwhile(state.promises[key.promises], mapping)
         known = state.forms.get((*key[:-2], mapping), [])
         promises = next((each for each in known if serves(each, promises)), promises)
-        artifact_key = self._artifact_key(state, key, mapping, promises)
-        return state.artifact(key.place.target, artifact_key)
+        specialization = self._specialize(state, key, mapping, promises)
+        return state.artifact(key.place.target, specialization)
 
     def plan(self, state: KernelState, shape: LaunchShape, key: LaunchKey) -> LaunchPlan:
         """The plan of a launch, with its reasons."""

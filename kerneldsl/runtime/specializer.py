@@ -32,7 +32,7 @@ from kerneldsl.runtime.planning import (
     launch_key,
     planned_extents,
 )
-from kerneldsl.runtime.state import ArtifactKey, KernelState
+from kerneldsl.runtime.state import KernelState
 from kerneldsl.target import (
     ONE_EACH,
     Artifact,
@@ -304,7 +304,7 @@ class Specializer:
         self._check(state, key.place, shape)
         keys = [key] if key.promises == NOTHING else [key, key._replace(promises=NOTHING)]
         asked = dict.fromkeys(self._loader.asked_for(state, shape, each) for each in keys)
-        return key.place.target, tuple(map(state.specialization, asked))
+        return key.place.target, tuple(asked)
 
     # ------------------------------------------------------------------ without a device
 
@@ -318,8 +318,8 @@ class Specializer:
         ptx_version: str | None = None,
     ) -> Artifact:
         """Compile for arguments, or for a signature that is the only argument, without a device."""
-        state, key = self._identify(target, args, mode, block_dim, arch, ptx_version)
-        return state.artifact(target, key)
+        asked = self.specialization(target, args, mode, block_dim, arch, ptx_version)
+        return self.state().artifact(target, asked)
 
     def specialization(
         self,
@@ -331,18 +331,6 @@ class Specializer:
         ptx_version: str | None = None,
     ) -> Specialization:
         """What :meth:`artifact` would compile."""
-        state, key = self._identify(target, args, mode, block_dim, arch, ptx_version)
-        return state.specialization(key)
-
-    def _identify(
-        self,
-        target: Target,
-        args: tuple[Any, ...],
-        mode: LaunchMode,
-        block_dim: Dim3 | None,
-        arch: str | None,
-        ptx_version: str | None,
-    ) -> tuple[KernelState, ArtifactKey]:
         state = self.state()
         is_overlapping = False
         if len(args) == 1 and isinstance(args[0], str):
@@ -356,10 +344,9 @@ class Specializer:
             is_overlapping = state.overlap_matters and overlap(binding, state.traits.written)
         if len(kinds) != state.parameter_count:
             self._refuse_count(state.unit, kinds)
-        key = state.key(
+        return state.specialize(
             target, kinds, self.options, mode, block_dim, arch, is_overlapping, ptx_version
         )
-        return state, key
 
 
 def _is_same(captured: Any) -> bool:

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
@@ -38,22 +38,7 @@ from kerneldsl.target import (
 if TYPE_CHECKING:
     from kerneldsl.runtime.specialization_info import SpecializationInfo
 
-__all__ = ["ArtifactKey", "KernelState", "Loaded"]
-
-
-class ArtifactKey(NamedTuple):
-    """What compiled code depends on, beside the unit."""
-
-    target: str
-    kinds: tuple[Kind, ...]
-    options: CompileOptions
-    mode: LaunchMode
-    block_dim: Dim3 | None
-    arch: str | None
-    is_overlapping: bool
-    ptx_version: str | None
-    mapping: ElementMapping
-    promises: Promises
+__all__ = ["KernelState", "Loaded"]
 
 
 class Loaded:
@@ -106,6 +91,7 @@ class KernelState:
 
     __slots__ = (
         "_failures",
+        "_known_traits",
         "artifacts",
         "captured",
         "choices",
@@ -130,15 +116,18 @@ class KernelState:
         self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
         self.captured = tuple((c.read, c.value) for c in unit.captured)
         self.parameter_count = len(unit.parameters)
-        self.artifacts: OnceTable[ArtifactKey, Artifact] = OnceTable()
-        self.compile_s: dict[ArtifactKey, float] = {}
-        self.executables: OnceTable[tuple[ArtifactKey, Place], Loaded] = OnceTable()
+        #: By name of the target and specialization, as the seconds that compiling took.
+        self.artifacts: OnceTable[tuple[str, Specialization], Artifact] = OnceTable()
+        self.compile_s: dict[tuple[str, Specialization], float] = {}
+        self.executables: OnceTable[tuple[Specialization, Place], Loaded] = OnceTable()
         self.loaded: dict[tuple[Any, ...], Loaded] = {}
         self.promises = PromiseTable(traits)
         self.choices: dict[tuple[Any, ...], Choice] = {}
         self.forms: dict[tuple[Any, ...], list[Promises]] = {}
         #: What failed for good on a device, so that it is not tried at every launch.
-        self._failures: dict[tuple[ArtifactKey, Place], KernelError] = {}
+        self._failures: dict[tuple[Specialization, Place], KernelError] = {}
+        #: Traits for kinds with tuples, whose barriers are judged by what the tuples hold.
+        self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
 
     def is_current(self) -> bool:
         """Whether every captured constant is still the object it was."""
@@ -147,11 +136,13 @@ class KernelState:
         except NameError:  # deleted; making the unit anew says so with the line
             return False
 
-    def artifact(self, target: Target, key: ArtifactKey) -> Artifact:
+    def artifact(self, target: Target, specialization: Specialization) -> Artifact:
         """Compiled code, made the first time."""
-        return self.artifacts.get_or_make(key, lambda: self._compile(target, key))
+        return self.artifacts.get_or_make(
+            (target.name, specialization), lambda: self._compile(target, specialization)
+        )
 
-    def key(
+    def specialize(
         self,
         target: Target,
         kinds: tuple[Kind, ...],
@@ -164,44 +155,8 @@ class KernelState:
         *,
         mapping: ElementMapping = ONE_EACH,
         promises: Promises = NO_PROMISES,
-    ) -> ArtifactKey:
-        """What compiled code depends on, beside the unit; the rest is left out of it."""
-        if not target.compiles_for_block(self.traits):
-            block_dim = None
-        is_overlapping = is_overlapping and self.overlap_matters
-        return ArtifactKey(
-            target.name,
-            kinds,
-            options,
-            mode,
-            block_dim,
-            arch,
-            is_overlapping,
-            ptx_version,
-            mapping,
-            promises,
-        )
-
-    def load(self, place: Place, key: ArtifactKey) -> Loaded:
-        """Code on a device, compiled and loaded the first time.
-
-        What failed there for good is not tried again, unless the policy of fallback is
-        ``"never"``: the same error is raised.
-        """
-        failure = self._failures.get((key, place))
-        if failure is not None and fallback_policy() != "never":
-            raise copy.copy(failure) from failure.__cause__
-        try:
-            return self.executables.get_or_make((key, place), lambda: self._load(place, key))
-        except PERMANENT as error:
-            if not place.is_host and fallback_policy() != "never":
-                # A copy, because lines may be added to the error, and its traceback holds frames.
-                self._failures[key, place] = remembered = copy.copy(error)
-                remembered.__cause__ = error.__cause__
-            raise
-
-    def specialization(self, key: ArtifactKey) -> Specialization:
-        """What is compiled under a key.
+    ) -> Specialization:
+        """What code for these arguments depends on; the rest is left out of it.
 
         Raises
         ------
@@ -209,28 +164,55 @@ class KernelState:
             Where an augmented assignment turns out to change an array that was not known to be
             written.
         """
-        self._refuse_hidden_writes(key.kinds)
-        traits = self.traits_if_overlapping if key.is_overlapping else self.traits
-        if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in key.kinds):
-            from kerneldsl.analysis.analyze import analyze
-
-            known = analyze(self.unit, key.kinds)
-            problems = known.barrier_problems
-            if key.is_overlapping:
-                problems = known.barrier_problems_if_overlapping
-            traits = replace(traits, barrier_problems=problems)
+        self._refuse_hidden_writes(kinds)
         return Specialization(
             self.unit,
-            traits,
-            key.kinds,
-            key.options,
-            key.mode,
-            key.block_dim,
-            key.arch,
-            key.ptx_version,
-            key.mapping,
-            key.promises,
+            self._traits_for(kinds, is_overlapping=is_overlapping and self.overlap_matters),
+            kinds,
+            options,
+            mode,
+            block_dim if target.compiles_for_block(self.traits) else None,
+            arch,
+            ptx_version,
+            mapping,
+            promises,
         )
+
+    def _traits_for(self, kinds: tuple[Kind, ...], *, is_overlapping: bool) -> KernelTraits:
+        """The traits that hold for arguments of some kinds; the same object for the same ones."""
+        traits = self.traits_if_overlapping if is_overlapping else self.traits
+        if not traits.has_barrier or not any(isinstance(kind, TupleKind) for kind in kinds):
+            return traits
+        known = self._known_traits.get((kinds, is_overlapping))
+        if known is None:
+            from kerneldsl.analysis.analyze import analyze
+
+            found = analyze(self.unit, kinds)
+            problems = found.barrier_problems
+            if is_overlapping:
+                problems = found.barrier_problems_if_overlapping
+            made = replace(traits, barrier_problems=problems)
+            known = self._known_traits.setdefault((kinds, is_overlapping), made)
+        return known
+
+    def load(self, place: Place, specialization: Specialization) -> Loaded:
+        """Code on a device, compiled and loaded the first time.
+
+        What failed there for good is not tried again, unless the policy of fallback is
+        ``"never"``: the same error is raised.
+        """
+        key = (specialization, place)
+        failure = self._failures.get(key)
+        if failure is not None and fallback_policy() != "never":
+            raise copy.copy(failure) from failure.__cause__
+        try:
+            return self.executables.get_or_make(key, lambda: self._load(place, specialization))
+        except PERMANENT as error:
+            if not place.is_host and fallback_policy() != "never":
+                # A copy, because lines may be added to the error, and its traceback holds frames.
+                self._failures[key] = remembered = copy.copy(error)
+                remembered.__cause__ = error.__cause__
+            raise
 
     def _refuse_hidden_writes(self, kinds: tuple[Kind, ...]) -> None:
         """What a kernel writes is known before its arguments' ranks are, and must stay true."""
@@ -252,27 +234,28 @@ class KernelState:
                     remedy="Loop over its elements: for j in range(row.size): row[j] += value",
                 )
 
-    def _compile(self, target: Target, key: ArtifactKey) -> Artifact:
+    def _compile(self, target: Target, specialization: Specialization) -> Artifact:
         started = time.perf_counter()
-        artifact, how = compile_or_load(target, self.specialization(key))
-        elapsed = self.compile_s[key] = time.perf_counter() - started
+        artifact, how = compile_or_load(target, specialization)
+        elapsed = time.perf_counter() - started
+        self.compile_s[target.name, specialization] = elapsed
         logger.debug(
             "%s %s(%s) for %s%s in %.1f ms",
             how,
             self.unit.qualname,
-            format_signature(key.kinds),
+            format_signature(specialization.kinds),
             target.name,
-            f" {key.arch}" if key.arch else "",
+            f" {specialization.arch}" if specialization.arch else "",
             elapsed * 1e3,
         )
         return artifact
 
-    def _load(self, place: Place, key: ArtifactKey) -> Loaded:
-        artifact = self.artifact(place.target, key)
+    def _load(self, place: Place, specialization: Specialization) -> Loaded:
+        artifact = self.artifact(place.target, specialization)
         started = time.perf_counter()
         executable = place.target.load(artifact, place.device)
         # The executable itself adds the pointer to the fault record.
-        layout = ParameterLayout(self.unit.parameters, key.kinds, key.mode)
+        layout = ParameterLayout(self.unit.parameters, specialization.kinds, specialization.mode)
         logger.debug(
             "loaded %s on %s in %.1f ms",
             artifact.entry_name,
@@ -288,12 +271,12 @@ class KernelState:
 
         return tuple(
             SpecializationInfo(
-                key.target,
-                key.arch,
-                format_signature(key.kinds),
-                key.mode.forall_ndim,
-                key.block_dim,
+                target,
+                compiled.arch,
+                format_signature(compiled.kinds),
+                compiled.mode.forall_ndim,
+                compiled.block_dim,
                 seconds,
             )
-            for key, seconds in tuple(self.compile_s.items())
+            for (target, compiled), seconds in tuple(self.compile_s.items())
         )
