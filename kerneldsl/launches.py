@@ -1,7 +1,7 @@
 """Launches: a kernel with its shape, and with its arguments; and how a kernel is given a shape.
 
 What is called for every launch stands here together: the first launches of a shape go through
-:mod:`kerneldsl.runtime.dispatch`; when one is repeated, :mod:`kerneldsl.launcher` puts native code
+:mod:`kerneldsl.launch.dispatch`; when one is repeated, :mod:`kerneldsl.launcher` puts native code
 in the place of these methods, which comes back to them for whatever it does not know.
 """
 
@@ -11,16 +11,16 @@ import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.launch.together import Together, read_together
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
-from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.together import Together, read_together
 
 if TYPE_CHECKING:
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.runtime.dispatch import Dispatcher
-    from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.target import DeviceLike, Dim3
     from kerneldsl.timing import Timing
 
@@ -206,7 +206,9 @@ class Launch(ProcessOwned):
         """
         if named:
             args = self._dispatcher.in_order(args, named)
-        return self._dispatcher.plan(self._shape, args, device, arch)
+        from kerneldsl.launch.describe import describe_plan
+
+        return describe_plan(self._dispatcher.request(self._shape, args, device, arch))
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """Every legal plan of this launch, the best first; each mapping is compiled.
@@ -223,7 +225,9 @@ class Launch(ProcessOwned):
         """
         if named:
             args = self._dispatcher.in_order(args, named)
-        return self._dispatcher.plans(self._shape, args)
+        from kerneldsl.launch.describe import describe_plans
+
+        return describe_plans(self._dispatcher.request(self._shape, args))
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
@@ -247,7 +251,7 @@ class Launch(ProcessOwned):
                 f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
             )
         refuse_waiting()
-        place = self._dispatcher.place(args, self._shape.place)
+        _, _, place = self._dispatcher.identity(self._shape, args)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),
             lambda: place.target.synchronize(place.device),
@@ -361,7 +365,7 @@ class LaunchMixin:
         is_plain = stream is None and are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        from kerneldsl.runtime.launch_shape import LaunchShape
+        from kerneldsl.launch.shape import LaunchShape
 
         launch = make_launch(
             self,
@@ -435,7 +439,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        from kerneldsl.runtime.launch_shape import LaunchShape
+        from kerneldsl.launch.shape import LaunchShape
 
         launch = make_launch(
             self,

@@ -32,10 +32,10 @@ FIRST_LAUNCH = (
     "kerneldsl.planner.candidates",
     "kerneldsl.analysis.count_work",
     "kerneldsl.planner.choose",
-    "kerneldsl.runtime.planning",
+    "kerneldsl.launch.decision",
     "kerneldsl.cache",
     "kerneldsl.cache.specialization",
-    "kerneldsl.runtime.dispatch",
+    "kerneldsl.launch.dispatch",
     "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.normalize",
 )

@@ -12,6 +12,14 @@ from typing import Any, cast
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
+from kerneldsl.launch.configuration import tiled_config
+from kerneldsl.launch.describe import given_problem
+from kerneldsl.launch.dimensions import check_limits, read_extent, read_stream
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.specialize import worthwhile
+from kerneldsl.launch.spine import may_compile, resources_of
+from kerneldsl.launch.together import Together, read_together
 from kerneldsl.launcher.vectorcall import callable_by_entry
 from kerneldsl.launches import BoundLaunch, Launch, are_plain, make_launch, remember
 from kerneldsl.planner.choose_member import (
@@ -24,11 +32,7 @@ from kerneldsl.planner.choose_member import (
 from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.launch import check_limits, read_extent, read_stream
-from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.planning import LaunchKey, tiled_config, worthwhile
-from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import (
     ONE_EACH,
     Device,
@@ -304,8 +308,8 @@ class SpacedLaunch(Launch):
     ) -> tuple[Target, tuple[Specialization, ...]]:
         """What a launch may compile for its member; see :meth:`kerneldsl.Kernel.launched`."""
         member = self._best(args, self._place(args, device, arch), device, arch)
-        launch = self._shaped(member)
-        return launch._dispatcher.launched(launch._shape, args, device, arch)
+        request = self._request(member, args, device, arch)
+        return request.place.target, may_compile(request)
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.__qualname__} over {self._extent}, from its space>"
@@ -375,11 +379,10 @@ class SpacedLaunch(Launch):
     ) -> MemberChoice:
         """The decision for kinds of arguments, a place and a class of extents; made once."""
         member = self.kernel.space.members[0]
-        first = self._key(member, args, device, arch)
-        extent = self._class(first.place)
-        state = self.kernel.kernel_of(member)._dispatcher.state()
-        promises = worthwhile(state.promises[first.promises], ONE_EACH)
-        key = (state, first.codes, first.place, promises, extent, self._shape.together)
+        first = self._request(member, args, device, arch)
+        extent, codes = self._class(first.place), first.binding.codes
+        promises = worthwhile(first.promises, ONE_EACH)
+        key = (first.state, codes, first.place, promises, extent, self._shape.together)
         known = self.kernel._choices.get(key)
         if known is None:
             self._check_grid(first.place.device)
@@ -387,14 +390,19 @@ class SpacedLaunch(Launch):
             remember(self.kernel._choices, key, known)
         return known
 
-    def _key(
-        self, member: Member, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
-    ) -> LaunchKey:
-        launch = self._shaped(member)
-        return launch._dispatcher.key_of(launch._shape, args, device, arch)
+    def _request(
+        self,
+        member: Member,
+        args: tuple[Any, ...],
+        device: DeviceLike | None,
+        arch: str | None,
+        extent: tuple[int, ...] | None = None,
+    ) -> Request:
+        launch = self._shaped(member, extent)
+        return launch._dispatcher.request(launch._shape, args, device, arch)
 
     def _place(self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None) -> Place:
-        return self._key(self.kernel.space.members[0], args, device, arch).place
+        return self._request(self.kernel.space.members[0], args, device, arch).place
 
     def _questions(
         self,
@@ -405,26 +413,24 @@ class SpacedLaunch(Launch):
     ) -> tuple[list[MemberProblem], Callable[[Member], Resources]]:
         """Each member as the planner wants it for an extent, and what compiles one."""
         asked: list[MemberProblem] = []
-        keys: dict[Member, LaunchKey] = {}
+        requests: dict[Member, Request] = {}
         for member in self.kernel.space:
-            launch = self._shaped(member, extent)
-            keys[member] = key = launch._dispatcher.key_of(launch._shape, args, device, arch)
-            problem = launch._dispatcher.given_problem(launch._shape, key)
+            requests[member] = request = self._request(member, args, device, arch, extent)
+            problem = given_problem(request)
             if problem is None:
                 raise LaunchConfigError(
                     f"{self.kernel.__qualname__} has a space, and too little is known of "
-                    f"{key.place.device.name} to choose from it",
+                    f"{request.place.device.name} to choose from it",
                     limit="Occupancy is computed for compute capability 7.5 and newer",
                     remedy="Name a member: kernel.member(…).forall(…, block=…)",
                 )
             asked.append(MemberProblem(member, problem, self.kernel.code_of(member)))
         problems = {each.member: each.problem for each in asked}
 
-        def resources_of(member: Member) -> Resources:
-            dispatcher = self.kernel.kernel_of(member)._dispatcher
-            return dispatcher.resources(keys[member], problems[member])
+        def compile_member(member: Member) -> Resources:
+            return resources_of(requests[member], problems[member], ONE_EACH)
 
-        return asked, resources_of
+        return asked, compile_member
 
     def _finished(self, plan: LaunchPlan, place: Place) -> LaunchPlan:
         return replace(
