@@ -19,6 +19,7 @@ from kerneldsl.runtime.own import ProcessOwned
 
 if TYPE_CHECKING:
     from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.request import Request
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.target import DeviceLike, Dim3
@@ -90,9 +91,17 @@ class Launch(ProcessOwned):
         KernelFault
             In debug mode, if the kernel raised.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
-        self._launch(args)
+        self._launch(self._in_order(args, named) if named else args)
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments by position."""
+        return self._dispatcher.in_order(args, named) if named else args
+
+    def _request(
+        self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
+    ) -> Request:
+        """What this launch is made of; on a device that is named or described, where one is."""
+        return self._dispatcher.request(self._shape, args, device, arch)
 
     def _launch(self, args: tuple[Any, ...]) -> None:
         """Launch by way of Python."""
@@ -157,8 +166,7 @@ class Launch(ProcessOwned):
         ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
             As the launch raises them.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
+        args = self._in_order(args, named)
         self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
         bound = _BoundLaunch(self, args)
@@ -204,11 +212,10 @@ class Launch(ProcessOwned):
         >>> plan.extent, plan.device
         ((1000,), 'sm_90, H100 SXM5 (described)')
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
+        args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plan
 
-        return describe_plan(self._dispatcher.request(self._shape, args, device, arch))
+        return describe_plan(self._request(args, device, arch))
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """Every legal plan of this launch, the best first; each mapping is compiled.
@@ -223,11 +230,10 @@ class Launch(ProcessOwned):
         tuple of LaunchPlan
             Each can be given to a launch: ``kernel.forall(n, plan=plan)``.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
+        args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plans
 
-        return describe_plans(self._dispatcher.request(self._shape, args))
+        return describe_plans(self._request(args))
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
@@ -422,15 +428,12 @@ class LaunchMixin:
             If the extent or the block is not that.
         """
         key: Any = None
-        together = self._run_together
-        if cluster is not None or cooperative is not False:
-            together = read_together(cluster, cooperative)
         if plan is not None:
             block, shared_bytes = self._given(plan, block, shared_bytes)
-            if together is self._run_together and (plan.cluster_dim or plan.is_cooperative):
-                together = read_together(plan.cluster_dim, plan.is_cooperative)
-        elif (
-            together is self._run_together
+        together = self._together(cluster, cooperative, plan)
+        if (
+            plan is None
+            and together is self._run_together
             and stream is None
             and are_plain(extent, block or 1, shared_bytes)
         ):
@@ -456,6 +459,14 @@ class LaunchMixin:
         if key is not None:
             remember_launch(self._extents, key, launch)
         return launch
+
+    def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
+        """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
+        if cluster is not None or cooperative is not False:
+            return read_together(cluster, cooperative)
+        if plan is not None and (plan.cluster_dim or plan.is_cooperative):
+            return read_together(plan.cluster_dim, plan.is_cooperative)
+        return self._run_together
 
     def _given(
         self, plan: LaunchPlan, block: Any, shared_bytes: int

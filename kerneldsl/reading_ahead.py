@@ -32,6 +32,7 @@ FIRST_LAUNCH = (
     "kerneldsl.planner.candidates",
     "kerneldsl.analysis.count_work",
     "kerneldsl.planner.choose",
+    "kerneldsl.launch.request",
     "kerneldsl.launch.decision",
     "kerneldsl.cache",
     "kerneldsl.cache.specialization",

@@ -126,3 +126,12 @@ def test_binding_makes_all_that_a_launch_needs(x: Any) -> None:
     with entered() as later:
         launch()
     assert set(later) <= {"make_request"}
+
+
+def test_a_plan_of_a_signature_makes_what_a_launch_takes() -> None:
+    fill, x = _element(), np.zeros(64)
+    with kd.use("cpu"):
+        fill.forall(64).plan("float64[::1]")
+        with entered() as found:
+            fill.forall(64)(x)
+    assert found == ["make_request"]
