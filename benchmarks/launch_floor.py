@@ -16,7 +16,7 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 import kerneldsl as kd
-from kerneldsl.runtime.dispatch import Launchable
+from kerneldsl.launch.dispatch import Launchable
 from kerneldsl.target import DriverEntry, HostEntry
 
 __all__ = ["body_call", "body_loop", "driver_loop", "find"]
@@ -88,7 +88,7 @@ def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Calla
     found = find(launch, *args)
     entry = found.loaded.executable.native_entry(found.config)
     assert isinstance(entry, DriverEntry)
-    values = [*found.binding.values, *(launch._shape.extent or ())]
+    values = [*found.request.binding.values, *(launch._shape.extent or ())]
     packed = ctypes.create_string_buffer(found.loaded.pack(*values))
     layout = found.loaded.executable.artifact.specialization.layout
     start = ctypes.addressof(packed)
@@ -137,7 +137,7 @@ def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[
     config = replace(found.config, share=None) if on_pool else found.config
     entry = found.loaded.executable.native_entry(config)
     assert isinstance(entry, HostEntry)
-    values = [*found.binding.values, *(launch._shape.extent or ())]
+    values = [*found.request.binding.values, *(launch._shape.extent or ())]
     packed = ctypes.create_string_buffer(entry.header + found.loaded.pack(*values))
     buffer = ctypes.addressof(packed)
     i64, pointer = ctypes.c_int64, ctypes.c_void_p

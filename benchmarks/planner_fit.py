@@ -15,6 +15,7 @@ import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,8 @@ def _member(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Dev
         plans[member.values] = row["us"]
         takes[case.kernel.code_of(member)] = row["registers"], row["spill_bytes"]
     launch = case.kernel.forall(*size["extent"])
-    asked, compile_member = launch._questions(args, None, None, tuple(size["extent"]))
+    ask = partial(launch._ask, args, None, None)
+    asked, compile_member = launch._questions(ask, tuple(size["extent"]))
 
     def recorded(member: Any) -> Resources:
         registers, spill_bytes = takes[case.kernel.code_of(member)]

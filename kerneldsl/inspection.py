@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
-from kerneldsl.runtime.launch import read_dim3, read_extent
+from kerneldsl.launch.dimensions import read_dim3, read_extent
 
 if TYPE_CHECKING:
     from kerneldsl.abi import LaunchMode
-    from kerneldsl.runtime.dispatch import Dispatcher
-    from kerneldsl.runtime.launch_shape import LaunchShape
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
 
 __all__ = ["InspectionMixin"]
@@ -89,7 +89,10 @@ class InspectionMixin:
     ) -> Artifact:
         """Return the compiled code itself, with its forms, entry name and timings."""
         asked = self._asked_for(args, forall, block, arch, target, ptx_version)
-        return self._dispatcher.artifact(*asked)
+        from kerneldsl.launch.artifact import find_artifact
+
+        state, specialization = self._dispatcher.specialize(*asked)
+        return find_artifact(state, asked[0], specialization)
 
     def _asked_for(
         self,
@@ -131,7 +134,7 @@ class InspectionMixin:
     ) -> tuple[Target, Specialization]:
         """Return what :meth:`artifact` would compile, and which target would do it."""
         asked = self._asked_for(args, forall, block, arch, target, ptx_version)
-        return asked[0], self._dispatcher.specialization(*asked)
+        return asked[0], self._dispatcher.specialize(*asked)[1]
 
     def launched(
         self,
@@ -146,7 +149,7 @@ class InspectionMixin:
         For a signature that is what it compiles for device arrays that are aligned and apart from
         each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
         """
-        from kerneldsl.runtime.launch_shape import LaunchShape
+        from kerneldsl.launch.shape import LaunchShape
 
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         shape = LaunchShape(None, block_dim, read_extent(extent), None, 0)
@@ -157,7 +160,10 @@ class InspectionMixin:
     def _launched(
         self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
     ) -> tuple[Target, tuple[Specialization, ...]]:
-        return self._dispatcher.launched(shape, args, device, arch)
+        from kerneldsl.launch.spine import may_compile
+
+        request = self._dispatcher.request(shape, args, device, arch)
+        return request.place.target, may_compile(request)
 
     def _text(
         self,

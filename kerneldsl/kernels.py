@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
+from kerneldsl.launch.together import ALONE, Together
 from kerneldsl.launches import LaunchMixin
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import CopiedAsItself
-from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import CompileOptions
 
 if TYPE_CHECKING:
     from kerneldsl.language.kinds import Kind
-    from kerneldsl.runtime.dispatch import Dispatcher
+    from kerneldsl.launch.dispatch import Dispatcher
     from kerneldsl.runtime.specialization_info import SpecializationInfo
     from kerneldsl.target import Dim3
     from kerneldsl.timing import Timing
@@ -81,11 +81,12 @@ class Kernel(LaunchMixin, InspectionMixin, CopiedAsItself, Generic[P, R]):
         found = self._made_dispatcher
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
-            from kerneldsl.runtime.dispatch import Dispatcher
+            from kerneldsl.launch.dispatch import Dispatcher
+            from kerneldsl.launch.state import Definition
 
             options = self.options
             made = Dispatcher(
-                self.function, options.compile, options.signature, self._constant_values
+                Definition(self.function, options.compile, options.signature, self._constant_values)
             )
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made

@@ -1,7 +1,7 @@
 """Launches: a kernel with its shape, and with its arguments; and how a kernel is given a shape.
 
 What is called for every launch stands here together: the first launches of a shape go through
-:mod:`kerneldsl.runtime.dispatch`; when one is repeated, :mod:`kerneldsl.launcher` puts native code
+:mod:`kerneldsl.launch.dispatch`; when one is repeated, :mod:`kerneldsl.launcher` puts native code
 in the place of these methods, which comes back to them for whatever it does not know.
 """
 
@@ -11,16 +11,17 @@ import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.launch.together import Together, read_together
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
-from kerneldsl.runtime.launch import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.together import Together, read_together
 
 if TYPE_CHECKING:
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.request import Request
+    from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.runtime.dispatch import Dispatcher
-    from kerneldsl.runtime.launch_shape import LaunchShape
     from kerneldsl.target import DeviceLike, Dim3
     from kerneldsl.timing import Timing
 
@@ -90,9 +91,17 @@ class Launch(ProcessOwned):
         KernelFault
             In debug mode, if the kernel raised.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
-        self._launch(args)
+        self._launch(self._in_order(args, named) if named else args)
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments by position."""
+        return self._dispatcher.in_order(args, named) if named else args
+
+    def _request(
+        self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
+    ) -> Request:
+        """What this launch is made of; on a device that is named or described, where one is."""
+        return self._dispatcher.request(self._shape, args, device, arch)
 
     def _launch(self, args: tuple[Any, ...]) -> None:
         """Launch by way of Python."""
@@ -157,8 +166,7 @@ class Launch(ProcessOwned):
         ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
             As the launch raises them.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
+        args = self._in_order(args, named)
         self._dispatcher.find(self._shape, args, make=True)
         self._prepare(args)
         bound = _BoundLaunch(self, args)
@@ -204,9 +212,10 @@ class Launch(ProcessOwned):
         >>> plan.extent, plan.device
         ((1000,), 'sm_90, H100 SXM5 (described)')
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
-        return self._dispatcher.plan(self._shape, args, device, arch)
+        args = self._in_order(args, named)
+        from kerneldsl.launch.describe import describe_plan
+
+        return describe_plan(self._request(args, device, arch))
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """Every legal plan of this launch, the best first; each mapping is compiled.
@@ -221,9 +230,10 @@ class Launch(ProcessOwned):
         tuple of LaunchPlan
             Each can be given to a launch: ``kernel.forall(n, plan=plan)``.
         """
-        if named:
-            args = self._dispatcher.in_order(args, named)
-        return self._dispatcher.plans(self._shape, args)
+        args = self._in_order(args, named)
+        from kerneldsl.launch.describe import describe_plans
+
+        return describe_plans(self._request(args))
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
@@ -247,7 +257,7 @@ class Launch(ProcessOwned):
                 f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
             )
         refuse_waiting()
-        place = self._dispatcher.place(args, self._shape.place)
+        _, _, place = self._dispatcher.identity(self._shape, args)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),
             lambda: place.target.synchronize(place.device),
@@ -361,7 +371,7 @@ class LaunchMixin:
         is_plain = stream is None and are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        from kerneldsl.runtime.launch_shape import LaunchShape
+        from kerneldsl.launch.shape import LaunchShape
 
         launch = make_launch(
             self,
@@ -418,15 +428,12 @@ class LaunchMixin:
             If the extent or the block is not that.
         """
         key: Any = None
-        together = self._run_together
-        if cluster is not None or cooperative is not False:
-            together = read_together(cluster, cooperative)
         if plan is not None:
             block, shared_bytes = self._given(plan, block, shared_bytes)
-            if together is self._run_together and (plan.cluster_dim or plan.is_cooperative):
-                together = read_together(plan.cluster_dim, plan.is_cooperative)
-        elif (
-            together is self._run_together
+        together = self._together(cluster, cooperative, plan)
+        if (
+            plan is None
+            and together is self._run_together
             and stream is None
             and are_plain(extent, block or 1, shared_bytes)
         ):
@@ -435,7 +442,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        from kerneldsl.runtime.launch_shape import LaunchShape
+        from kerneldsl.launch.shape import LaunchShape
 
         launch = make_launch(
             self,
@@ -452,6 +459,14 @@ class LaunchMixin:
         if key is not None:
             remember_launch(self._extents, key, launch)
         return launch
+
+    def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
+        """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
+        if cluster is not None or cooperative is not False:
+            return read_together(cluster, cooperative)
+        if plan is not None and (plan.cluster_dim or plan.is_cooperative):
+            return read_together(plan.cluster_dim, plan.is_cooperative)
+        return self._run_together
 
     def _given(
         self, plan: LaunchPlan, block: Any, shared_bytes: int

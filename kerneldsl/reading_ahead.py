@@ -32,10 +32,11 @@ FIRST_LAUNCH = (
     "kerneldsl.planner.candidates",
     "kerneldsl.analysis.count_work",
     "kerneldsl.planner.choose",
-    "kerneldsl.runtime.planning",
+    "kerneldsl.launch.request",
+    "kerneldsl.launch.decision",
     "kerneldsl.cache",
     "kerneldsl.cache.specialization",
-    "kerneldsl.runtime.dispatch",
+    "kerneldsl.launch.dispatch",
     "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.normalize",
 )

@@ -7,11 +7,19 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
+from kerneldsl.launch.configuration import tiled_config
+from kerneldsl.launch.describe import given_problem
+from kerneldsl.launch.dimensions import check_limits, read_extent, read_stream
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.specialize import worthwhile
+from kerneldsl.launch.spine import may_compile, resources_of
+from kerneldsl.launch.together import Together
 from kerneldsl.launcher.vectorcall import callable_by_entry
 from kerneldsl.launches import BoundLaunch, Launch, are_plain, make_launch, remember
 from kerneldsl.planner.choose_member import (
@@ -24,11 +32,7 @@ from kerneldsl.planner.choose_member import (
 from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.launch import check_limits, read_extent, read_stream
-from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.planning import LaunchKey, tiled_config, worthwhile
-from kerneldsl.runtime.together import Together, read_together
 from kerneldsl.target import (
     ONE_EACH,
     Device,
@@ -162,13 +166,10 @@ class SpacedKernel(Kernel[Any, Any]):
             if known is not None and block is None and not shared_bytes:
                 return cast(SpacedLaunch, known)
         self._refuse_block(block, shared_bytes)
-        member, together = None, self.options.together
-        if cluster is not None or cooperative is not False:
-            together = read_together(cluster, cooperative)
+        member = None
         if plan is not None:
             (member,) = self.space.matching(**dict(plan.parameters))
-            if together is self.options.together and (plan.cluster_dim or plan.is_cooperative):
-                together = read_together(plan.cluster_dim, plan.is_cooperative)
+        together = self._together(cluster, cooperative, plan)
         shape = LaunchShape(
             None, None, read_extent(extent), read_stream(stream), 0, together=together
         )
@@ -272,23 +273,25 @@ class SpacedLaunch(Launch):
         args = self._in_order(args, named)
         if self._member is not None:
             return self._shaped(self._member).plan(*args, device=device, arch=arch)
-        place = self._place(args, device, arch)
+        ask = partial(self._ask, args, device, arch)
+        place = ask().place
         if place.is_host or 0 in self._extent:
-            member = self._best(args, place, device, arch)
+            member = self._best(place, ask)
             plan = self._shaped(member).plan(*args, device=device, arch=arch)
             return replace(plan, parameters=member.values)
-        choice = self._choice(args, device, arch)
-        asked, _ = self._questions(args, device, arch, self._extent)
+        choice = self._choice(ask)
+        asked, _ = self._questions(ask, self._extent)
         return self._finished(describe_member(asked, choice), place)
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
         """The plan of every member that can run, the best first; each is compiled."""
         args = self._in_order(args, named)
-        place = self._place(args, None, None)
+        ask = partial(self._ask, args, None, None)
+        place = ask().place
         if place.is_host or 0 in self._extent:
             return (self.plan(*args),)
-        asked, resources_of = self._questions(args, None, None, self._extent)
-        return tuple(self._finished(each, place) for each in member_plans(asked, resources_of))
+        plans = member_plans(*self._questions(ask, self._extent))
+        return tuple(self._finished(each, place) for each in plans)
 
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
         """Prepare a launch of the best member; see :meth:`kerneldsl.launches.Launch.bind`."""
@@ -303,9 +306,9 @@ class SpacedLaunch(Launch):
         self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
     ) -> tuple[Target, tuple[Specialization, ...]]:
         """What a launch may compile for its member; see :meth:`kerneldsl.Kernel.launched`."""
-        member = self._best(args, self._place(args, device, arch), device, arch)
-        launch = self._shaped(member)
-        return launch._dispatcher.launched(launch._shape, args, device, arch)
+        ask = partial(self._ask, args, device, arch)
+        request = ask(self._best(ask().place, ask))
+        return request.place.target, may_compile(request)
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.__qualname__} over {self._extent}, from its space>"
@@ -316,9 +319,6 @@ class SpacedLaunch(Launch):
     def _extent(self) -> tuple[int, ...]:
         assert self._shape.extent is not None
         return self._shape.extent
-
-    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        return self._dispatcher.in_order(args, named) if named else args
 
     def _shaped(self, member: Member, extent: tuple[int, ...] | None = None) -> Launch:
         extent = self._extent if extent is None else extent
@@ -335,20 +335,18 @@ class SpacedLaunch(Launch):
                 of_class = (*known_by, self._shape.together, self._class(place))
                 member = self.kernel._members.get(of_class)
                 if member is None:
-                    member = self._best(args, place, None, None)
+                    member = self._best(place, partial(self._ask, args, None, None))
                     remember(self.kernel._members, of_class, member)
             launch = self._shaped(member)
             remember(self._launches, known_by, launch)
         return launch
 
-    def _best(
-        self, args: tuple[Any, ...], place: Place, device: DeviceLike | None, arch: str | None
-    ) -> Member:
+    def _best(self, place: Place, ask: Callable[..., Request]) -> Member:
         if place.is_host:
             return self._host_member(place)
         if 0 in self._extent:
             return self.kernel.space.members[0]
-        return self._choice(args, device, arch).member
+        return self._choice(ask).member
 
     def _class(self, place: Place) -> tuple[int, ...]:
         """The class of the extent: all in it fit grids of the same members."""
@@ -370,61 +368,54 @@ class SpacedLaunch(Launch):
                 return
         check_limits(device, grid_dim, shape.block_dim, 0, 0, self._extent)
 
-    def _choice(
-        self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
-    ) -> MemberChoice:
+    def _choice(self, ask: Callable[..., Request]) -> MemberChoice:
         """The decision for kinds of arguments, a place and a class of extents; made once."""
-        member = self.kernel.space.members[0]
-        first = self._key(member, args, device, arch)
-        extent = self._class(first.place)
-        state = self.kernel.kernel_of(member)._dispatcher.state()
-        promises = worthwhile(state.promises[first.promises], ONE_EACH)
-        key = (state, first.codes, first.place, promises, extent, self._shape.together)
+        first = ask()
+        extent, codes = self._class(first.place), first.binding.codes
+        promises = worthwhile(first.promises, ONE_EACH)
+        key = (first.state, codes, first.place, promises, extent, self._shape.together)
         known = self.kernel._choices.get(key)
         if known is None:
             self._check_grid(first.place.device)
-            known = choose_member(*self._questions(args, device, arch, extent))
+            known = choose_member(*self._questions(ask, extent))
             remember(self.kernel._choices, key, known)
         return known
 
-    def _key(
-        self, member: Member, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
-    ) -> LaunchKey:
-        launch = self._shaped(member)
-        return launch._dispatcher.key_of(launch._shape, args, device, arch)
-
-    def _place(self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None) -> Place:
-        return self._key(self.kernel.space.members[0], args, device, arch).place
-
-    def _questions(
+    def _ask(
         self,
         args: tuple[Any, ...],
         device: DeviceLike | None,
         arch: str | None,
-        extent: tuple[int, ...],
+        member: Member | None = None,
+        extent: tuple[int, ...] | None = None,
+    ) -> Request:
+        """The request of a member, by default the first."""
+        launch = self._shaped(member or self.kernel.space.members[0], extent)
+        return launch._request(args, device, arch)
+
+    def _questions(
+        self, ask: Callable[..., Request], extent: tuple[int, ...]
     ) -> tuple[list[MemberProblem], Callable[[Member], Resources]]:
         """Each member as the planner wants it for an extent, and what compiles one."""
         asked: list[MemberProblem] = []
-        keys: dict[Member, LaunchKey] = {}
+        requests: dict[Member, Request] = {}
         for member in self.kernel.space:
-            launch = self._shaped(member, extent)
-            keys[member] = key = launch._dispatcher.key_of(launch._shape, args, device, arch)
-            problem = launch._dispatcher.given_problem(launch._shape, key)
+            requests[member] = request = ask(member, extent)
+            problem = given_problem(request)
             if problem is None:
                 raise LaunchConfigError(
                     f"{self.kernel.__qualname__} has a space, and too little is known of "
-                    f"{key.place.device.name} to choose from it",
+                    f"{request.place.device.name} to choose from it",
                     limit="Occupancy is computed for compute capability 7.5 and newer",
                     remedy="Name a member: kernel.member(…).forall(…, block=…)",
                 )
             asked.append(MemberProblem(member, problem, self.kernel.code_of(member)))
         problems = {each.member: each.problem for each in asked}
 
-        def resources_of(member: Member) -> Resources:
-            dispatcher = self.kernel.kernel_of(member)._dispatcher
-            return dispatcher.resources(keys[member], problems[member])
+        def compile_member(member: Member) -> Resources:
+            return resources_of(requests[member], problems[member], ONE_EACH)
 
-        return asked, resources_of
+        return asked, compile_member
 
     def _finished(self, plan: LaunchPlan, place: Place) -> LaunchPlan:
         return replace(

@@ -303,7 +303,7 @@ def _keeping_nothing() -> Iterator[None]:
 def _key_of(kernel: Kernel[..., Any], maker: Target, specialization: Specialization) -> Key:
     from kerneldsl.cache.reasons import UncacheableError
     from kerneldsl.errors import CacheError
-    from kerneldsl.runtime.kept import find_key
+    from kerneldsl.launch.artifact import find_key
 
     try:
         return find_key(maker, specialization)

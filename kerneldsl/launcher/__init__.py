@@ -1,6 +1,6 @@
 """Launches without Python: one native function, and a table for each launch that is repeated.
 
-A launch is first made by :mod:`kerneldsl.runtime.dispatch`. When it is repeated,
+A launch is first made by :mod:`kerneldsl.launch.dispatch`. When it is repeated,
 :mod:`~kerneldsl.launcher.prepare` writes down what the dispatcher found in a table
 (:mod:`~kerneldsl.launcher.table`), with everything on which that depends; from then on the native
 function (:mod:`~kerneldsl.launcher.emit`), which takes the launch's calls, compares, packs and

@@ -13,6 +13,8 @@ from typing import Any
 
 from kerneldsl.abi import ArrayParameters, ParameterLayout
 from kerneldsl.errors import KernelError
+from kerneldsl.launch.dispatch import Dispatcher, Launchable
+from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launcher.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launcher.guards import capture_guards, log_guards, place_guards
 from kerneldsl.launcher.layout import UnknownLayout
@@ -20,8 +22,6 @@ from kerneldsl.launcher.promised import conditions_of
 from kerneldsl.launcher.steps import StepMaker
 from kerneldsl.launcher.table import LaunchTable, make_table
 from kerneldsl.runtime.arguments.binding import kinds_of
-from kerneldsl.runtime.dispatch import Dispatcher, Launchable
-from kerneldsl.runtime.launch_shape import LaunchShape
 
 __all__ = ["prepare"]
 
@@ -47,7 +47,7 @@ def prepare(
     LaunchTable or None
         ``None`` where launches like this one stay with Python.
     """
-    if shape.stream is not None or dispatcher.options.debug:
+    if shape.stream is not None or dispatcher.is_debug:
         return None
     try:
         launchable = dispatcher.find(shape, args)
@@ -60,7 +60,8 @@ def prepare(
 def _prepare(
     launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
 ) -> LaunchTable | None:
-    state, binding, place = launchable.state, launchable.binding, launchable.place
+    request, loaded = launchable.request, launchable.loaded
+    state, binding, place = request.state, request.binding, request.place
     if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
         return None  # a driver starts these otherwise
     if place.asked is not None or (binding.host and not place.is_host):
@@ -70,22 +71,22 @@ def _prepare(
     where = place_guards(place, is_named=binding.place is not None)
     if guards is None or always is None or where is None:
         return None
-    wanted = kinds_of(binding.codes)
+    wanted = request.kinds
     layout = ParameterLayout(state.unit.parameters, wanted, shape.mode)
     written = state.traits.written
     maker = StepMaker(layout, place)
-    steps = maker.steps(args, kinds_of(launchable.given), wanted, written)
+    steps = maker.steps(args, kinds_of(binding.given), wanted, written)
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
     conditions = _conditions(launchable, layout.arrays, shape.extent or ())
-    entry = launchable.loaded.executable.native_entry(launchable.config)
+    entry = loaded.executable.native_entry(launchable.config)
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)
     has_streams = not place.is_host
     return make_table(
-        key=(state, launchable.given, place, launchable.loaded, launchable.promises, types),
+        key=(state, binding.given, place, loaded, request.promises, types),
         generation=generation,
         place=place,
         guards=(*guards, *always),
@@ -97,8 +98,8 @@ def _prepare(
         current_stream=maker.exchanges[0].current_stream if has_streams and maker.exchanges else 0,
         stream_getter=maker.attribute_names[0].current_stream if maker.attribute_names else None,
         entry=entry,
-        tally=launchable.loaded.tally,
-        keep=(state, launchable.loaded, maker),
+        tally=loaded.tally,
+        keep=(state, loaded, maker),
     )
 
 
@@ -106,9 +107,9 @@ def _conditions(
     launchable: Launchable, arrays: Sequence[ArrayParameters], extent: tuple[int, ...]
 ) -> list[Condition] | None:
     """What the choice of the code depended on; ``None`` where that cannot be said."""
-    state, found = launchable.state, launchable.promises
+    state, found = launchable.request.state, launchable.request.promises
     compiled = launchable.loaded.executable.artifact.specialization.promises
-    if launchable.is_overlapping or (found.arrays and not found.is_disjoint):
+    if launchable.request.is_overlapping or (found.arrays and not found.is_disjoint):
         return None  # arguments that do not overlap would get better code
     written = state.traits.written
     conditions = conditions_of(compiled, found, arrays, extent, written)

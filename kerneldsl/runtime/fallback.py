@@ -1,6 +1,6 @@
 """When a launch that was meant for a GPU runs on the CPU instead, and what is said of it.
 
-This module decides; :mod:`~kerneldsl.runtime.dispatch` acts, and
+This module decides; :mod:`~kerneldsl.launch.dispatch` acts, and
 :mod:`~kerneldsl.runtime.arguments.staging` says how far a launch had come. The rules and their
 reasons are in ``docs/adr/0007``:
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode, ParameterLayout
@@ -30,9 +31,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Specialization:
     """One kernel for one combination of everything its code depends on.
+
+    It is the key under which artifacts and executables are found: equal where the unit and the
+    traits are the same objects and all else is equal.
 
     Parameters
     ----------
@@ -72,6 +76,23 @@ class Specialization:
     ptx_version: str | None = None
     mapping: ElementMapping = ONE_EACH
     promises: Promises = NO_PROMISES
+
+    @cached_property
+    def _identity(self) -> tuple[object, ...]:
+        others = (getattr(self, field.name) for field in fields(self)[2:])
+        return (id(self.unit), id(self.traits), *others)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._identity)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Specialization):
+            return NotImplemented
+        return self is other or self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def layout(self) -> ParameterLayout:

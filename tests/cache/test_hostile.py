@@ -17,8 +17,8 @@ from kerneldsl.cache.disk import DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.cli.app import run
+from kerneldsl.launch.artifact import compile_or_load, find_key
 from kerneldsl.registry import get_target
-from kerneldsl.runtime.kept import compile_or_load, find_key
 from kerneldsl.target import Specialization
 from targets.cpu.objects import IS_SUPPORTED
 

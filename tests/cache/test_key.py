@@ -24,8 +24,8 @@ from kerneldsl.cache.specialization import describe, key_of
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
+from kerneldsl.launch.artifact import find_key
 from kerneldsl.registry import get_target
-from kerneldsl.runtime.kept import find_key
 from kerneldsl.target import CompileOptions, ElementMapping, Promises, Specialization
 
 _numbers = itertools.count()

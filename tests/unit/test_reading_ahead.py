@@ -15,9 +15,9 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import reading_ahead as module
+from kerneldsl.launch import dispatch
 from kerneldsl.locks import no_fork
 from kerneldsl.reading_ahead import FIRST_LAUNCH, reading_ahead
-from kerneldsl.runtime import dispatch
 
 ROOT = Path(__file__).parents[2]
 _KERNEL = """

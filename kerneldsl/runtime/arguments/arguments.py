@@ -30,7 +30,7 @@ def bind(names: tuple[str, ...], args: tuple[Any, ...]) -> Binding:
     except Refused as refused:
         position = len(codes)
         raise _explain(refused, names[position], position, args) from refused.__cause__
-    binding.codes = tuple(codes)
+    binding.codes = binding.given = tuple(codes)
     return binding
 
 

@@ -83,6 +83,10 @@ class Binding:
     ----------
     codes : tuple of int
         Codes of their kinds.
+    given : tuple of int
+        The same before a signature converted them.
+    is_assumed : bool
+        Whether the kinds alone are known, as the text of a signature says them.
     values : list
         The flat values, as `ParameterLayout.packer` takes them.
     place : Place or None
@@ -99,6 +103,8 @@ class Binding:
 
     # Most launches have none of these, and five empty objects would cost a sixth of a launch.
     codes: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
+    is_assumed: bool = False
     place: Place | None = None
     read_only: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from kerneldsl.analysis.count_work import body_work
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
-from kerneldsl.planner.work import ElementWork
-from kerneldsl.runtime.planning import host_work
+from kerneldsl.planner.work import ElementWork, element_work
 from targets import null
 from targets.cpu import waking
 from targets.null.target import NullTarget
@@ -76,16 +76,16 @@ def test_a_launch_is_as_its_plan_says(target: NullTarget) -> None:
 def test_planning_happens_once_for_a_class(
     target: NullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kerneldsl.runtime import loading
+    from kerneldsl.launch import decision
 
     asked = []
-    real = loading.choose
+    real = decision.choose
 
     def counted(problem: Any, compile_mapping: Any) -> Any:
         asked.append(problem.extent)
         return real(problem, compile_mapping)
 
-    monkeypatch.setattr(loading, "choose", counted)
+    monkeypatch.setattr(decision, "choose", counted)
 
     @kd.kernel
     def fresh(x):
@@ -380,7 +380,8 @@ def test_short_loops_are_vectorized_over_indices() -> None:
             out[i] = v
 
         unit, kinds = rise._dispatcher.state().unit, parse_signature("float32[::1], float32[::1]")
-        return element_ns(host_work(unit, kinds, x_is_last=True, trips=16), (4096,))
+        body = body_work(unit, x_is_last=True, unknown_trips=16)
+        return element_ns(element_work(body, kinds), (4096,))
 
     assert taking(512) > 50 * taking(64)
 

@@ -124,7 +124,7 @@ def test_what_takes_the_device_away_is_raised(device, rng, name, operation):
 
 def test_what_fails_after_a_launch_does_not_launch_again(device, rng, monkeypatch):
     """The memory of the arguments cannot be marked as used, say."""
-    from kerneldsl.runtime import dispatch
+    from kerneldsl.launch import dispatch
 
     kernel = make_kernel()
     x, out, _ = arguments(rng)

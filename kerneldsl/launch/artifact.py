@@ -1,4 +1,4 @@
-"""Compile a kernel, or take what an earlier process compiled."""
+"""From a specialization to its code: compiled, or taken from what an earlier process compiled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,39 @@ from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.environment import logger
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.launch.state import KernelState
 from kerneldsl.target import Artifact, Specialization, Target, UnusableCodeError
 from kerneldsl.untrusted import parse_json
 
-__all__ = ["compile_or_load", "find_key"]
+__all__ = ["compile_or_load", "find_artifact", "find_key"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
+
+
+def find_artifact(state: KernelState, target: Target, specialization: Specialization) -> Artifact:
+    """Compiled code, made the first time."""
+    return state.artifacts.get_or_make(
+        (target.name, specialization), lambda: _make(state, target, specialization)
+    )
+
+
+def _make(state: KernelState, target: Target, specialization: Specialization) -> Artifact:
+    started = time.perf_counter()
+    artifact, how = compile_or_load(target, specialization)
+    elapsed = time.perf_counter() - started
+    state.compile_s[target.name, specialization] = elapsed
+    logger.debug(
+        "%s %s(%s) for %s%s in %.1f ms",
+        how,
+        specialization.unit.qualname,
+        format_signature(specialization.kinds),
+        target.name,
+        f" {specialization.arch}" if specialization.arch else "",
+        elapsed * 1e3,
+    )
+    return artifact
 
 
 def compile_or_load(target: Target, specialization: Specialization) -> tuple[Artifact, str]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
+from kerneldsl.launch.together import ALONE, Together
 from kerneldsl.planner.candidates import block_shapes
 from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.runtime.streams import streams
-from kerneldsl.runtime.together import ALONE, Together
 from kerneldsl.target import DeviceLimits, Dim3
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class LaunchShape:
         "_planned_within",
         "block_dim",
         "extent",
+        "forall_ndim",
         "grid_dim",
         "key",
         "mode",
@@ -57,6 +58,8 @@ class LaunchShape:
         #: Where the stream is, for a launch whose arguments may be anywhere.
         self.place = stream._place if isinstance(stream, streams.Stream) else None
         self.shared_bytes = shared_bytes
+        #: Rank of the extent; ``None`` for grid and block.
+        self.forall_ndim = None if extent is None else len(extent)
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.plan = plan
         #: Indices of the extent that a block serves, where that is not one for each thread.

@@ -2,33 +2,43 @@
 
 The fast path is short: are the captured constants the same objects, what are the arguments, where
 do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
-slow path, once, and every error of the user's is raised before anything runs. What fails on the
-side of a device may run on the CPU instead: :mod:`~kerneldsl.runtime.recovery`.
+slow path, once (:mod:`~kerneldsl.launch.spine`), and every error of the user's is raised before
+anything runs. What fails on the side of a device may run on the CPU instead:
+:mod:`~kerneldsl.runtime.recovery`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from kerneldsl.abi import LaunchMode
 from kerneldsl.environment import logger
-from kerneldsl.language.kinds import Kind
-from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
-from kerneldsl.runtime.arguments.binding import Binding
+from kerneldsl.launch.executable import Loaded
+from kerneldsl.launch.request import (
+    Request,
+    arrays_overlap,
+    check_shape,
+    in_order,
+    make_request,
+    named_place,
+    read_arguments,
+    read_kinds,
+)
+from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.specialize import make_specialization
+from kerneldsl.launch.spine import prepare
+from kerneldsl.launch.state import Definition, KernelState, KernelStates
+from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.launch_shape import LaunchShape
 from kerneldsl.runtime.placement import Place, place_of, resolve
-from kerneldsl.runtime.planning import launch_key
-from kerneldsl.runtime.specializer import Specializer
-from kerneldsl.runtime.state import KernelState, Loaded
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import recordings, streams
 from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
-from kerneldsl.target import CompileOptions, LaunchConfig, Promises
+from kerneldsl.target import DeviceLike, Dim3, LaunchConfig, Specialization, Target
 
 __all__ = ["Dispatcher", "Launchable"]
 
@@ -41,45 +51,35 @@ class Launchable(NamedTuple):
 
     Parameters
     ----------
-    state : KernelState
-        The kernel, for the captured constants as they are.
-    binding : Binding
-        The arguments, as the kernel takes them.
-    given : tuple of int
-        Codes of the arguments' kinds, before a signature converted them.
-    place : Place
-        Where it runs.
-    is_overlapping : bool
-        Whether arguments overlap in memory, where that matters.
-    promises : Promises
-        What holds of the arguments, as far as it was looked at.
+    request : Request
+        The kernel, its arguments, the shape and the place.
     loaded : Loaded
         The code.
     config : LaunchConfig
         In which configuration it is launched, in the default stream.
     """
 
-    state: KernelState
-    binding: Binding
-    given: tuple[int, ...]
-    place: Place
-    is_overlapping: bool
-    promises: Promises
+    request: Request
     loaded: Loaded
     config: LaunchConfig
 
 
-class Dispatcher(Specializer):
-    """Launches one kernel; its parameters are those of `Specializer`."""
+class Dispatcher:
+    """Launches one kernel.
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        options: CompileOptions,
-        signature: tuple[Kind, ...] | None,
-        constants: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(function, options, signature, constants)
+    Parameters
+    ----------
+    definition : Definition
+        What the kernel is made of.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._states = KernelStates(definition)
+        #: Finds the kernel's state for the captured constants as they are now.
+        self.state = self._states.current
+        #: What has been compiled so far, for captured constants of any value.
+        self.infos = self._states.infos
+        self.is_debug = definition.options.debug
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()
 
@@ -100,28 +100,22 @@ class Dispatcher(Specializer):
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
         state = self.state()
-        binding = self._read(state, args)
-        if self.signature is not None:
-            self._conform(state, binding)
-        traits = state.traits
-        place = resolve(binding.place or shape.place) if instead is None else instead
+        request = make_request(state, shape, args, instead, is_launch=True)
+        place, binding = request.place, request.binding
         if place.asked is not None:
             self._launch_in_place_of(place, shape, args)
             return
-        is_overlapping = state.overlap_matters and overlap(binding, traits.written)
-        key = launch_key(state, shape, place, binding, is_overlapping)
         stream = shape.stream
         if stream is not None or binding.streams or streams.are_in_use:
             stream = launch_stream(place, stream, binding.streams)
         progress = _NOTHING_YET
         try:
-            loaded = state.loaded.get(key)
+            loaded = state.loaded.get(request.key)
             config = loaded.configs.get(shape.key) if loaded is not None else None
             if loaded is None or config is None:
-                if not self._check(state, place, shape):
+                if not check_shape(request):
                     return  # an empty extent
-                loaded = self._loader.load(state, place, shape, key)
-                config = self._loader.configure(state, place, loaded, shape, key)
+                loaded, config = prepare(request)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent
@@ -130,11 +124,11 @@ class Dispatcher(Specializer):
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
             if stream is not None and recordings.is_recorded(stream):
-                self._record(state, place, loaded, config, binding, args)
+                self._record(request, loaded, config, args)
             elif binding.host and not place.is_host:
                 progress = Progress()
-                self._launch_staged(state, place, loaded, config, binding, progress)
-            elif loaded.tally.is_due or self.options.debug:
+                self._launch_staged(request, loaded, config, progress)
+            elif loaded.tally.is_due or self.is_debug:
                 progress = Progress()
                 self._start(loaded, config, values, progress)
             else:
@@ -151,7 +145,9 @@ class Dispatcher(Specializer):
                 raise
             from kerneldsl.runtime.recovery import FailedLaunch
 
-            failed = FailedLaunch(state.unit, traits, place, stream, args, binding, progress, error)
+            failed = FailedLaunch(
+                state.unit, state.traits, place, stream, args, binding, progress, error
+            )
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise
             return
@@ -167,7 +163,7 @@ class Dispatcher(Specializer):
     ) -> None:
         """Launch, and take the time where that is due."""
         # In debug mode a launch waits for the kernel, so that an error may come from after it.
-        progress.has_begun = self.options.debug
+        progress.has_begun = self.is_debug
         if loaded.tally.is_due:
             launch_and_time(loaded.tally, loaded.executable, config, loaded.pack(*values))
         else:
@@ -191,57 +187,40 @@ class Dispatcher(Specializer):
         )
         self.launch(on_host, args, place_of("cpu"))
 
-    def _read(self, state: KernelState, args: tuple[Any, ...]) -> Binding:
-        """Read the arguments of a launch, which may write them."""
-        binding = self._bind(state, args)
-        if binding.read_only and state.traits.written:
-            check_writable(binding, state.unit.parameters, args, state.traits.written)
-        return binding
-
     def _record(
-        self,
-        state: KernelState,
-        place: Place,
-        loaded: Loaded,
-        config: LaunchConfig,
-        binding: Binding,
-        args: tuple[Any, ...],
+        self, request: Request, loaded: Loaded, config: LaunchConfig, args: tuple[Any, ...]
     ) -> None:
         """Let the stream record the launch instead of making it."""
-        if not place.is_host:
+        binding = request.binding
+        if not request.place.is_host:
             if binding.host:
                 recordings.refuse_recording(
                     config.stream,
                     "launch with NumPy arguments, which would have to be copied,",
                     "Copy them before: array = kd.to_device(array)",
                 )
-            if self.options.debug:
+            if self.is_debug:
                 recordings.refuse_recording(
                     config.stream,
                     "launch a kernel in debug mode, which waits for it,",
                     "Record it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
-        name = state.unit.name
+        name = request.state.unit.name
         recordings.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(
-        self,
-        state: KernelState,
-        place: Place,
-        loaded: Loaded,
-        config: LaunchConfig,
-        binding: Binding,
-        progress: Progress,
+        self, request: Request, loaded: Loaded, config: LaunchConfig, progress: Progress
     ) -> None:
-        host, written = dict(binding.host), state.traits.written
+        binding = request.binding
+        host, written = dict(binding.host), request.state.traits.written
         arrays = [
             HostArray(each, host[each.pointer], each.position in written)
             for each in binding.arrays
             if each.pointer in host
         ]
         launch_staged(
-            place,
+            request.place,
             arrays,
             binding.values,
             lambda values: self._start(loaded, config, values, progress),
@@ -277,29 +256,69 @@ class Dispatcher(Specializer):
         KernelError
             What is the user's own mistake, as the launch would raise it.
         """
-        state = self.state()
-        binding = self._read(state, args)
-        given = binding.codes
-        self._conform(state, binding)
-        place = resolve(binding.place or shape.place)
-        if place.asked is not None or (make and not self._check(state, place, shape)):
+        request = make_request(self.state(), shape, args, is_launch=True)
+        if request.place.asked is not None or (make and not check_shape(request)):
             return None
-        is_overlapping = state.overlap_matters and overlap(binding, state.traits.written)
-        key = launch_key(state, shape, place, binding, is_overlapping)
-        loaded = state.loaded.get(key)
+        loaded = request.state.loaded.get(request.key)
         config = loaded.configs.get(shape.key) if loaded is not None else None
-        if make and (loaded is None or config is None):
+        if make and config is None:
             try:
-                loaded = self._loader.load(state, place, shape, key)
-                config = self._loader.configure(state, place, loaded, shape, key)
+                loaded, config = prepare(request)
             except RECOVERABLE:
-                if place.is_host:
+                if request.place.is_host:
                     raise
         if loaded is None or config is None:
             return None
-        promises = state.promises[key.promises]
-        return Launchable(state, binding, given, place, is_overlapping, promises, loaded, config)
+        return Launchable(request, loaded, config)
 
-    def place(self, args: tuple[Any, ...], otherwise: Place | None = None) -> Place:
-        """Where a launch with these arguments, or in a stream of a place, would run now."""
-        return resolve(bind(self.state().unit.parameters, args).place or otherwise).actual
+    def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """Arguments given by name, put behind those given by position."""
+        return in_order(self.state().unit, args, named)
+
+    def identity(
+        self, shape: LaunchShape, args: tuple[Any, ...]
+    ) -> tuple[KernelState, tuple[int, ...], Place]:
+        """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
+        state = self.state()
+        binding = read_arguments(state, args, is_launch=True)
+        return state, binding.given, resolve(binding.place or shape.place).actual
+
+    def request(
+        self,
+        shape: LaunchShape,
+        args: tuple[Any, ...],
+        device: DeviceLike | None = None,
+        arch: str | None = None,
+    ) -> Request:
+        """What a launch is made of, on a device that is named or described, or where it would run.
+
+        `args` may be the text of a signature.
+        """
+        place = named_place(device, arch)
+        return make_request(self.state(), shape, args, place)
+
+    def specialize(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        mode: LaunchMode,
+        block_dim: Dim3 | None,
+        arch: str | None,
+        ptx_version: str | None = None,
+    ) -> tuple[KernelState, Specialization]:
+        """What is compiled for arguments, or for a signature that is the only argument."""
+        state = self.state()
+        if not args and state.signature is not None:
+            binding = read_kinds(state, state.signature)
+        else:
+            binding = read_arguments(state, args)
+        return state, make_specialization(
+            state,
+            target,
+            kinds_of(binding.codes),
+            mode,
+            block_dim,
+            arch,
+            is_overlapping=state.overlap_matters and arrays_overlap(state, binding),
+            ptx_version=ptx_version,
+        )

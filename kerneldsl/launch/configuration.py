@@ -1,0 +1,129 @@
+"""From an executable and a plan to the configuration in which a request is launched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from kerneldsl.analysis.count_work import body_work
+from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.errors import LaunchConfigError
+from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.executable import Loaded
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.together import ALONE, check_together, in_clusters
+from kerneldsl.planner.candidates import Candidate, fit_grid
+from kerneldsl.planner.choose import Choice
+from kerneldsl.planner.host import element_ns, share_on_host
+from kerneldsl.planner.work import element_work
+from kerneldsl.target import Device, Executable, HostShare, LaunchConfig
+
+__all__ = ["configure", "tiled_config"]
+
+#: Checked configurations of one executable that are remembered.
+_MAX_CONFIGS = 1024
+
+
+def configure(request: Request, choice: Choice | None, loaded: Loaded) -> LaunchConfig:
+    """Find grid and block of a launch, checked; the executable remembers them.
+
+    Raises
+    ------
+    LaunchConfigError
+        If the device cannot run this shape.
+    """
+    shape, place = request.shape, request.place
+    if shape.extent is not None and choice is not None:
+        config = _planned_config(choice.candidate, shape, place.device)
+    elif shape.extent is not None:
+        if shape.tile is not None:
+            config = tiled_config(shape)
+        else:
+            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
+            config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
+        check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
+    else:
+        assert shape.grid_dim is not None
+        assert shape.block_dim is not None
+        config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
+    if shape.together != ALONE:
+        config = _together(request, loaded.executable, config)
+    if place.is_host:
+        given = None if shape.plan is None else shape.plan.host
+        config = replace(config, share=given or _share(request, config))
+    if len(loaded.configs) >= _MAX_CONFIGS:
+        loaded.configs.clear()
+    loaded.configs[shape.key] = config
+    return config
+
+
+def tiled_config(shape: LaunchShape) -> LaunchConfig:
+    """The configuration of a block kernel over an extent, whose first axis is along x.
+
+    Its grid is made of whole clusters where there are any.
+    """
+    assert shape.extent is not None
+    assert shape.block_dim is not None
+    along = (*shape.extent, 1, 1)[:3]
+    tile = shape.tile or shape.block_dim
+    x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
+    config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    cluster_dim = shape.together.cluster_dim
+    return config if cluster_dim is None else in_clusters(config, cluster_dim)
+
+
+def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> LaunchConfig:
+    """The configuration of a launch whose block and mapping are decided."""
+    assert shape.extent is not None
+    grid_dim = fit_grid(
+        candidate.mapping, shape.extent, candidate.block_dim, device.limits.max_grid_dim
+    )
+    if grid_dim is None:
+        blocks = candidate.mapping.blocks(shape.extent, candidate.block_dim)
+        raise LaunchConfigError(
+            f"the extent {shape.extent} needs {blocks} blocks of {candidate.block_dim} threads",
+            value=shape.extent,
+            limit=f"{device} allows {device.limits.max_grid_dim} (MAX_GRID_DIM)",
+            remedy="Use a larger block, or put the longest axis of the extent first",
+        )
+    return LaunchConfig(
+        grid_dim, candidate.block_dim, shape.extent, shared_bytes=shape.shared_bytes
+    )
+
+
+def _share(request: Request, config: LaunchConfig) -> HostShare | None:
+    """How threads of the host share a launch."""
+    pool = request.place.target.thread_pool()
+    if pool is None:
+        return None
+    traits, extent = request.state.traits, config.extent or ()
+    trips: float = UNKNOWN_TRIPS
+    if config.extent is None or traits.uses_block:
+        threads = math.prod(config.grid_dim) * math.prod(config.block_dim)
+        trips = max(trips, math.prod(extent) / max(threads, 1)) if config.extent else trips
+        extent = (threads,)
+    is_mapped = traits.uses_grid_only and config.extent is not None
+    body = body_work(request.state.unit, x_is_last=is_mapped, unknown_trips=trips)
+    work = element_work(body, request.kinds)
+    return share_on_host(math.prod(extent), element_ns(work, extent), *pool)
+
+
+def _together(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
+    """The configuration of a launch whose blocks run together, checked."""
+    name, together = request.state.unit.qualname, request.shape.together
+    if config.extent is not None and not request.state.traits.uses_block:
+        raise LaunchConfigError(
+            f"forall of the element kernel {name} was given cluster or cooperative",
+            value=together,
+            limit="Blocks that run together are of use to kernels that work with their block",
+            remedy=f"Leave them out, or launch {name}[grid, block](…)",
+        )
+    if together.cluster_dim is not None and config.extent is not None:
+        config = in_clusters(config, together.cluster_dim)
+    config = replace(
+        config, cluster_dim=together.cluster_dim, is_cooperative=together.is_cooperative
+    )
+    resources = None if executable.device.target == "cpu" else executable.resources
+    check_together(name, config, executable.device, resources)
+    return config

@@ -1,0 +1,303 @@
+"""From arguments and a shape to a request: what a launch is made of, and what it is found by.
+
+Launches, plans and inspections all begin here, with arguments or with the text of a signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, array_kinds, parse_signature
+from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.state import KernelState
+from kerneldsl.registry import get_target
+from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
+from kerneldsl.runtime.arguments.binding import Binding, code_of, kinds_of
+from kerneldsl.runtime.arguments.promise_table import NOTHING
+from kerneldsl.runtime.arguments.signature import conform
+from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.target import ArrayPromises, DeviceLike, Promises
+from kerneldsl.target.promises import MAX_ALIGNMENT, is_narrow
+
+__all__ = [
+    "Request",
+    "arrays_overlap",
+    "check_shape",
+    "in_order",
+    "make_request",
+    "named_place",
+    "read_arguments",
+    "read_kinds",
+]
+
+#: One place for each architecture, as places are compared by identity.
+_described: dict[str, Place] = {}
+
+
+class Request(NamedTuple):
+    """What a launch is made of.
+
+    Parameters
+    ----------
+    state : KernelState
+        The kernel, for the captured constants as they are.
+    shape : LaunchShape
+        Grid and block, or the extent.
+    place : Place
+        Where it runs.
+    binding : Binding
+        The arguments, as the kernel takes them.
+    is_overlapping : bool
+        Whether arguments overlap and the kernel's barriers are judged by that.
+    promise_number : int
+        Number of all that holds of the arguments, in the state's table.
+    extents : object
+        The class of the extents, or what was asked for in its place; ``None`` where nothing is
+        planned.
+    key : tuple
+        What an executable and a plan are found by, in the tables of the state.
+    """
+
+    state: KernelState
+    shape: LaunchShape
+    place: Place
+    binding: Binding
+    is_overlapping: bool
+    promise_number: int
+    extents: Any
+    key: tuple[Any, ...]
+
+    def with_promises(self, number: int) -> Request:
+        """The same for arguments of which something else holds."""
+        *others, _, extents = self.key
+        return self._replace(promise_number=number, key=(*others, number, extents))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the arguments."""
+        return kinds_of(self.binding.codes)
+
+    @property
+    def promises(self) -> Promises:
+        """All that holds of the arguments."""
+        return self.state.promises[self.promise_number]
+
+
+def make_request(
+    state: KernelState,
+    shape: LaunchShape,
+    args: tuple[Any, ...],
+    place: Place | None = None,
+    *,
+    is_launch: bool = False,
+) -> Request:
+    """Read what a launch is made of.
+
+    Parameters
+    ----------
+    state : KernelState
+        The kernel.
+    shape : LaunchShape
+        In which shape.
+    args : tuple
+        The arguments, or the text of a signature.
+    place : Place, optional
+        Where; by default where a launch would run now.
+    is_launch : bool
+        For a launch the arguments must be arguments, arrays that the kernel writes must be
+        writable, and the place may be one that stands in for a device that cannot be used.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, DeviceMismatchError
+        If these arguments cannot be passed.
+    """
+    binding = read_arguments(state, args, is_launch=is_launch)
+    if place is None:
+        place = resolve(binding.place or shape.place)
+        if not is_launch:
+            place = place.actual
+    is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
+    promise_number, extents = NOTHING, None
+    if place.target.maps_elements:
+        if binding.is_assumed:
+            promise_number = state.promises.number(_assumed_promises(binding, shape.extent))
+        elif not binding.host or place.is_host:  # those are copied to other addresses
+            promise_number = state.promises.number_of(binding, shape.extent)
+        if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
+            extents = shape.planned_for
+        else:
+            extents = shape.planned_within(place.device.limits)
+    # Ints are quick to hash, so the mode stands there as its rank.
+    key = (
+        binding.codes,
+        shape.forall_ndim,
+        place,
+        shape.block_dim,
+        is_overlapping,
+        promise_number,
+        extents,
+    )
+    return Request(state, shape, place, binding, is_overlapping, promise_number, extents, key)
+
+
+def check_shape(request: Request) -> bool:
+    """Check the shape against kernel and device; say whether there is anything to launch.
+
+    Raises
+    ------
+    LaunchConfigError
+        If the kernel cannot be launched in this shape, or the device cannot run it.
+    """
+    state, shape = request.state, request.shape
+    traits = state.traits
+    if shape.extent is not None and shape.block_dim is None and traits.uses_block:
+        raise LaunchConfigError(
+            f"{state.unit.qualname} works with its block (shared memory, barriers or warp "
+            "operations), and forall was given no block",
+            limit="forall chooses blocks for element kernels alone",
+            remedy="Name it: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
+        )
+    if traits.uses_dynamic_shared and shape.shared_bytes == 0:
+        raise LaunchConfigError(
+            f"{state.unit.qualname} uses dynamic shared memory, and was launched with "
+            "shared_bytes 0",
+            value=0,
+            limit="shared.array(0, dtype) has as many bytes as the launch gives it",
+            remedy="Give them: kernel[grid, block, stream, shared_bytes](…) or "
+            "kernel.forall(n, block=…, shared_bytes=…)(…)",
+        )
+    check_limits(
+        request.place.device,
+        shape.grid_dim,
+        shape.block_dim,
+        traits.static_shared_bytes,
+        shape.shared_bytes,
+    )
+    return shape.extent is None or 0 not in shape.extent
+
+
+# ---------------------------------------------------------------------- arguments
+
+
+def read_arguments(
+    state: KernelState, args: tuple[Any, ...], *, is_launch: bool = False
+) -> Binding:
+    """Read arguments and convert them to the declared signature, as for `make_request`."""
+    if not is_launch and len(args) == 1 and isinstance(args[0], str):
+        try:
+            kinds = parse_signature(args[0])
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=args[0]) from error
+        return read_kinds(state, kinds)
+    if len(args) != state.parameter_count:
+        _refuse_count(state.unit, args)
+    binding = bind(state.unit.parameters, args)
+    if is_launch and binding.read_only and state.traits.written:
+        check_writable(binding, state.unit.parameters, args, state.traits.written)
+    if state.signature is not None:
+        conform(binding, state.signature, state.signature_codes, state.unit.parameters)
+    return binding
+
+
+def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
+    """Stand for arguments of which the kinds alone are known."""
+    if len(kinds) != state.parameter_count:
+        _refuse_count(state.unit, kinds)
+    binding = Binding()
+    binding.codes = binding.given = tuple(map(code_of, kinds))
+    binding.is_assumed = True
+    return binding
+
+
+def arrays_overlap(state: KernelState, binding: Binding) -> bool:
+    """Whether arrays overlap in memory, one of which the kernel writes."""
+    return not binding.is_assumed and overlap(binding, state.traits.written)
+
+
+def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments given by name, put behind those given by position.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For a name that is unknown or given twice, or a parameter that is missing.
+    """
+    rest = unit.parameters[len(args) :]
+    wrong = [name for name in named if name not in rest]
+    if wrong:
+        known = wrong[0] in unit.parameters
+        raise ArgumentTypeError(
+            f"{unit.qualname} was given the argument {wrong[0]!r} "
+            + ("twice" if known else "that it does not have"),
+            value=wrong[0],
+            limit=f"Its parameters are ({', '.join(unit.parameters)})",
+        )
+    missing = [name for name in rest if name not in named]
+    if missing:
+        _refuse_count(unit, (*args, *named.values()))
+    return (*args, *(named[name] for name in rest))
+
+
+def _refuse_count(unit: FunctionUnit, args: Sequence[Any]) -> NoReturn:
+    wanted = unit.parameters
+    if len(args) < len(wanted):
+        what = "missing " + ", ".join(map(repr, wanted[len(args) :]))
+    else:
+        extra = len(args) - len(wanted)
+        what = f"{extra} too many, from argument {len(wanted) + 1} on"
+    raise ArgumentTypeError(
+        f"{unit.qualname} was given {len(args)} arguments: {what}",
+        value=len(args),
+        limit=f"Its parameters are ({', '.join(wanted)})",
+    )
+
+
+def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promises:
+    """What is taken to hold of arguments of which the kinds alone are known.
+
+    That is what holds of arrays that were made for the extent: they are aligned, apart from each
+    other, and as long as it.
+    """
+    arrays = tuple(
+        ArrayPromises(
+            MAX_ALIGNMENT if kind.layout != "A" else 1,
+            None,
+            None,
+            extent is not None and kind.ndim == len(extent),
+        )
+        for kind in array_kinds(kinds_of(binding.codes))
+    )
+    extent = extent or ()
+    shapes = (extent for each in arrays if each.is_extent)
+    return Promises(arrays, is_disjoint=True, is_narrow=is_narrow(extent, shapes))
+
+
+# ---------------------------------------------------------------------- places
+
+
+def named_place(device: DeviceLike | None, arch: str | None) -> Place | None:
+    """The place of a device that is named or described; ``None`` where neither is."""
+    place = None if device is None else place_of(device).actual
+    return place if arch is None else _described_place(arch)
+
+
+def _described_place(arch: str) -> Place:
+    """A place for planning alone: a device of an architecture that is not there.
+
+    Raises
+    ------
+    ArgumentValueError
+        Not enough is known of the architecture.
+    """
+    known = _described.get(arch)
+    if known is None:
+        from kerneldsl.planner.described import described_device  # a launch needs none
+
+        place = Place(get_target("cuda"), described_device(arch), is_described=True)
+        known = _described.setdefault(arch, place)
+    return known

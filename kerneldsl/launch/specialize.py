@@ -1,0 +1,144 @@
+"""From a request and a mapping to the specialization that is compiled for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.abi import LaunchMode
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.state import KernelState
+from kerneldsl.target import (
+    NO_PROMISES,
+    ONE_EACH,
+    Dim3,
+    ElementMapping,
+    Promises,
+    Specialization,
+    Target,
+)
+
+__all__ = ["make_specialization", "specialize", "specialize_anew", "worthwhile"]
+
+
+def specialize(request: Request, mapping: ElementMapping) -> Specialization:
+    """What a launch is compiled for: what has been compiled already, if that will do."""
+    promises = worthwhile(request.promises, mapping)
+    for known in request.state.forms.get(form_of(request, mapping), ()):
+        if _serves(known.promises, promises):
+            return known
+    return _make(request, mapping, promises)
+
+
+def specialize_anew(request: Request, mapping: ElementMapping) -> Specialization:
+    """What a launch would be compiled for, were nothing compiled for its kernel yet."""
+    return _make(request, mapping, worthwhile(request.promises, mapping))
+
+
+def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
+    """All but the promises of what code is compiled for, as a key of the state's `forms`."""
+    return (
+        request.binding.codes,
+        request.shape.forall_ndim,
+        request.place,
+        request.shape.block_dim,
+        request.is_overlapping,
+        mapping,
+    )
+
+
+def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
+    """The promises that code with a mapping makes use of; fewer forms are compiled."""
+    return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
+
+
+def make_specialization(
+    state: KernelState,
+    target: Target,
+    kinds: tuple[Kind, ...],
+    mode: LaunchMode,
+    block_dim: Dim3 | None,
+    arch: str | None,
+    *,
+    is_overlapping: bool,
+    ptx_version: str | None = None,
+    mapping: ElementMapping = ONE_EACH,
+    promises: Promises = NO_PROMISES,
+) -> Specialization:
+    """What code depends on; what it does not depend on is left out.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        Where an augmented assignment turns out to change an array that was not known to be
+        written.
+    """
+    _refuse_hidden_writes(state, kinds)
+    is_overlapping = is_overlapping and state.overlap_matters
+    traits = state.traits_if_overlapping if is_overlapping else state.traits
+    if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
+        traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
+    return Specialization(
+        state.unit,
+        traits,
+        kinds,
+        state.options,
+        mode,
+        block_dim if target.compiles_for_block(state.traits) else None,
+        arch,
+        ptx_version,
+        mapping,
+        promises,
+    )
+
+
+def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Specialization:
+    return make_specialization(
+        request.state,
+        request.place.target,
+        request.kinds,
+        request.shape.mode,
+        request.shape.block_dim,
+        request.place.device.arch,
+        is_overlapping=request.is_overlapping,
+        mapping=mapping,
+        promises=promises,
+    )
+
+
+def _serves(compiled: Promises, found: Promises) -> bool:
+    """Whether code compiled for some promises is as good as code for those that were found.
+
+    What the code then does without are tests of indices and wide integers. Arrays that do not
+    overlap, and wide accesses, are worth another form.
+    """
+    return (
+        found.cover(compiled)
+        and found.is_disjoint == compiled.is_disjoint
+        and all(
+            mine.alignment == its.alignment
+            for mine, its in zip(found.arrays, compiled.arrays, strict=False)
+        )
+    )
+
+
+def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
+    """What a kernel writes is known before its arguments' ranks are, and must stay true."""
+    for position, index_count, where in state.traits.augmented:
+        kind = kinds[position]
+        if (
+            isinstance(kind, ArrayKind)
+            and index_count < kind.ndim
+            and position not in state.traits.written
+        ):
+            name = state.unit.parameters[position]
+            indices = "1 index" if index_count == 1 else f"{index_count} indices"
+            raise UnsupportedConstructError(
+                f"An augmented assignment changes a view of {name} in place: {name} has "
+                f"{kind.ndim} axes and gets {indices}",
+                where=where,
+                value=kind.ndim,
+                limit="What a kernel writes must be seen without the ranks of its arguments",
+                remedy="Loop over its elements: for j in range(row.size): row[j] += value",
+            )

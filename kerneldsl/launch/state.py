@@ -1,0 +1,235 @@
+"""A kernel's normal form for its captured constants as they are, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.environment import logger
+from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.planner.choose import Choice
+from kerneldsl.runtime.arguments.binding import code_of
+from kerneldsl.runtime.arguments.promise_table import PromiseTable
+from kerneldsl.runtime.once import OnceTable
+from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Artifact, CompileOptions, Specialization
+
+if TYPE_CHECKING:
+    from kerneldsl.launch.executable import Loaded
+    from kerneldsl.runtime.specialization_info import SpecializationInfo
+
+__all__ = ["Definition", "KernelState", "KernelStates"]
+
+#: States of a kernel whose captured constants go back and forth that are remembered.
+_MAX_STATES = 16
+
+
+class Definition(NamedTuple):
+    """What a kernel is made of.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function.
+    options : CompileOptions
+        From the decorator and the environment.
+    signature : tuple of Kind or None
+        The declared kinds of the parameters.
+    constants : mapping, optional
+        Values of the function's keyword-only parameters.
+    """
+
+    function: Callable[..., Any]
+    options: CompileOptions
+    signature: tuple[Kind, ...] | None
+    constants: Mapping[str, Any] | None = None
+
+
+class KernelState:
+    """One normal form of a kernel; a captured constant that changes makes another one.
+
+    Attributes
+    ----------
+    unit : FunctionUnit
+        The normal form.
+    traits : KernelTraits
+        What the analysis found, for arguments that do not overlap.
+    options : CompileOptions
+        The kernel's.
+    signature : tuple of Kind or None
+        The declared kinds of the parameters, whose codes are `signature_codes`.
+    captured : tuple of (callable, object)
+        What reads each captured constant, and what it was.
+    overlap_matters : bool
+        Whether the kernel's barriers are judged otherwise when arguments overlap in memory.
+    promises : PromiseTable
+        What launches have checked of their arguments.
+    loaded : dict
+        Key of a request to executable, for the fast path.
+    choices : dict
+        Key of a request to what was planned for it.
+    forms : dict
+        All but the promises of what code is compiled for, to the specializations it was compiled
+        for.
+    artifacts, compile_s
+        Name of the target and specialization to compiled code, and to the seconds that took.
+    executables, failures
+        Specialization and place to the code there, or to what failed for good, so that it is not
+        tried at every launch.
+    """
+
+    __slots__ = (
+        "_known_traits",
+        "artifacts",
+        "captured",
+        "choices",
+        "compile_s",
+        "executables",
+        "failures",
+        "forms",
+        "loaded",
+        "options",
+        "overlap_matters",
+        "parameter_count",
+        "promises",
+        "signature",
+        "signature_codes",
+        "traits",
+        "traits_if_overlapping",
+        "unit",
+    )
+
+    def __init__(self, definition: Definition, unit: FunctionUnit, traits: KernelTraits) -> None:
+        self.unit = unit
+        self.traits = traits
+        self.traits_if_overlapping = replace(
+            traits, barrier_problems=traits.barrier_problems_if_overlapping
+        )
+        self.options = definition.options
+        self.signature = definition.signature
+        self.signature_codes = tuple(map(code_of, definition.signature or ()))
+        self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
+        self.captured = tuple((c.read, c.value) for c in unit.captured)
+        self.parameter_count = len(unit.parameters)
+        self.promises = PromiseTable(traits)
+        self.loaded: dict[tuple[Any, ...], Loaded] = {}
+        self.choices: dict[tuple[Any, ...], Choice] = {}
+        self.forms: dict[tuple[Any, ...], list[Specialization]] = {}
+        self.artifacts: OnceTable[tuple[str, Specialization], Artifact] = OnceTable()
+        self.compile_s: dict[tuple[str, Specialization], float] = {}
+        self.executables: OnceTable[tuple[Specialization, Place], Loaded] = OnceTable()
+        self.failures: dict[tuple[Specialization, Place], KernelError] = {}
+        self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
+
+    def is_current(self) -> bool:
+        """Whether every captured constant is still the object it was."""
+        try:
+            return all(read() is value for read, value in self.captured)
+        except NameError:  # deleted; making the unit anew says so with the line
+            return False
+
+    def traits_for_tuples(self, kinds: tuple[Kind, ...], *, is_overlapping: bool) -> KernelTraits:
+        """The traits where barriers depend on what tuples hold; one object for the same kinds."""
+        known = self._known_traits.get((kinds, is_overlapping))
+        if known is None:
+            from kerneldsl.analysis.analyze import analyze
+
+            found = analyze(self.unit, kinds)
+            problems = found.barrier_problems
+            if is_overlapping:
+                problems = found.barrier_problems_if_overlapping
+            made = replace(self.traits, barrier_problems=problems)
+            known = self._known_traits.setdefault((kinds, is_overlapping), made)
+        return known
+
+    def infos(self) -> tuple[SpecializationInfo, ...]:
+        """What has been compiled so far."""
+        from kerneldsl.runtime.specialization_info import SpecializationInfo
+
+        return tuple(
+            SpecializationInfo(
+                target,
+                compiled.arch,
+                format_signature(compiled.kinds),
+                compiled.mode.forall_ndim,
+                compiled.block_dim,
+                seconds,
+            )
+            for (target, compiled), seconds in tuple(self.compile_s.items())
+        )
+
+
+class KernelStates:
+    """The states of one kernel.
+
+    Parameters
+    ----------
+    definition : Definition
+        The kernel.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self._current: KernelState | None = None
+        self._states: list[KernelState] = []
+        self._lock = ForkSafeLock()
+
+    def current(self) -> KernelState:
+        """The state for the captured constants as they are now."""
+        state = self._current
+        if state is not None:
+            try:
+                for read, value in state.captured:
+                    if read() is not value:
+                        break
+                else:
+                    return state
+            except NameError:  # deleted; making the unit anew says so, with the line
+                pass
+        return self._renew()
+
+    def _renew(self) -> KernelState:
+        with self._lock:
+            for state in self._states:
+                if state.is_current():
+                    break
+            else:
+                state = self._make_state()
+                self._states.append(state)
+                del self._states[:-_MAX_STATES]
+            self._current = state
+            return state
+
+    def _make_state(self) -> KernelState:
+        from kerneldsl.analysis.analyze import analyze
+        from kerneldsl.frontend.normalize import make_unit
+
+        function, _, signature, constants = self.definition
+        unit: FunctionUnit = make_unit(function, constants=constants)
+        if signature is not None and len(signature) != len(unit.parameters):
+            raise ArgumentTypeError(
+                f"the signature of {unit.qualname} has {len(signature)} arguments",
+                value=signature,
+                limit=f"The kernel has {len(unit.parameters)} parameters: "
+                + ", ".join(unit.parameters),
+            )
+        if self._states:
+            changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
+            logger.debug("%s is made anew: %s changed", unit.qualname, ", ".join(changed))
+        return KernelState(self.definition, unit, analyze(unit))
+
+    def infos(self) -> tuple[SpecializationInfo, ...]:
+        """What has been compiled so far, for captured constants of any value."""
+        return tuple(info for state in tuple(self._states) for info in state.infos())
+
+
+def _is_same(captured: Any) -> bool:
+    try:
+        return captured.read() is captured.value
+    except NameError:
+        return False
