@@ -183,7 +183,13 @@ class Dispatcher:
         # Now, and not in a stream of the CPU that is active or even recorded.
         stream = streams.default_stream("cpu") if streams.are_in_use else None
         on_host = LaunchShape(
-            shape.grid_dim, shape.block_dim, shape.extent, stream, shape.shared_bytes
+            shape.grid_dim,
+            shape.block_dim,
+            shape.extent,
+            stream,
+            shape.shared_bytes,
+            tile=shape.tile,
+            together=shape.together,
         )
         self.launch(on_host, args, place_of("cpu"))
 

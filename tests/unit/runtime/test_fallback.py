@@ -179,3 +179,26 @@ def test_unclassified_errors_are_raised(device, rng):
     device.fail_next("load", RuntimeError("a fault of ours"))
     with pytest.raises(RuntimeError, match="ours"):
         make_kernel().forall(out.size)(x, out)
+
+
+# ------------------------------------------------------------------------------- the shape
+
+
+def test_the_shape_stays_what_it_was(device, rng):
+    """A block of 32 threads that serves 7 indices does so on the CPU, too."""
+
+    @kd.kernel(space=kd.Space(block=[32], tile=[7], covers=lambda member: member.tile))
+    def doubled(x, out, *, tile):
+        t = kd.threadIdx.x
+        i = kd.blockIdx.x * tile + t
+        part = kd.shared.array(32, np.float64)
+        part[t] = x[i] if t < tile and i < x.size else 0.0
+        kd.syncthreads()
+        if t < tile and i < out.size:
+            out[i] = 2 * part[t]
+
+    x, out = rng.standard_normal(100), np.full(100, np.nan)
+    device.fail_next("launch", null.fault("device"))
+    with pytest.warns(kd.FallbackWarning):
+        doubled.forall(out.size)(x, out)
+    np.testing.assert_array_equal(out, 2 * x)
