@@ -198,7 +198,7 @@ def names_of(*kinds: ElementKind) -> frozenset[str]:
     Examples
     --------
     >>> sorted(names_of(ElementKind.FLOAT, ElementKind.COMPLEX))
-    ['complex128', 'complex64', 'float32', 'float64']
+    ['bfloat16', 'complex128', 'complex64', 'float16', 'float32', 'float64']
     """
     return frozenset(row.name for row in ELEMENT_TYPES.values() if row.kind in kinds)
 

@@ -63,7 +63,7 @@ def test_device_arrays(computing_target: str, case: Case, rng: np.random.Generat
     case.compare(computing_target, back, expected)
 
 
-@pytest.mark.parametrize("case", full_beyond(CASES, QUICK_CASES[::4]), ids=lambda c: c.name)
+@pytest.mark.parametrize("case", full_beyond(CASES, QUICK_CASES[::3]), ids=lambda c: c.name)
 def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generator) -> None:
     """The same launch prepared, and made by native code, on arrays that lie where it runs."""
     require_native()
