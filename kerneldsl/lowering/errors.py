@@ -319,9 +319,15 @@ def _tell_no_implementation(function: str, arguments: str) -> _Finding:
             "Index arrays by integers, and tuples by constants",
             _is_subscript,
         )
+    if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
+        return _Finding(
+            "an element of a captured array is assigned, and captured arrays are constants",
+            "Pass the array as an argument",
+            _is_subscript,
+        )
     if name == "setitem":
         return _Finding(
-            f"a value cannot be stored so: {types} (array, index, value)",
+            f"an element cannot be assigned: {types} (array, index, value)",
             "Store a value that converts to the array's element type, at an integer index",
             _is_subscript,
         )

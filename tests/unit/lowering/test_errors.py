@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelTypingError, SourceLocation
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
@@ -114,3 +115,18 @@ def test_our_own_errors_pass_through() -> None:
     wrapper = RuntimeError("Numba's")
     wrapper.__cause__ = own
     assert translate(wrapper, unit, (VECTOR,)) is own
+
+
+TABLE = np.arange(5.0)
+TABLE.flags.writeable = False
+
+
+@pytest.mark.parametrize("target", ["cpu", "null"])
+def test_a_captured_array_is_not_assigned_to(target):
+    @kd.kernel
+    def fills(out):
+        i = kd.grid(1)
+        TABLE[i] = out[i]
+
+    with kd.use(target), pytest.raises(kd.KernelTypingError, match="captured arrays are constants"):
+        fills.forall(5)(np.zeros(5))
