@@ -79,6 +79,8 @@ class Divisions:
     ----------
     module : llvmlite.binding.ModuleRef
         Linked, and not yet optimized.
+    machine : llvmlite.binding.TargetMachine
+        Of the host.
 
     Attributes
     ----------
@@ -86,7 +88,10 @@ class Divisions:
         The same with calls in place of divisions.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, machine: Any) -> None:
+        self._machine = machine
+        # Constants stand in variables as yet; without a loop pass, nothing is vectorized here.
+        self._run(module, "sroa", "instruction_combine", "simplify_cfg")
         text = str(module)
         found = {match.group("op", "kind") for match in _DIVISION.finditer(text)}
         self._quotients = sorted({(_division(op), kind) for op, kind in found})
@@ -104,26 +109,22 @@ class Divisions:
         self.module.name = module.name
         self._link(remainders)
 
-    def restore(self, machine: Any) -> None:
-        """Turn the calls into divisions again, once the module is optimized.
-
-        Parameters
-        ----------
-        machine : llvmlite.binding.TargetMachine
-            Of the host.
-        """
+    def restore(self) -> None:
+        """Turn the calls into divisions again, once the module is optimized."""
         if not self._quotients:
             return
         self._link(
             _fill(_SIGNED_QUOTIENT if op == "sdiv" else _UNSIGNED_QUOTIENT, op, kind)
             for op, kind in self._quotients
         )
+        self._run(self.module, "always_inliner", "instruction_combine", "simplify_cfg")
+
+    def _run(self, module: Any, *names: str) -> None:
         passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
+        for name in names:
+            getattr(passes, f"add_{name}_pass")()
         options = llvm.create_pipeline_tuning_options(speed_level=3)
-        passes.run(self.module, llvm.create_pass_builder(machine, options))
+        passes.run(module, llvm.create_pass_builder(self._machine, options))
 
     def _link(self, definitions: Iterable[str]) -> None:
         for definition in definitions:

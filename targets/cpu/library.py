@@ -82,10 +82,10 @@ class BodyLibrary(JITCodeLibrary):
         options.loop_interleaving = True
         options.loop_unrolling = True
         builder = llvm.create_pass_builder(machine, options)
-        divisions = Divisions(self._final_module)
+        divisions = Divisions(self._final_module, machine)
         self._final_module = divisions.module
         builder.getModulePassManager().run(self._final_module, builder)
-        divisions.restore(machine)
+        divisions.restore()
         add_missing(self._final_module, machine)
 
 

@@ -333,3 +333,17 @@ def test_an_extent_may_be_of_any_size():
     with kd.use("cpu"):
         beside_an_extent.forall(4)(x, out)
     assert out.tolist() == [1, 0, 0, 0]  # the sum wraps
+
+
+def test_a_division_by_a_constant_is_one_for_llvm():
+    """It knows how often the loop runs, and what comes out of it."""
+
+    @kd.kernel
+    def halvings(out):
+        width, total = 128, 0
+        while width > 0:
+            total += width
+            width //= 2
+        out[kd.grid(1)] = total + 7000
+
+    assert re.search(r"\b7255\b", halvings.asm(np.zeros(8, np.int64)))
