@@ -336,14 +336,23 @@ def test_an_extent_may_be_of_any_size():
 
 
 def test_a_division_by_a_constant_is_one_for_llvm():
-    """It knows how often the loop runs, and what comes out of it."""
+    """It knows how often a loop over halves runs, and writes each round out."""
 
     @kd.kernel
-    def halvings(out):
-        width, total = 128, 0
-        while width > 0:
-            total += width
-            width //= 2
-        out[kd.grid(1)] = total + 7000
+    def tree(x, out):
+        s = kd.shared.array(256, np.float32)
+        t = kd.threadIdx.x
+        s[t] = x[t]
+        kd.syncthreads()
+        stride = 128
+        while stride > 0:
+            if t < stride:
+                s[t] += s[t + stride]
+            kd.syncthreads()
+            stride //= 2
+        if t == 0:
+            out[0] = s[0]
 
-    assert re.search(r"\b7255\b", halvings.asm(np.zeros(8, np.int64)))
+    x = np.zeros(256, np.float32)
+    # One addition at least for each of the eight rounds; a loop over rounds has two or three.
+    assert len(re.findall(r"\bv?adds[sd]\b", tree.asm(x, x, block=256))) >= 8
