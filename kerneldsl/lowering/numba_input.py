@@ -45,34 +45,51 @@ def name_locals_apart(definition: ast.FunctionDef) -> None:
 
 
 def return_from_one_block(definition: ast.FunctionDef) -> None:
-    """Give, in place, what is computed for a ``return`` two names before it is returned.
+    """Lengthen, in place, what stands before each ``return``, so that CPython does not copy it.
 
     CPython copies a block of up to four instructions that ends in a ``return`` behind each branch
-    that leads to it, and Numba then types each copy by itself: in ``return -(a if c else b)`` the
-    sign is changed before `a` and `b` have got their common type, or after it, depending on the
-    version of Python. Two assignments make the block longer than that.
+    that leads to it. Two things must not be copied so:
+
+    - A barrier: ``return syncthreads_count(0 < x < n)`` would have one for the threads in which the
+      first comparison fails and one for the others, and a warp that meets both never goes on.
+    - An operation on the value of branches: in ``return -(a if c else b)`` Numba types each copy by
+      itself, so that the sign would be changed before `a` and `b` have got their common type.
+
+    Two assignments make the block longer than that. Which blocks are short enough without them
+    depends on the version of Python.
 
     Parameters
     ----------
     definition : ast.FunctionDef
         The function.
     """
-    if any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for n in ast.walk(definition)):
+    if any(isinstance(n, _BRANCHES) for n in ast.walk(definition)):
         _LongReturns().visit(definition)
+        if not isinstance(definition.body[-1], ast.Return):
+            end = ast.copy_location(ast.Return(None), definition.body[-1])
+            definition.body += _lengthened(end)
+
+
+#: What is compiled to jumps; a comparison may be a chain.
+_BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.For, ast.While, ast.Assert)
+
+
+def _lengthened(node: ast.Return) -> list[ast.stmt]:
+    """Return a ``return`` behind two assignments, the first of which computes its value."""
+    made: list[ast.stmt] = []
+    value = node.value or ast.Constant(None)
+    for name in (f"{RESERVED_PREFIX}computed", f"{RESERVED_PREFIX}returned"):
+        assignment = ast.Assign([ast.Name(name, ast.Store())], value)
+        made.append(ast.copy_location(assignment, node))
+        value = ast.Name(name, ast.Load())
+    if node.value is not None:
+        node.value = value
+    return [*made, node]
 
 
 class _LongReturns(ast.NodeTransformer):
-    def visit_Return(self, node: ast.Return) -> ast.stmt | list[ast.stmt]:
-        if node.value is None or isinstance(node.value, ast.Name | ast.Constant):
-            return node
-        made: list[ast.stmt] = []
-        value = node.value
-        for name in (f"{RESERVED_PREFIX}computed", f"{RESERVED_PREFIX}returned"):
-            assignment = ast.Assign([ast.Name(name, ast.Store())], value)
-            made.append(ast.copy_location(assignment, node))
-            value = ast.Name(name, ast.Load())
-        node.value = value
-        return [*made, node]
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        return _lengthened(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
         return node

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.outcomes import KINDS, Outcome
+from tests.fuzz.worker import PATIENCE
 
 __all__ = ["Report", "run_programs"]
 
@@ -24,8 +25,6 @@ _ROOT = Path(__file__).parents[2]
 #: Programs that one process runs: compiled code is never freed.
 _BATCH = 50
 _COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
-#: Seconds after which a run has hung.
-_PATIENCE = 180
 
 
 @dataclass
@@ -167,7 +166,7 @@ class _Watch:
         self._start()
 
     def _start(self) -> None:
-        self.timer = threading.Timer(_PATIENCE, self._kill)
+        self.timer = threading.Timer(PATIENCE, self._kill)
         self.timer.daemon = True
         self.timer.start()
 

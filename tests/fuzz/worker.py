@@ -1,10 +1,12 @@
 """A process that runs a range of programs and tells of each in lines of JSON.
 
-Before each run it says what it begins, so that the one that ends the process is known.
+Before each run it says what it begins, so that the one that ends the process is known. One that
+takes too long writes where it stands to the standard error, before it is killed.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import linecache
@@ -12,10 +14,14 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["PATIENCE", "main"]
+
+#: Seconds after which a run has hung.
+PATIENCE = 180
 
 
 def _say(**fields: Any) -> None:
+    faulthandler.dump_traceback_later(PATIENCE - 10)
     print(json.dumps(fields), flush=True)
 
 

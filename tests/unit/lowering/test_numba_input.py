@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 from collections.abc import Callable
 
 import numba
@@ -58,3 +59,41 @@ def test_no_local_variable_ends_in_a_digit() -> None:
     name_locals_apart(tree)
     text = ast.unparse(tree)
     assert text == "def f(x1__, x1_):\n    for k2_ in range(x1__):\n        y9_ = k2_ + x1_ + z3"
+
+
+_BRANCHED = """
+def f(value):
+    if value > 3:
+        value += 1
+    else:
+        value -= 1
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(value):\n    return int(value + barrier(0 < value < 9))",
+        "def f(value):\n    return barrier(value > 0 and value < 9)",
+        _BRANCHED + "    barrier()",
+        _BRANCHED + "    barrier()\n    return",
+        _BRANCHED + "    barrier()\n    return 1",
+        _BRANCHED + "    barrier()\n    return value",
+        _BRANCHED + "    if value:\n        barrier()\n        return\n    barrier()",
+        "def f(value):\n    for k in range(9):\n        if k:\n            break\n    barrier()",
+    ],
+)
+def test_a_call_at_the_end_is_not_copied_into_branches(text: str) -> None:
+    """Threads of one warp in two copies of a barrier would wait for each other for ever."""
+    (tree,) = ast.parse(text.strip()).body
+    assert isinstance(tree, ast.FunctionDef)
+    built = build_function(tree, tree.name, {"barrier": lambda *args: 0}, "<test>")
+    calls = [i for i in dis.get_instructions(built) if i.opname == "CALL"]
+    assert len(calls) == sum(isinstance(node, ast.Call) for node in ast.walk(tree))
+    numba_version = numba.njit(built.__class__(built.__code__, {"barrier": _no_barrier}))
+    assert numba_version(5) == built(5)
+
+
+@numba.njit
+def _no_barrier(*args):
+    return 0
