@@ -11,7 +11,7 @@ from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from tests.conformance.kernels import CASES
 from tests.support.arrays import HOST_DTYPES
 from tests.support.cases import Case
-from tests.support.simt import python_function
+from tests.support.python_kernels import python_function
 
 
 def _used(case: Case) -> set[tuple[str, str]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.fuzz import typing
 from tests.fuzz.static_types import TypeExpressions
-from tests.support.warps import EXCHANGES
+from tests.support.simt import STOPS
 
 __all__ = ["compile_program"]
 
@@ -40,9 +40,6 @@ _COMPARE = {
     ast.NotEq: "!=",
 }
 _UNARY = {ast.USub: "neg", ast.Invert: "invert"}
-_VOTES = {"syncthreads": "wait", "syncthreads_count": "count"} | {
-    f"syncthreads_{kind}": kind for kind in ("and", "or")
-}
 _THREAD = "of_thread_"
 
 
@@ -182,13 +179,12 @@ class _Rewriter(ast.NodeTransformer):
         if first in ("np", "kd") and rest in typing.DTYPES:
             return _call("cast", self.visit(node.args[0]), ast.Constant(rest))
         args = [self.visit(a) for a in node.args]
-        if first == "kd" and rest in _VOTES:
-            place = ast.Constant((_VOTES[rest], self._function, node.lineno, node.col_offset))
-            vote = args[0] if args else ast.Constant(None)
-            return ast.Yield(ast.Tuple([place, vote], ast.Load()))
-        if first == "kd" and rest in EXCHANGES:
+        if first == "kd" and rest in STOPS:
             place = ast.Constant((rest, self._function, node.lineno, node.col_offset))
             return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
+        if name.startswith("kd.atomic."):
+            array, *index, value = args
+            args = [array, *index, _call("stored", self.visit(node.args[0]), value)]
         if first == "kd":
             return ast.Call(self.visit(node.func), args, [])
         if name in self._functions:
@@ -253,7 +249,7 @@ _HELPERS: dict[str, Any] = {
 def _generators(definitions: list[ast.FunctionDef]) -> set[str]:
     """Functions that reach a barrier; callees stand before their callers."""
     found = {"kernel"}
-    barriers = {f"kd.{b}" for b in (*_VOTES, *EXCHANGES)}
+    barriers = {f"kd.{name}" for name in STOPS}
     for definition in definitions:
         called = {_dotted(n.func) for n in ast.walk(definition) if isinstance(n, ast.Call)}
         if called & (found | barriers):

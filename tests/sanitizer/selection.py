@@ -13,7 +13,7 @@ import numpy as np
 from kerneldsl.frontend.normalize import make_unit
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
-from tests.support.simt import python_function
+from tests.support.python_kernels import python_function
 
 __all__ = ["BARRIER_TOPICS", "intrinsics_of", "sanitized_cases"]
 

@@ -14,7 +14,7 @@ import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
 from tests.support.arrays import assert_same_bits, assert_within_ulp
-from tests.support.simt import simulate, simulate_forall
+from tests.support.python_kernels import simulate, simulate_forall
 
 __all__ = ["Case", "CaseList", "kind_of"]
 

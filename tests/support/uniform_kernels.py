@@ -19,7 +19,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from tests.support.simt import simulate
+from tests.support.python_kernels import simulate
 
 __all__ = ["kernel_text", "load_kernels", "run_recorded"]
 

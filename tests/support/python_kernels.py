@@ -1,0 +1,157 @@
+"""Runs a kernel's own Python function for each thread of a launch (:mod:`.simt`).
+
+Where a kernel names nothing that it waits at, its threads are calls, one after the other; else each
+has a Python thread of its own. Arithmetic is NumPy's: a kernel that is to be compared bit for bit
+says its types (``np.float32(2)``), as NumPy and Numba promote Python numbers differently.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.simt import STOPS, Launch, Stop, Thread
+
+__all__ = ["python_function", "simulate", "simulate_forall"]
+
+
+def python_function(decorated: Any) -> Callable[..., Any]:
+    """Return the Python function behind a kernel or device function."""
+    return decorated.__wrapped__  # type: ignore[no-any-return]
+
+
+class _Language:
+    """Stands in for the ``kd`` of a kernel: that of the thread whose turn it is."""
+
+    def __init__(self) -> None:
+        self.turn: _Call | _Pausing
+        self.can_wait = False
+        self.shared = types.SimpleNamespace(array=self._shared_array)
+        self.local = types.SimpleNamespace(array=lambda *args: self.turn.thread.local_array(*args))
+
+    def _shared_array(self, shape: Any, dtype: Any) -> Any:
+        frame = sys._getframe(1)
+        return self.turn.thread.shared_array((frame.f_code, frame.f_lineno), shape, dtype)
+
+    def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
+        self._wait("syncwarp", (mask,))
+
+    def _wait(self, name: str, args: tuple[Any, ...]) -> Any:
+        assert isinstance(self.turn, _Pausing), f"no code of the kernel has the name {name}"
+        frame = sys._getframe(2)
+        return self.turn.wait(((name, frame.f_code, frame.f_lineno), args))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in STOPS:
+            return lambda *args: self._wait(name, args)
+        return getattr(self.turn.thread, name)
+
+
+class _Call:
+    """A thread that waits for no other."""
+
+    def __init__(self, thread: Thread, language: _Language, body: Callable[[], Any]) -> None:
+        self.thread = thread
+        self._language = language
+        self._body = body
+
+    def send(self, answer: Any, /) -> Stop:
+        self._language.turn = self
+        self._body()
+        raise StopIteration
+
+
+class _Pausing:
+    """A thread that a Python thread of its own runs, which waits for its turn."""
+
+    def __init__(self, thread: Thread, language: _Language, body: Callable[[], Any]) -> None:
+        self.thread = thread
+        self._language = language
+        self._turn, self._pause = threading.Semaphore(0), threading.Semaphore(0)
+        self._stop: Stop | None = None
+        self._answer: Any = None
+        self._error: BaseException | None = None
+
+        def work() -> None:
+            self._turn.acquire()
+            try:
+                with np.errstate(all="ignore"):  # what the launching thread ignores is its own
+                    body()
+            except BaseException as error:  # noqa: BLE001 - handed to the launching thread
+                self._error = error
+            self._stop = None
+            self._pause.release()
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def send(self, answer: Any, /) -> Stop:
+        self._language.turn = self
+        self._answer = answer
+        self._turn.release()
+        self._pause.acquire()
+        if self._error is not None:
+            raise self._error
+        if self._stop is None:
+            raise StopIteration
+        return self._stop
+
+    def wait(self, stop: Stop) -> Any:
+        self._stop = stop
+        self._pause.release()
+        self._turn.acquire()
+        return self._answer
+
+
+def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, Any]) -> Any:
+    """Return the function with our `language` for its ``kd``, its device functions likewise."""
+
+    def replace(value: Any) -> Any:
+        if value is kd:
+            return language
+        if isinstance(value, type(_device_function)):
+            inner = python_function(value)
+            if id(inner) not in done:
+                done[id(inner)] = _rebind(inner, language, done)
+            return done[id(inner)]
+        return value
+
+    code = function.__code__
+    names = set(code.co_names)
+    language.can_wait |= not names.isdisjoint(STOPS)
+    scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
+    cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
+    return types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)
+
+
+@kd.func
+def _device_function(x):  # type: ignore[no-untyped-def]
+    return x
+
+
+def _run(kernel: Any, launch: Launch, args: tuple[Any, ...]) -> None:
+    language = _Language()
+    body = _rebind(python_function(kernel), language, {})
+    kind = _Pausing if language.can_wait else _Call
+    launch.run(lambda thread: kind(thread, language, lambda: body(*args)))
+
+
+def simulate(
+    kernel: Any,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    args: tuple[Any, ...],
+    shared_bytes: int = 0,
+) -> None:
+    """Run ``kernel[grid, block](*args)`` on NumPy arrays, in place."""
+    _run(kernel, Launch(grid, block, shared_bytes), args)
+
+
+def simulate_forall(kernel: Any, extent: tuple[int, ...], args: tuple[Any, ...]) -> None:
+    """Run ``kernel.forall(*extent)(*args)`` of an element kernel on NumPy arrays, in place."""
+    _run(kernel, Launch(extent), args)
