@@ -1,0 +1,197 @@
+"""Every answer of the analyses of one kernel as text, for tests that compare it."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from kerneldsl.analysis.analyze import analyze, tuple_parameters
+from kerneldsl.analysis.count_work import body_work
+from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
+from kerneldsl.analysis.guards import find_guard
+from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.intervals import Intervals
+from kerneldsl.analysis.ranges import nonnegative_indices
+from kerneldsl.analysis.traits import BarrierProblem
+from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.analysis.widening import wide_stores
+from kerneldsl.errors import KernelError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics import Scope
+from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.lowering.passes.tuple_names import tuple_lengths
+from targets.cpu.liveness import flow_of
+
+__all__ = ["ANALYSES", "answers"]
+
+Lines = Iterator[str]
+
+
+def answers(unit: FunctionUnit, kinds: Sequence[Kind] | None = None) -> dict[str, str]:
+    """Return what each analysis says of a kernel.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel, as the front end made it.
+    kinds : sequence of Kind, optional
+        Kinds of its arguments, for the analyses that need them.
+    """
+    found = {}
+    for name, analysis in ANALYSES.items():
+        try:
+            found[name] = "\n".join(analysis(unit, kinds))
+        except KernelError as error:
+            found[name] = f"{type(error).__name__}: {error.args[0]}"
+    return found
+
+
+def _place(node: ast.AST, unit: FunctionUnit) -> str:
+    """The place of a node by its line in its function, and its text."""
+    where = unit.locate(node)
+    origin = getattr(node, "kd_origin", unit)
+    text = ast.unparse(node).partition("\n")[0]
+    return f"{origin.name}:{where.lineno - origin.first_line}:{where.col_offset} {text}"
+
+
+def _in_order(unit: FunctionUnit) -> Iterator[ast.AST]:
+    """Expressions and statements of a function from its first line to its last."""
+
+    def below(node: ast.AST) -> Iterator[ast.AST]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr | ast.stmt):
+                yield child
+            yield from below(child)
+
+    for statement in unit.tree.body:
+        yield statement
+        yield from below(statement)
+
+
+def _names(values: Iterable[Any]) -> str:
+    return " ".join(sorted(map(str, values))) or "-"
+
+
+def _problems(found: Iterable[BarrierProblem], unit: FunctionUnit) -> Lines:
+    for problem in found:
+        line = (problem.where.lineno or 0) - unit.first_line
+        yield f"  barrier {line}:{problem.where.col_offset} provable={problem.is_provable}"
+        for link in (problem.what, *problem.chain):
+            yield f"    {link.rpartition('  (')[0] or link}"
+
+
+def _traits(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    found = analyze(unit, kinds or ())
+    yield f"reads {_names(found.read)} writes {_names(found.written)}"
+    yield f"uses_block={found.uses_block} grid_only={found.uses_grid_only}"
+    yield f"grid {_names(found.grid_ndims)} shared {found.static_shared_bytes}"
+    yield "problems"
+    yield from _problems(found.barrier_problems, unit)
+    yield "problems if arguments overlap"
+    yield from _problems(found.barrier_problems_if_overlapping, unit)
+
+
+def _uniformity(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    flat = inline_block_functions(unit)
+    tuples = tuple_parameters(unit, kinds or ())
+    ways = [
+        analyze_uniformity(flat, tuples=tuples, scope=scope, arguments_may_overlap=overlap)
+        for scope in (Scope.BLOCK, Scope.WARP)
+        for overlap in (False, True)
+    ]
+    for node in _in_order(flat):
+        if isinstance(node, ast.stmt):
+            levels = [way.places.get(node) for way in ways]
+            shown = "".join("-" if level is None else level.name[:3] for level in levels)
+            yield f"{shown.lower()} at {_place(node, flat)}"
+        else:
+            levels = [way.expressions.get(node) for way in ways]
+            shown = "".join("-" if level is None else level.name[:3] for level in levels)
+            yield f"  {shown.lower()} {_place(node, flat)}"
+
+
+def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    """Effects of each expression, and what may be written in its barrier interval."""
+    for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
+        read, written = array_effects(reached)
+        yield f"{reached.name} reads {_names(read)} writes {_names(written)}"
+        for each in augmented_values(reached):
+            yield f"  augmented {each.position} {each.index_count}"
+    flat = inline_block_functions(unit)
+    accesses = Accesses(flat, is_kernel=True)
+    intervals = Intervals(flat, accesses)
+    around = ""
+    for node in _in_order(flat):
+        read, written = accesses.of(node)
+        parts = [f"reads {_names(read)}", f"writes {_names(written)}"]
+        if isinstance(node, ast.expr):
+            parts += [f"of {_names(accesses.roots(node))}", f"view {_names(accesses.views(node))}"]
+        parts = [part for part in parts if not part.endswith(" -")]
+        if not isinstance(node, ast.If | ast.While | ast.For | ast.Break | ast.Continue):
+            before, around = around, _names(intervals.written(node))
+            if around != before:
+                parts.append(f"interval {around}")
+        if parts:
+            yield f"{_place(node, flat)}  # {'; '.join(parts)}"
+
+
+def _ranges(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
+        proven = nonnegative_indices(reached)
+        for node in _in_order(reached):
+            if node in proven:
+                yield _place(node, reached)
+
+
+def _work(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    for fields in (
+        {},
+        {"x_is_last": False, "unknown_trips": 3},
+        {"block_dim": (64, 2, 1)},
+    ):
+        found = body_work(unit, **fields)  # type: ignore[arg-type]
+        yield str(found._replace(accesses=()))
+        for access in found.accesses:
+            said = dataclasses.asdict(access)
+            yield "  " + ", ".join(f"{k}={v}" for k, v in said.items() if v)
+
+
+def _stores(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    for given in (kinds, narrowed(kinds)) if kinds is not None else ():
+        for store in wide_stores(unit, given):
+            line = (store.where.lineno or 0) - unit.first_line
+            yield f"{line} {store.target}: {store.cause}. {store.remedy}"
+
+
+def narrowed(kinds: Sequence[Kind]) -> list[Kind]:
+    """The kinds with float32 arrays in place of those of float64."""
+    return [
+        dataclasses.replace(kind, dtype="float32")
+        if isinstance(kind, ArrayKind) and kind.dtype == "float64"
+        else kind
+        for kind in kinds
+    ]
+
+
+def _names_of(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    """What is found of names without regard to order, and the guard."""
+    yield f"guard {_names(_place(node, unit) for node in find_guard(unit, unit.tree))}"
+    for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
+        lengths = tuple_lengths(reached)
+        yield f"{reached.name} tuples {_names(f'{k}={v}' for k, v in lengths.items())}"
+        flow = flow_of(reached.tree.body)
+        yield f"  exposed {_names(flow.exposed)} surely {_names(flow.surely)}"
+
+
+#: What asks each analysis, by a short name.
+ANALYSES: dict[str, Callable[[FunctionUnit, Sequence[Kind] | None], Lines]] = {
+    "traits": _traits,
+    "uniformity": _uniformity,
+    "memory": _memory,
+    "ranges": _ranges,
+    "work": _work,
+    "stores": _stores,
+    "names": _names_of,
+}
