@@ -146,7 +146,7 @@ class Kernel(LaunchMixin, InspectionMixin, CopiedAsItself, Generic[P, R]):
     def __reduce__(self) -> Any:
         from kerneldsl.pickling import reduce_function
 
-        return reduce_function(self, self.function, self.options)
+        return reduce_function(self, self.function, self.options, self._constant_values)
 
 
 def _attributes_of(function: Any) -> dict[str, Any]:
@@ -190,4 +190,4 @@ class DeviceFunction(CopiedAsItself, Generic[P, R]):
     def __reduce__(self) -> Any:
         from kerneldsl.pickling import reduce_function
 
-        return reduce_function(self, self.function, None)
+        return reduce_function(self, self.function)

@@ -36,7 +36,7 @@ _lock = ForkSafeLock()
 
 
 def reduce_function(
-    wrapper: Any, function: Callable[..., Any], options: Any
+    wrapper: Any, function: Callable[..., Any], *arguments: Any
 ) -> str | tuple[Callable[..., Any], tuple[bytes]]:
     """What ``__reduce__`` of a kernel or device function returns.
 
@@ -46,8 +46,8 @@ def reduce_function(
         The object.
     function : function
         The Python function it wraps.
-    options : KernelOptions or None
-        The kernel's options; ``None`` makes a device function.
+    *arguments
+        What its class is called with beside the function, such as a kernel's options.
 
     Raises
     ------
@@ -58,8 +58,10 @@ def reduce_function(
     """
     if _is_importable(wrapper):
         return str(wrapper.__qualname__)
+    from kerneldsl.frontend.resolve import is_kernel
+
     assert isinstance(function, FunctionType)
-    outside = _outside(function, is_device=options is None)
+    outside = _outside(function, is_device=not is_kernel(wrapper))
     payload = {
         "name": function.__name__,
         "qualname": function.__qualname__,
@@ -68,7 +70,8 @@ def reduce_function(
         "text": _text_of(function),
         "defaults": function.__defaults__,
         "outside": {name: _encode(value, wrapper) for name, value in outside},
-        "options": options,
+        "type": type(wrapper),
+        "arguments": arguments,
     }
     return load_function, (pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL),)
 
@@ -88,8 +91,6 @@ def load_function(payload: bytes) -> Any:
 
 
 def _load(parts: dict[str, Any], digest: bytes) -> Any:
-    from kerneldsl.kernels import DeviceFunction, Kernel
-
     text = parts["text"]
     filename = f"<pickled {parts['qualname']} {digest[:4].hex()}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
@@ -111,9 +112,7 @@ def _load(parts: dict[str, Any], digest: bytes) -> Any:
     function.__qualname__ = parts["qualname"]
     function.__doc__ = parts["doc"]
     function.__defaults__ = parts["defaults"]
-    made: Any = DeviceFunction(function)
-    if parts["options"] is not None:
-        made = Kernel(function, parts["options"])
+    made = parts["type"](function, *parts["arguments"])
     namespace[parts["name"]] = made
     for name, (how, value) in parts["outside"].items():
         namespace[name] = made if how == "self" else _decode(how, value)
@@ -177,9 +176,11 @@ def _names_in(code: CodeType) -> set[str]:
 def _portable(name: str, value: Any, function: FunctionType, is_device: bool) -> Any:
     """The value, or, for an object that cannot be pickled, the attributes that are constants."""
     from kerneldsl.frontend.normalize import make_unit
-    from kerneldsl.kernels import DeviceFunction, Kernel
+    from kerneldsl.frontend.resolve import device_function, is_kernel
 
-    if isinstance(value, (ModuleType, Intrinsic, IntrinsicGroup, Kernel, DeviceFunction)):
+    if isinstance(value, (ModuleType, Intrinsic, IntrinsicGroup)):
+        return value
+    if is_kernel(value) or device_function(value) is not None:
         return value
     try:
         pickle.dumps(value)

@@ -34,7 +34,7 @@ from numba.core.typing.templates import AbstractTemplate, builtin_registry, sign
 from numba.extending import lower_builtin
 
 from kerneldsl.language.element_types import numpy_dtype
-from kerneldsl.lowering.types import ROUND_TO_BFLOAT16
+from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 
 __all__ = ["BFLOAT16", "FLOAT16", "NarrowFloat"]
 

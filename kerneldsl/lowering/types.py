@@ -7,11 +7,7 @@ from numba import types
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["ROUND_TO_BFLOAT16", "element_type", "numba_type", "numba_types"]
-
-#: The function of a module that rounds a float to the bits of a bfloat16, ``i16 (float)``. A target
-#: that has an instruction for it links a definition of its own.
-ROUND_TO_BFLOAT16 = "kd_round_to_bfloat16"
+__all__ = ["element_type", "numba_type", "numba_types"]
 
 
 def element_type(dtype: str) -> types.Type:

@@ -18,6 +18,7 @@ from kerneldsl.planner.resources import KernelResources
 __all__ = [
     "BlockLimits",
     "block_limits",
+    "dynamic_share",
     "least",
     "preferred_carveout",
     "register_limit",
@@ -148,6 +149,24 @@ def shared_limit_per_block(device: DeviceOccupancyLimits, *, opted_in: bool) -> 
 def preferred_carveout(device: DeviceOccupancyLimits, kernel: KernelResources) -> int:
     percent = 100 if kernel.carveout_percent is None else kernel.carveout_percent
     return device.carveout_for(percent * device.max_shared_memory_per_multiprocessor // 100)
+
+
+def dynamic_share(
+    device: DeviceOccupancyLimits, kernel: KernelResources, active_blocks: int
+) -> int:
+    """Bytes of dynamic shared memory that each of so many blocks can have at once."""
+    can_opt_in = device.max_shared_memory_per_multiprocessor > device.max_shared_memory_per_block
+    cap = kernel.max_dynamic_shared_bytes
+    block_limit = shared_limit_per_block(device, opted_in=can_opt_in and cap is not None)
+    if active_blocks == 1:
+        room = block_limit
+    else:
+        # Some carve-out is needed, whatever is preferred.
+        room = preferred_carveout(device, kernel) or device.carveout_for(1)
+    unit = device.shared_memory_allocation_unit
+    share = min(room // active_blocks // unit * unit, block_limit)
+    share -= kernel.static_shared_bytes + device.reserved_shared_memory_per_block
+    return share if cap is None else min(share, cap)
 
 
 def _count_limit(available: int | None, taken: int) -> int | None:

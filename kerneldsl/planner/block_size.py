@@ -12,12 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
-from kerneldsl.planner.block_limits import (
-    block_limits,
-    least,
-    preferred_carveout,
-    shared_limit_per_block,
-)
+from kerneldsl.planner.block_limits import block_limits, dynamic_share, least
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import check_block, occupancy
 from kerneldsl.planner.resources import KernelResources
@@ -167,15 +162,4 @@ def available_dynamic_shared_bytes(
             if without.active_blocks
             else "Use fewer threads, registers or less static shared memory",
         )
-    can_opt_in = device.max_shared_memory_per_multiprocessor > device.max_shared_memory_per_block
-    cap = kernel.max_dynamic_shared_bytes
-    block_limit = shared_limit_per_block(device, opted_in=can_opt_in and cap is not None)
-    if active_blocks == 1:
-        room = block_limit
-    else:
-        # Some carve-out is needed, whatever is preferred.
-        room = preferred_carveout(device, kernel) or device.carveout_for(1)
-    unit = device.shared_memory_allocation_unit
-    share = min(room // active_blocks // unit * unit, block_limit)
-    share -= kernel.static_shared_bytes + device.reserved_shared_memory_per_block
-    return share if cap is None else min(share, cap)
+    return dynamic_share(device, kernel, active_blocks)

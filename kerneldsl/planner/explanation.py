@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kerneldsl.errors import ResourceLimitError
-from kerneldsl.planner.block_limits import preferred_carveout, register_limit
-from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.planner.block_limits import (
+    block_limits,
+    dynamic_share,
+    least,
+    preferred_carveout,
+    register_limit,
+)
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.occupancy import Occupancy
 
 __all__ = ["explain_occupancy", "summarize_occupancy"]
 
@@ -203,13 +211,9 @@ def _remedy(found: Occupancy) -> str:
 
 
 def _dynamic_bytes_for(found: Occupancy, blocks: int) -> int | None:
-    from kerneldsl.planner.block_size import available_dynamic_shared_bytes
-
-    try:
-        nbytes = available_dynamic_shared_bytes(
-            found.device, found.kernel, blocks, found.block_threads
-        )
-    except ResourceLimitError:
+    without, _, _ = block_limits(found.device, found.kernel, found.block_threads, 0)
+    if least(without) < blocks:
         return None
+    nbytes = dynamic_share(found.device, found.kernel, blocks)
     # A small carve-out grows with what a block takes, so that the answer need not be a smaller one.
     return nbytes if nbytes < found.dynamic_shared_bytes else None

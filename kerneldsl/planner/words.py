@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from html import escape
+from typing import TYPE_CHECKING
 
 from kerneldsl.planner.bounds import BOUND_WORDS
-from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.target import ElementMapping
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 
 __all__ = ["explain_plan", "headline", "plan_html"]
 
@@ -125,17 +128,16 @@ def _rows(plan: LaunchPlan) -> list[tuple[str, ...]]:
     # Of a space, the members' values say everything.
     head = names or ("block", "items", "vector")
     rows: list[tuple[str, ...]] = [(*head, "predicted", "")]
-    taken = PlanAlternative(
-        plan.block_dim, plan.mapping, plan.predicted_ns, "taken", plan.parameters
-    )
-    for each in (taken, *plan.considered):
+    compared: list[tuple[LaunchPlan | PlanAlternative, str]] = [(plan, "taken")]
+    compared += [(other, other.why) for other in plan.considered]
+    for each, why in compared:
         values = dict(each.parameters)
         own = (_dims(each.block_dim), _dims(each.mapping.items), str(each.mapping.vector))
         rows.append(
             (
                 *(tuple(str(values.get(name, "")) for name in names) if names else own),
                 "–" if each.predicted_ns is None else _time(each.predicted_ns),
-                each.why,
+                why,
             )
         )
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kerneldsl.abi import ParameterLayout
@@ -27,8 +27,9 @@ class CudaArtifact(Artifact):
         Name of the entry in the PTX.
     ptx : str
         The PTX.
-    llvm : str or None
-        The optimized LLVM module it was written from; ``None`` compiles anew when it is asked for.
+    llvm : str or callable
+        The optimized LLVM module it was written from, or what compiles it anew when it is asked
+        for.
     arch : Architecture
         What it was compiled for.
     ptx_version : tuple of int
@@ -47,7 +48,7 @@ class CudaArtifact(Artifact):
         entry_name: str,
         *,
         ptx: str,
-        llvm: str | None,
+        llvm: str | Callable[[], str],
         arch: Architecture,
         ptx_version: PtxVersion,
         timings: Mapping[str, float],
@@ -105,20 +106,12 @@ class CudaArtifact(Artifact):
         if form == "ptx":
             return self.ptx
         if form == "llvm":
-            return self._llvm_text()
+            if callable(self._llvm):
+                self._llvm = self._llvm()
+            return self._llvm
         if form == "source":
             return self.specialization.unit.source()
         raise ValueError(f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm' and 'source'")
-
-    def _llvm_text(self) -> str:
-        if self._llvm is None:
-            from targets.cuda.compiler import compile_kernel
-
-            specialization, version = self.specialization, self.ptx_version
-            made = compile_kernel(specialization, arch=self.arch, ptx_version=version)
-            self._llvm = made._llvm
-        assert self._llvm is not None
-        return self._llvm
 
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.

@@ -22,6 +22,7 @@ from targets.cuda.core import core_device
 from targets.cuda.driver import Driver
 from targets.cuda.events import CudaEvent
 from targets.cuda.fork import ForkGuard, fork_guard
+from targets.cuda.graphs import CudaGraph
 from targets.cuda.streams import (
     LEGACY_DEFAULT_STREAM,
     is_done,
@@ -135,8 +136,6 @@ class CudaStream(DeviceStream):
         self._branch = None
 
     def end_capture(self) -> DeviceGraph:
-        from targets.cuda.graphs import CudaGraph
-
         doing = f"end the recording of a stream on {self.device}"
         builder, self._builder = self._builder, None
         kernels = () if self.recording is None else self.recording.kernels

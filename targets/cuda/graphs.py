@@ -8,14 +8,16 @@ CUDA Driver API, section "Graph Management".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.errors import DriverError, GraphError
 from kerneldsl.target import Device, DeviceGraph, DeviceStream
 from targets.cuda.core import core_device
-from targets.cuda.device_streams import CudaStream
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
+
+if TYPE_CHECKING:
+    from targets.cuda.device_streams import CudaStream
 
 __all__ = ["CudaGraph"]
 
@@ -57,8 +59,7 @@ class CudaGraph(DeviceGraph):
         driver = self._driver
         doing = f"launch a graph of {self.node_count} nodes on {self.device}"
         if stream.recording is not None:  # the driver does not record launches of graphs
-            assert isinstance(stream, CudaStream)
-            stream.embed(self._builder, doing)
+            cast("CudaStream", stream).embed(self._builder, doing)
             stream.recording.kernels += self._kernels
             return
         launched = (self._handle, stream.handle)

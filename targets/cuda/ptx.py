@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kerneldsl.errors import CompileError
-from kerneldsl.lowering.types import ROUND_TO_BFLOAT16
+from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.target import CompileOptions
 from targets.cuda import libdevice
 from targets.cuda.architectures import Architecture, PtxVersion

@@ -87,11 +87,18 @@ def restore(
         or (int(header[1]), int(header[2])) != version
     ):
         raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
+
+    def compile_anew() -> str:
+        from targets.cuda.compiler import compile_kernel
+
+        made = compile_kernel(specialization, arch=architecture.name, ptx_version=version)
+        return made.text("llvm")
+
     return CudaArtifact(
         specialization,
         entry_name,
         ptx=ptx,
-        llvm=None,
+        llvm=compile_anew,
         arch=architecture,
         ptx_version=version,
         timings=timings,

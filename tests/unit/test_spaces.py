@@ -300,6 +300,17 @@ def test_a_kernel_with_a_space_travels_by_its_name() -> None:
         pickle.dumps(local)
 
 
+def test_a_member_travels_with_its_constants() -> None:
+    @kd.kernel(space=kd.Space(block=[32], factor=[3, 5]))
+    def stored(x, *, factor):
+        x[0] = factor
+
+    again = pickle.loads(pickle.dumps(stored.member(factor=5)))  # noqa: S301 - our own
+    x = np.ones(1)
+    again[1, 32](x)
+    assert x[0] == 5
+
+
 def test_a_parameter_is_a_constant() -> None:
     @kd.kernel(space=kd.Space(block=[32], tile=[7]))
     def assigned(x, *, tile):

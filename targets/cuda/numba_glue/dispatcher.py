@@ -71,13 +71,13 @@ def set_common_flags(flags: Any) -> None:
 class DeviceFunction:
     """A Python function, compiled for the CUDA target once for each tuple of argument types."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
-        from targets.cuda.numba_glue.target import descriptor
+    #: The target's contexts, set when they are made; Numba reads it, too.
+    targetdescr: Any = None
 
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
         self.py_func = function
         self.__name__ = function.__name__
         self.targetoptions = dict(options or {})
-        self.targetdescr = descriptor()
         self._compiler = _FunctionCompiler(
             function, self.targetdescr, self.targetoptions, {}, FunctionCompiler
         )

@@ -223,12 +223,6 @@ class KernelDescriptor(TargetDescriptor):  # type: ignore[misc]
         return KernelTargetContext(self.typing_context, TARGET_NAME)
 
 
-class _RegisteredDispatcher(DeviceFunction):
-    """What Numba finds in its registry of dispatchers; it reads ``targetdescr`` alone."""
-
-    targetdescr: KernelDescriptor | None = None
-
-
 def load_array_functions() -> bool:
     """Install NumPy's functions of whole arrays; say whether they were not there before.
 
@@ -249,13 +243,13 @@ def load_array_functions() -> bool:
 @global_compiler_lock  # type: ignore[untyped-decorator]
 def descriptor() -> KernelDescriptor:
     """Return the target's contexts, registered and loaded on the first call."""
-    made = _RegisteredDispatcher.targetdescr
+    made: KernelDescriptor | None = DeviceFunction.targetdescr
     if made is None:
         made = KernelDescriptor(TARGET_NAME)
         target_registry[TARGET_NAME] = KernelGPU
         jit_registry[KernelGPU] = jit
-        dispatcher_registry[KernelGPU] = _RegisteredDispatcher
-        _RegisteredDispatcher.targetdescr = made
+        dispatcher_registry[KernelGPU] = DeviceFunction
+        DeviceFunction.targetdescr = made
         with target_override(TARGET_NAME):
             made.target_context.refresh()
     return made
