@@ -249,7 +249,7 @@ class Launch(ProcessOwned):
         -------
         Timing
         """
-        from kerneldsl.runtime.streams.streams import refuse_waiting
+        from kerneldsl.runtime.streams.current import refuse_waiting
         from kerneldsl.timing import measure
 
         if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:

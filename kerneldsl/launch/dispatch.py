@@ -35,7 +35,8 @@ from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_stag
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.placement import Place, place_of, resolve
 from kerneldsl.runtime.statistics import note_fallback
-from kerneldsl.runtime.streams import recordings, streams
+from kerneldsl.runtime.streams import current, recordings
+from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import DeviceLike, Dim3, LaunchConfig, Specialization, Target
@@ -106,7 +107,7 @@ class Dispatcher:
             self._launch_in_place_of(place, shape, args)
             return
         stream = shape.stream
-        if stream is not None or binding.streams or streams.are_in_use:
+        if stream is not None or binding.streams or current.are_in_use:
             stream = launch_stream(place, stream, binding.streams)
         progress = _NOTHING_YET
         try:
@@ -155,7 +156,7 @@ class Dispatcher:
         if count >= loaded.tally.due:
             loaded.tally.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
-        if streams.are_in_use and not place.is_host:
+        if current.are_in_use and not place.is_host:
             note_uses(args, stream)
 
     def _start(
@@ -181,7 +182,7 @@ class Dispatcher:
     def _launch_on_host(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
         """Launch on the CPU after a device has failed."""
         # Now, and not in a stream of the CPU that is active or even recorded.
-        stream = streams.default_stream("cpu") if streams.are_in_use else None
+        stream = BaseStream._default(place_of("cpu")) if current.are_in_use else None
         on_host = LaunchShape(
             shape.grid_dim,
             shape.block_dim,

@@ -9,7 +9,7 @@ from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.launch.together import ALONE, Together
 from kerneldsl.planner.candidates import block_shapes
 from kerneldsl.planner.extent_classes import extent_class, grid_ends
-from kerneldsl.runtime.streams import streams
+from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.target import DeviceLimits, Dim3
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LaunchShape:
         self.extent = extent
         self.stream = stream
         #: Where the stream is, for a launch whose arguments may be anywhere.
-        self.place = stream._place if isinstance(stream, streams.Stream) else None
+        self.place = stream._place if isinstance(stream, BaseStream) else None
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.
         self.forall_ndim = None if extent is None else len(extent)

@@ -28,7 +28,7 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.readers import seal
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.placement import context_place
-from kerneldsl.runtime.streams import streams
+from kerneldsl.runtime.streams import current
 
 __all__ = [
     "Entry",
@@ -210,8 +210,8 @@ def _make(
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         place_variable=id(context_place),
-        streams_in_use=ctypes.addressof(streams.in_use_word),
-        streams_variable=id(streams._active),
+        streams_in_use=ctypes.addressof(current.in_use_word),
+        streams_variable=id(current._active),
         no_streams=id(nothing),
         methods=MethodAddresses(
             launch_type=next(entry.owner for entry in entries if entry.symbol == "launch"),
@@ -228,7 +228,7 @@ def _make(
         _keep_forever(entry)
     for method in methods:
         _put(method, engine.get_function_address(method.symbol))
-    for kept in (engine, _state, context_place, streams._active, nothing, DeviceArray, seal):
+    for kept in (engine, _state, context_place, current._active, nothing, DeviceArray, seal):
         _keep_forever(kept)
     logger.debug("the native launcher is in place")
 

@@ -387,7 +387,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
     GraphError
         Inside of a ``with stream.capture()``.
     """
-    streams = imported("kerneldsl.runtime.streams.streams")
+    streams = imported("kerneldsl.runtime.streams.current")
     if streams is not None:  # without it no stream was ever made
         streams.refuse_waiting()
     if device is not None:

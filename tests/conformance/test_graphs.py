@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.streams import streams
+from kerneldsl.runtime.streams import current
 
 
 @kd.kernel
@@ -346,13 +346,13 @@ def test_nothing_is_looked_for_before_a_stream_is_made() -> None:
 
     code = (
         "import numpy as np, kerneldsl as kd\n"
-        "from kerneldsl.runtime.streams import streams\n"
+        "from kerneldsl.runtime.streams import current\n"
         "from tests.conformance.test_graphs import increment\n"
         "x = np.zeros(4)\n"
         "with kd.use('cpu'): increment.forall(4)(x)\n"
-        "assert not streams.are_in_use and (x == 1).all()\n"
+        "assert not current.are_in_use and (x == 1).all()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     kd.Stream("cpu")
-    assert streams.are_in_use
+    assert current.are_in_use

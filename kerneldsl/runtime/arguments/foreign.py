@@ -16,7 +16,7 @@ from kerneldsl.runtime.memory import dlpack
 from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
 from kerneldsl.runtime.memory.transfer import host_view
 from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 
 __all__ = ["as_device_array", "find_reader"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.runtime.memory.strided import host_view
-from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.current import stream_of
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray

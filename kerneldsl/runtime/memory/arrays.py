@@ -25,7 +25,7 @@ from kerneldsl.runtime.memory.indexing import BasicIndex, byte_offset, checked_i
 from kerneldsl.runtime.memory.strided import contiguous_strides, host_view, layout_of
 from kerneldsl.runtime.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.target import Device, DeviceStream
 
 __all__ = [
@@ -349,7 +349,7 @@ class DeviceArray:
         Parameters
         ----------
         stream : DeviceStream or None or object
-            As :func:`~kerneldsl.runtime.streams.order.stream_of` returns it. Launches and copies
+            As :func:`~kerneldsl.runtime.streams.current.stream_of` returns it. Launches and copies
             note theirs.
         """
         note_use = getattr(self._owner, "note_use", None)

@@ -23,7 +23,8 @@ from kerneldsl.runtime.memory.strided import (
 from kerneldsl.runtime.memory.transfer import MAX_RUNS
 from kerneldsl.runtime.placement import Place, place_of
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.streams.order import put, stream_of
+from kerneldsl.runtime.streams.current import stream_of
+from kerneldsl.runtime.streams.order import put
 from kerneldsl.target import DeviceLike
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from kerneldsl.runtime.memory.device_memory import PooledBuffer
 from kerneldsl.runtime.memory.shared_memory import SharedMemory
 from kerneldsl.runtime.memory.strided import HostMemory, address_of
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.current import stream_of
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray

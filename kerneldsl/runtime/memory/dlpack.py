@@ -16,7 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.runtime.streams.order import stream_of
+from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from kerneldsl.errors import (
 from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.runtime.streams.order import is_foreign, stream_of
+from kerneldsl.runtime.streams.current import stream_of
+from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 

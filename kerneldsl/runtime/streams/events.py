@@ -12,10 +12,10 @@ from kerneldsl.errors import (
     GraphError,
 )
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.placement import Place, current_place
+from kerneldsl.runtime.streams.current import BaseStream, as_stream
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import register
-from kerneldsl.runtime.streams.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 
 __all__ = ["Event", "as_event", "wait_for"]
@@ -87,7 +87,7 @@ class Event(ProcessOwned):
         """Whether :meth:`close` was called."""
         return self._is_closed
 
-    def record(self, stream: Stream | None = None) -> Self:
+    def record(self, stream: BaseStream | None = None) -> Self:
         """Put the mark behind what is in a stream now.
 
         Parameters
@@ -108,7 +108,7 @@ class Event(ProcessOwned):
             If one of the two was closed.
         """
         self._check_open()
-        stream = current_stream() if stream is None else _as_stream(stream)
+        stream = as_stream(stream, current_place())
         into, place = stream._open(), stream._place
         if self._event is None:
             self._event = place.target.create_event(
@@ -126,7 +126,7 @@ class Event(ProcessOwned):
         self._recording = into.recording
         return self
 
-    def wait(self, stream: Stream | None = None) -> None:
+    def wait(self, stream: BaseStream | None = None) -> None:
         """Let what is put into a stream from now on wait until the mark is reached.
 
         An event that was never recorded is not waited for. A stream that waits for an event of a
@@ -144,7 +144,7 @@ class Event(ProcessOwned):
             or in one that has ended.
         """
         self._check_open()
-        stream = current_stream() if stream is None else _as_stream(stream)
+        stream = as_stream(stream, current_place())
         waiting = stream._open()
         if self._event is None:
             return
@@ -291,10 +291,6 @@ def as_event(event: Any) -> Event:
     return event
 
 
-def _as_stream(stream: Any) -> Stream:
-    return stream if isinstance(stream, Stream) else Stream.from_foreign(stream)
-
-
 def _check_recordings(recording: Recording | None, waiting: DeviceStream) -> None:
     """Refuse an order between what is recorded and what is not."""
     if recording is not None and not recording.is_open:
@@ -313,7 +309,9 @@ def _check_recordings(recording: Recording | None, waiting: DeviceStream) -> Non
         )
 
 
-def _join(waiting: DeviceStream, event: DeviceEvent, recording: Recording, stream: Stream) -> None:
+def _join(
+    waiting: DeviceStream, event: DeviceEvent, recording: Recording, stream: BaseStream
+) -> None:
     """Let a stream take part in a recording."""
     if stream._is_default or waiting.is_foreign:
         raise GraphError(
@@ -335,7 +333,7 @@ def _join(waiting: DeviceStream, event: DeviceEvent, recording: Recording, strea
     register(stream._place, waiting.handle, waiting)
 
 
-def wait_for(stream: Stream, other: Any) -> None:
+def wait_for(stream: BaseStream, other: Any) -> None:
     """Let a stream wait for another library's event, or for what is in its stream now."""
     waiting = stream._open()
     refuse_recording(
@@ -347,7 +345,7 @@ def wait_for(stream: Stream, other: Any) -> None:
     if _is_event(other):
         waiting.wait(place.target.wrap_event(place.device, other))
         return
-    Event(timed=False).record(Stream.from_foreign(other)).wait(stream)
+    Event(timed=False).record(BaseStream.from_foreign(other)).wait(stream)
 
 
 def _is_event(other: Any) -> bool:

@@ -21,10 +21,10 @@ from kerneldsl.errors import (
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import Place
+from kerneldsl.runtime.streams.current import BaseStream, as_stream
 from kerneldsl.runtime.streams.launch_streams import note_uses
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import forget_recorded, register
-from kerneldsl.runtime.streams.streams import Stream, current_stream
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
 
 __all__ = ["Graph", "capture"]
@@ -119,7 +119,7 @@ class Graph(ProcessOwned):
 
     # ------------------------------------------------------------------ running
 
-    def launch(self, stream: Stream | Any = None) -> None:
+    def launch(self, stream: Any = None) -> None:
         """Put the whole recording into a stream.
 
         Parameters
@@ -139,10 +139,7 @@ class Graph(ProcessOwned):
         """
         self._ready("launch")
         _drop_retired()
-        if stream is None:
-            stream = current_stream(self.device)
-        elif not isinstance(stream, Stream):
-            stream = Stream.from_foreign(stream)
+        stream = as_stream(stream, self._place)
         into = stream._open()
         if stream._place is not self._place:
             raise DeviceMismatchError(
@@ -173,7 +170,7 @@ class Graph(ProcessOwned):
                 into.wait(fence)
         self._fences = still_open
 
-    def _note_launch(self, stream: Stream, into: DeviceStream) -> None:
+    def _note_launch(self, stream: BaseStream, into: DeviceStream) -> None:
         key = into.own_handle
         if into.is_foreign or key not in self._noted:
             note_uses(self._kept, None if stream._is_default else into)
@@ -317,7 +314,7 @@ class capture(ProcessOwned):
 
     __slots__ = ("_graph", "_recording", "_stream")
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: BaseStream) -> None:
         self._stream = stream
         self._graph: Graph | None = None
         self._recording: Recording | None = None

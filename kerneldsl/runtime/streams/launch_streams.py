@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.placement import Place
-from kerneldsl.runtime.streams import streams
+from kerneldsl.runtime.streams import current
+from kerneldsl.runtime.streams.current import active_stream, ambient_stream, resolve_stream
+from kerneldsl.runtime.streams.order import owners_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 from kerneldsl.runtime.streams.stream_handles import find
-from kerneldsl.runtime.streams.streams import active_stream, ambient_stream, resolve_stream
 
 __all__ = ["launch_stream", "note_uses"]
 
@@ -58,17 +58,13 @@ def note_uses(objects: Iterable[Any], stream: Any) -> None:
     Parameters
     ----------
     objects : iterable
-        Device arrays, their memory, tuples of them, and anything else.
+        As for :func:`~kerneldsl.runtime.streams.order.owners_of`.
     stream : DeviceStream or int or None
         The stream; a number is another library's.
     """
-    if stream is None and not streams.are_some_nonblocking:
+    if stream is None and not current.are_some_nonblocking:
         return  # every stream waits for the default stream before memory is given out again
-    for each in objects:
-        if isinstance(each, tuple):
-            note_uses(each, stream)
-            continue
-        owner = each._owner if isinstance(each, DeviceArray) else each
+    for owner in owners_of(objects):
         note_use = getattr(owner, "note_use", None)
         if note_use is not None:
             note_use(stream)

@@ -1,80 +1,17 @@
-"""Which stream work on memory goes into, and what must live until it is done.
-
-This stands below :mod:`~kerneldsl.runtime.streams.streams`, which a program that names no stream
-never imports; so streams are looked for here only once that module has said that it is there.
-"""
+"""Put work into a stream, and keep alive what it needs until it is done."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from types import ModuleType
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kerneldsl.errors import ArgumentTypeError, DriverError
+from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.placement import Place
-from kerneldsl.target import DeviceEvent, DeviceStream, names_default_stream
+from kerneldsl.target import DeviceEvent, DeviceStream
 
-__all__ = ["is_foreign", "keep_until_done", "note_recorded", "put", "stream_of", "use_streams"]
-
-#: What is handed over by mistake, and would mean nothing where work is done at once.
-_NEVER_STREAMS = (bool, float, str, tuple, list)
-
-#: The module of streams, once it has been imported whole; without it nobody has made a stream.
-_streams: ModuleType | None = None
-
-
-def use_streams(module: ModuleType) -> None:
-    """Look for streams from now on; called by their module when it is whole."""
-    global _streams  # noqa: PLW0603 -- a fact about the process
-    _streams = module
-
-
-def stream_of(place: Place, stream: Any) -> Any:
-    """The stream of a device that something stands for.
-
-    Parameters
-    ----------
-    place : Place
-        The device.
-    stream : object
-        ``None`` for the current stream, a `kerneldsl.Stream`, or another library's stream or
-        handle.
-
-    Returns
-    -------
-    DeviceStream or None or object
-        ``None`` is the default stream; another library's stream stays what it is.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is a bool, float, text or sequence.
-    """
-    streams = _streams
-    if stream is None:
-        return None if streams is None else streams.ambient_stream(place)
-    if streams is not None and isinstance(stream, streams.Stream):
-        return streams.resolve_stream(place, stream)
-    if names_default_stream(stream):
-        return None
-    if isinstance(stream, _NEVER_STREAMS):
-        raise ArgumentTypeError(
-            f"stream is {stream!r}",
-            value=stream,
-            limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
-            "handle",
-            remedy="Leave it out, or make one with kd.Stream()",
-        )
-    is_ours = isinstance(stream, DeviceStream)
-    if streams is not None and is_ours:
-        return streams.resolve_stream(place, stream)
-    if is_ours or isinstance(stream, int):
-        return None if place.is_host and not is_ours else stream
-    # Another library's stream means nothing where work is done at once. Elsewhere its handle tells
-    # it from others; the address of the object may be another one's later.
-    return None if place.is_host else place.target.wrap_stream(place.device, stream)
+__all__ = ["is_foreign", "keep_until_done", "note_recorded", "owners_of", "put"]
 
 
 def is_foreign(stream: Any) -> bool:
@@ -89,7 +26,7 @@ def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
     Parameters
     ----------
     stream : object
-        As `stream_of` returns it.
+        As :func:`~kerneldsl.runtime.streams.current.stream_of` returns it.
     what : str
         Such as ``"copy 4 bytes to the host"``.
     run : callable
@@ -112,15 +49,26 @@ def note_recorded(objects: Iterable[Any]) -> None:
     Parameters
     ----------
     objects : iterable
+        As for `owners_of`.
+    """
+    for owner in owners_of(objects):
+        if hasattr(owner, "is_recorded"):
+            owner.is_recorded = True
+
+
+def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
+    """Give what owns the memory of each device array among some objects, and the other objects.
+
+    Parameters
+    ----------
+    objects : iterable
         Device arrays, their memory, tuples of them, and anything else.
     """
     for each in objects:
         if isinstance(each, tuple):
-            note_recorded(each)
-            continue
-        owner = getattr(each, "_owner", each)
-        if hasattr(owner, "is_recorded"):
-            owner.is_recorded = True
+            yield from owners_of(each)
+        else:
+            yield getattr(each, "_owner", each)
 
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.
@@ -137,7 +85,7 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
     place : Place
         The device.
     stream : object
-        As `stream_of` returns it. In a recorded stream the recording has the objects already.
+        As for `put`. In a recorded stream the recording has the objects already.
     *needed
         Such as the array that a copy reads.
     """
