@@ -16,9 +16,17 @@ nothing.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kerneldsl._version import __version__
+
+# Counting of references, the native launcher and Numba rely on the global interpreter lock.
+if "free-threading" in sys.version:
+    raise ImportError(
+        f"kerneldsl cannot run in a free-threaded build of Python ({sys.executable}); "
+        "use the ordinary build of the same version"
+    )
 
 if TYPE_CHECKING:
     from ml_dtypes import bfloat16 as bfloat16

@@ -7,7 +7,6 @@ import os
 import re
 import struct
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,13 +30,6 @@ def check_python() -> Iterator[Check]:
     tested = f"kerneldsl is tested with Python {lowest} to {highest}"
     if bits != 64:
         yield Check("python", "problem", found, "Use a Python of 64 bits")
-    elif sysconfig.get_config_var("Py_GIL_DISABLED"):
-        yield Check(
-            "python",
-            "warning",
-            f"{found}, built without the global lock",
-            "Use the ordinary build: Numba is not tested with this one",
-        )
     elif version not in TESTED_PYTHONS:
         yield Check("python", "warning", found, f"Use another Python: {tested}")
     else:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-import sysconfig
 from types import BuiltinMethodType, ModuleType
 from typing import Any
 
@@ -235,8 +234,6 @@ def _check_interpreter() -> None:
     _expect(sys.implementation.name, "cpython", f"the interpreter is {sys.implementation.name}")
     if sys.version_info[:2] not in _KNOWN_VERSIONS:
         raise UnknownLayout(f"Python {sys.version_info[0]}.{sys.version_info[1]} is not known")
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise UnknownLayout("the interpreter has no global lock")
     if sys.platform not in _KNOWN_PLATFORMS:
         raise UnknownPlatform(f"{sys.platform} is not known")
     _expect(struct.calcsize("P"), 8, "addresses have not 64 bits")

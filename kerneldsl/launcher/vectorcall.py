@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from typing import Any, TypeVar
 
 __all__ = ["callable_by_entry", "set_entry"]
@@ -70,7 +69,6 @@ def callable_by_entry(base: type[T]) -> type[T]:
     """
     is_known = (
         sys.implementation.name == "cpython"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
         # Interpreters for debugging want a function for calls where there is only an inherited one.
         and not hasattr(sys, "gettotalrefcount")
     )

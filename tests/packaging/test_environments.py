@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 FAKE = """#!/bin/sh
 case "$*" in
   *version_info*print* | *print*version_info*) echo {version}; exit 0;;
-  *version_info*) exit {too_old};;
   *"import ensurepip"*) exit {no_venv};;
   --version) echo "Python {version}"; exit 0;;
   *) echo "{version} $*" >>"$LOG"; exit 0;;
@@ -25,16 +24,19 @@ def machine(tmp_path, monkeypatch):
     """A folder of interpreters, which is all that the search path has beside the basic tools."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for tool in ("bash", "env", "dirname", "grep", "head", "touch", "sh"):
+    for tool in ("bash", "env", "dirname", "grep", "head", "sed", "sh", "sort", "touch"):
         found = next(p for d in ("/usr/bin", "/bin") if (p := Path(d, tool)).exists())
         (folder / tool).symlink_to(found)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    monkeypatch.delenv("PYTHON", raising=False)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    for variable in ("PYTHON", "ANOTHER"):
+        monkeypatch.delenv(variable, raising=False)
 
-    def add(name: str, version: str, *, too_old: bool = False, no_venv: bool = False) -> None:
+    def add(name: str | Path, version: str, *, no_venv: bool = False) -> None:
         script = folder / name
-        script.write_text(FAKE.format(version=version, too_old=int(too_old), no_venv=int(no_venv)))
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(FAKE.format(version=version, no_venv=int(no_venv)))
         script.chmod(0o755)
 
     return add
@@ -67,12 +69,14 @@ def test_a_missing_venv_module_is_one_line(machine, tmp_path):
     ]
 
 
-def test_no_suitable_python_is_one_line(machine, tmp_path):
-    machine("python3", "3.9", too_old=True)
+@pytest.mark.parametrize("version", ["3.9", "3.99"])
+def test_a_version_that_is_not_tested_is_not_taken(machine, tmp_path, version):
+    machine("python3", version)
+    machine(f"python{version}", version)
     result = make_venv(tmp_path)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
-    assert "no Python 3.11 or newer" in line
+    assert "no Python of a tested version (3.13 3.12 3.11)" in line
     assert "apt install python3 python3-venv" in line
 
 
@@ -95,3 +99,17 @@ def test_python_can_be_chosen(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHON", "python3.11")
     assert make_venv(tmp_path).returncode == 0
     assert (tmp_path / "log").read_text().startswith("3.11 -m venv")
+
+
+def test_another_version(machine, tmp_path, monkeypatch):
+    """The newest but one, from pyenv too; where there is no other, the same one."""
+    monkeypatch.setenv("ANOTHER", "1")
+    machine("python3.12", "3.12")
+    for expected in ("3.12", "3.11"):
+        (tmp_path / "log").unlink(missing_ok=True)
+        assert make_venv(tmp_path).returncode == 0
+        assert (tmp_path / "log").read_text().startswith(f"{expected} -m venv")
+        machine(tmp_path / "pyenv" / "versions" / "3.11.7" / "bin" / "python3.11", "3.11")
+    monkeypatch.setenv("PYTHON", str(tmp_path / "bin" / "python3.12"))
+    assert make_venv(tmp_path).returncode == 0
+    assert (tmp_path / "log").read_text().splitlines()[-2].startswith("3.11 -m venv")

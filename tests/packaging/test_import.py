@@ -61,6 +61,24 @@ def test_a_decorated_kernel_needs_no_compiler():
     assert not loaded & {"numba", "llvmlite", "sympy", "rich", "cuda"}
 
 
+@pytest.mark.parametrize(
+    "version",
+    ["3.13.0 experimental free-threading build (main)", "3.14.2 free-threading build (main)"],
+)
+def test_a_free_threaded_interpreter_is_refused(version):
+    program = (
+        f"import sys; sys.version = {version!r}\n"
+        "try:\n"
+        "    import kerneldsl\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    (sentence,) = python("-c", program).stdout.splitlines()
+    assert "free-threaded" in sentence
+    assert sys.executable in sentence
+    assert "ordinary build" in sentence
+
+
 @pytest.mark.measures
 def test_import_time_on_top_of_numpy():
     # Of the thread that imports, the time it was computing; other work on the machine can only
