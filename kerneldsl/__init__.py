@@ -10,7 +10,7 @@
 ``axpy.forall(out.size)(a, x, y, out)`` runs it over NumPy or device arrays on whatever the machine
 has; ``axpy[grid, block](…)`` launches it explicitly.
 
-Every name of the face is imported when it is first used, so importing the package costs almost
+Every public name is imported when it is first used, so importing the package costs almost
 nothing.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kerneldsl._version import __version__
+from kerneldsl._version import __version__ as __version__
 
 # Counting of references, the native launcher and Numba rely on the global interpreter lock.
 if "free-threading" in sys.version:
@@ -31,153 +31,172 @@ if "free-threading" in sys.version:
 if TYPE_CHECKING:
     from ml_dtypes import bfloat16 as bfloat16
     from numpy import (
-        bool_,
-        complex64,
-        complex128,
-        float16,
-        float32,
-        float64,
-        int8,
-        int16,
-        int32,
-        int64,
-        uint8,
-        uint16,
-        uint32,
-        uint64,
+        bool_ as bool_,
+        complex64 as complex64,
+        complex128 as complex128,
+        float16 as float16,
+        float32 as float32,
+        float64 as float64,
+        int8 as int8,
+        int16 as int16,
+        int32 as int32,
+        int64 as int64,
+        uint8 as uint8,
+        uint16 as uint16,
+        uint32 as uint32,
+        uint64 as uint64,
     )
 
-    from kerneldsl import cache
-    from kerneldsl.decorators import func, kernel
-    from kerneldsl.detection import Backend, backends
-    from kerneldsl.doctor import Check, Report, preflight
-    from kerneldsl.error_entries import ErrorEntry
-    from kerneldsl.error_history import ErrorLog, error_log
+    from kerneldsl import cache as cache
+    from kerneldsl.decorators import func as func, kernel as kernel
+    from kerneldsl.detection import Backend as Backend, backends as backends
+    from kerneldsl.doctor import Check as Check, Report as Report, preflight as preflight
+    from kerneldsl.error_entries import ErrorEntry as ErrorEntry
+    from kerneldsl.error_history import ErrorLog as ErrorLog, error_log as error_log
     from kerneldsl.errors import (
-        ArgumentError,
-        ArgumentTypeError,
-        ArgumentValueError,
-        AttributeUnavailableError,
-        BarrierDivergenceError,
-        BarrierDivergenceWarning,
-        CacheError,
-        CacheWarning,
-        ClosedResourceError,
-        CompileError,
-        DeviceError,
-        DeviceLostError,
-        DeviceMemoryError,
-        DeviceMismatchError,
-        DriverCompileError,
-        DriverError,
-        DriverInitializationError,
-        DriverSystemError,
-        FallbackWarning,
-        GraphError,
-        KernelError,
-        KernelFault,
-        KernelImageError,
-        KernelTypingError,
-        KernelWarning,
-        LaunchConfigError,
-        LaunchError,
-        LibdeviceMissingError,
-        OutOfMemoryError,
-        OutsideKernelError,
-        ReadOnlyArrayError,
-        ResourceLimitError,
-        ShadowedPackageError,
-        SourceLocation,
-        SourceUnavailableError,
-        StreamError,
-        TargetUnavailableError,
-        ToolMissingError,
-        UnknownTargetError,
-        UnsupportedConstructError,
+        ArgumentError as ArgumentError,
+        ArgumentTypeError as ArgumentTypeError,
+        ArgumentValueError as ArgumentValueError,
+        AttributeUnavailableError as AttributeUnavailableError,
+        BarrierDivergenceError as BarrierDivergenceError,
+        BarrierDivergenceWarning as BarrierDivergenceWarning,
+        CacheError as CacheError,
+        CacheWarning as CacheWarning,
+        ClosedResourceError as ClosedResourceError,
+        CompileError as CompileError,
+        DeviceError as DeviceError,
+        DeviceLostError as DeviceLostError,
+        DeviceMemoryError as DeviceMemoryError,
+        DeviceMismatchError as DeviceMismatchError,
+        DriverCompileError as DriverCompileError,
+        DriverError as DriverError,
+        DriverInitializationError as DriverInitializationError,
+        DriverSystemError as DriverSystemError,
+        FallbackWarning as FallbackWarning,
+        GraphError as GraphError,
+        KernelError as KernelError,
+        KernelFault as KernelFault,
+        KernelImageError as KernelImageError,
+        KernelTypingError as KernelTypingError,
+        KernelWarning as KernelWarning,
+        LaunchConfigError as LaunchConfigError,
+        LaunchError as LaunchError,
+        LibdeviceMissingError as LibdeviceMissingError,
+        OutOfMemoryError as OutOfMemoryError,
+        OutsideKernelError as OutsideKernelError,
+        ReadOnlyArrayError as ReadOnlyArrayError,
+        ResourceLimitError as ResourceLimitError,
+        ShadowedPackageError as ShadowedPackageError,
+        SourceLocation as SourceLocation,
+        SourceUnavailableError as SourceUnavailableError,
+        StreamError as StreamError,
+        TargetUnavailableError as TargetUnavailableError,
+        ToolMissingError as ToolMissingError,
+        UnknownTargetError as UnknownTargetError,
+        UnsupportedConstructError as UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction, Kernel
+    from kerneldsl.kernels import DeviceFunction as DeviceFunction, Kernel as Kernel
     from kerneldsl.language.intrinsics import (
-        all_sync,
-        any_sync,
-        atomic,
-        ballot_sync,
-        grid,
-        gridsize,
-        local,
-        popc,
-        shared,
-        shfl_down_sync,
-        shfl_sync,
-        shfl_up_sync,
-        shfl_xor_sync,
-        syncthreads,
-        syncthreads_and,
-        syncthreads_count,
-        syncthreads_or,
-        syncwarp,
-        threadfence,
-        threadfence_block,
-        threadfence_system,
-        uniform,
+        all_sync as all_sync,
+        any_sync as any_sync,
+        atomic as atomic,
+        ballot_sync as ballot_sync,
+        grid as grid,
+        gridsize as gridsize,
+        local as local,
+        popc as popc,
+        shared as shared,
+        shfl_down_sync as shfl_down_sync,
+        shfl_sync as shfl_sync,
+        shfl_up_sync as shfl_up_sync,
+        shfl_xor_sync as shfl_xor_sync,
+        syncthreads as syncthreads,
+        syncthreads_and as syncthreads_and,
+        syncthreads_count as syncthreads_count,
+        syncthreads_or as syncthreads_or,
+        syncwarp as syncwarp,
+        threadfence as threadfence,
+        threadfence_block as threadfence_block,
+        threadfence_system as threadfence_system,
+        uniform as uniform,
     )
-    from kerneldsl.launches import BoundLaunch, Launch
-    from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
-    from kerneldsl.planner.space import Space
+    from kerneldsl.launches import BoundLaunch as BoundLaunch, Launch as Launch
+    from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
+    from kerneldsl.planner.space import Space as Space
     from kerneldsl.ranking import (
-        Measurement,
-        RankedDevice,
-        Ranking,
-        best_device,
-        rank_devices,
-        score,
+        Measurement as Measurement,
+        RankedDevice as RankedDevice,
+        Ranking as Ranking,
+        best_device as best_device,
+        rank_devices as rank_devices,
+        score as score,
     )
-    from kerneldsl.registry import get_target
-    from kerneldsl.runtime.fallback import fallback, fallback_policy
-    from kerneldsl.runtime.memory.arrays import DeviceArray
-    from kerneldsl.runtime.memory.copies import can_access_peer, copy, enable_peer_access
+    from kerneldsl.registry import get_target as get_target
+    from kerneldsl.runtime.fallback import fallback as fallback, fallback_policy as fallback_policy
+    from kerneldsl.runtime.memory.arrays import DeviceArray as DeviceArray
+    from kerneldsl.runtime.memory.copies import (
+        can_access_peer as can_access_peer,
+        copy as copy,
+        enable_peer_access as enable_peer_access,
+    )
     from kerneldsl.runtime.memory.creation import (
-        as_array,
-        empty,
-        empty_like,
-        from_dlpack,
-        full,
-        full_like,
-        ones,
-        ones_like,
-        to_device,
-        zeros,
-        zeros_like,
+        as_array as as_array,
+        empty as empty,
+        empty_like as empty_like,
+        from_dlpack as from_dlpack,
+        full as full,
+        full_like as full_like,
+        ones as ones,
+        ones_like as ones_like,
+        to_device as to_device,
+        zeros as zeros,
+        zeros_like as zeros_like,
     )
     from kerneldsl.runtime.memory.host_memory import (
-        managed_empty,
-        mapped_view,
-        pinned_copy,
-        pinned_empty,
+        managed_empty as managed_empty,
+        mapped_view as mapped_view,
+        pinned_copy as pinned_copy,
+        pinned_empty as pinned_empty,
     )
-    from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics, PoolStatistics
-    from kerneldsl.runtime.memory.pools import MemoryPool, memory_stats
+    from kerneldsl.runtime.memory.memory_statistics import (
+        MemoryStatistics as MemoryStatistics,
+        PoolStatistics as PoolStatistics,
+    )
+    from kerneldsl.runtime.memory.pools import (
+        MemoryPool as MemoryPool,
+        memory_stats as memory_stats,
+    )
     from kerneldsl.runtime.placement import (
-        current_target,
-        device_info,
-        devices,
-        synchronize,
-        targets,
-        use,
+        current_target as current_target,
+        device_info as device_info,
+        devices as devices,
+        synchronize as synchronize,
+        targets as targets,
+        use as use,
     )
-    from kerneldsl.runtime.scores import Score
-    from kerneldsl.runtime.statistics import reset_stats, stats
+    from kerneldsl.runtime.scores import Score as Score
+    from kerneldsl.runtime.statistics import reset_stats as reset_stats, stats as stats
     from kerneldsl.runtime.statistics_values import (
-        DeviceStatistics,
-        KernelStatistics,
-        Statistics,
+        DeviceStatistics as DeviceStatistics,
+        KernelStatistics as KernelStatistics,
+        Statistics as Statistics,
     )
-    from kerneldsl.runtime.streams.events import Event
-    from kerneldsl.runtime.streams.graphs import Graph
-    from kerneldsl.runtime.streams.stream_pool import StreamPool
-    from kerneldsl.runtime.streams.streams import Stream, current_stream, default_stream
-    from kerneldsl.target import Device, DeviceInfo, ElementMapping, HostShare
-    from kerneldsl.timing import Timing
-    from kerneldsl.versions import show_versions
+    from kerneldsl.runtime.streams.events import Event as Event
+    from kerneldsl.runtime.streams.graphs import Graph as Graph
+    from kerneldsl.runtime.streams.stream_pool import StreamPool as StreamPool
+    from kerneldsl.runtime.streams.streams import (
+        Stream as Stream,
+        current_stream as current_stream,
+        default_stream as default_stream,
+    )
+    from kerneldsl.target import (
+        Device as Device,
+        DeviceInfo as DeviceInfo,
+        ElementMapping as ElementMapping,
+        HostShare as HostShare,
+    )
+    from kerneldsl.timing import Timing as Timing
+    from kerneldsl.versions import show_versions as show_versions
 
     # Inside a kernel these are numbers, which is what a type checker has to know of them; the
     # objects are in kerneldsl.language.intrinsics.
@@ -193,7 +212,7 @@ if TYPE_CHECKING:
     laneid: int
     warpsize: int
 
-#: Module to the names of the face that it holds.
+#: Module to the public names that it holds.
 _MODULES = {
     "numpy": (
         "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 "
@@ -253,167 +272,8 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-# A test holds that this list, the imports above and the table are the same names, but for bfloat16:
-# its package is optional, and `from kerneldsl import *` works without.
-__all__ = [
-    "ArgumentError",
-    "ArgumentTypeError",
-    "ArgumentValueError",
-    "AttributeUnavailableError",
-    "Backend",
-    "BarrierDivergenceError",
-    "BarrierDivergenceWarning",
-    "BoundLaunch",
-    "CacheError",
-    "CacheWarning",
-    "Check",
-    "ClosedResourceError",
-    "CompileError",
-    "Device",
-    "DeviceArray",
-    "DeviceError",
-    "DeviceFunction",
-    "DeviceInfo",
-    "DeviceLostError",
-    "DeviceMemoryError",
-    "DeviceMismatchError",
-    "DeviceStatistics",
-    "DriverCompileError",
-    "DriverError",
-    "DriverInitializationError",
-    "DriverSystemError",
-    "ElementMapping",
-    "ErrorEntry",
-    "ErrorLog",
-    "Event",
-    "FallbackWarning",
-    "Graph",
-    "GraphError",
-    "HostShare",
-    "Kernel",
-    "KernelError",
-    "KernelFault",
-    "KernelImageError",
-    "KernelStatistics",
-    "KernelTypingError",
-    "KernelWarning",
-    "Launch",
-    "LaunchConfigError",
-    "LaunchError",
-    "LaunchPlan",
-    "LibdeviceMissingError",
-    "Measurement",
-    "MemoryPool",
-    "MemoryStatistics",
-    "OutOfMemoryError",
-    "OutsideKernelError",
-    "PlanAlternative",
-    "PoolStatistics",
-    "RankedDevice",
-    "Ranking",
-    "ReadOnlyArrayError",
-    "Report",
-    "ResourceLimitError",
-    "Score",
-    "ShadowedPackageError",
-    "SourceLocation",
-    "SourceUnavailableError",
-    "Space",
-    "Statistics",
-    "Stream",
-    "StreamError",
-    "StreamPool",
-    "TargetUnavailableError",
-    "Timing",
-    "ToolMissingError",
-    "UnknownTargetError",
-    "UnsupportedConstructError",
-    "__version__",
-    "all_sync",
-    "any_sync",
-    "as_array",
-    "atomic",
-    "backends",
-    "ballot_sync",
-    "best_device",
-    "blockDim",
-    "blockIdx",
-    "bool_",
-    "cache",
-    "can_access_peer",
-    "complex64",
-    "complex128",
-    "copy",
-    "current_stream",
-    "current_target",
-    "default_stream",
-    "device_info",
-    "devices",
-    "empty",
-    "empty_like",
-    "enable_peer_access",
-    "error_log",
-    "fallback",
-    "fallback_policy",
-    "float16",
-    "float32",
-    "float64",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "func",
-    "get_target",
-    "grid",
-    "gridDim",
-    "gridsize",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "kernel",
-    "laneid",
-    "local",
-    "managed_empty",
-    "mapped_view",
-    "memory_stats",
-    "ones",
-    "ones_like",
-    "pinned_copy",
-    "pinned_empty",
-    "popc",
-    "preflight",
-    "rank_devices",
-    "reset_stats",
-    "score",
-    "shared",
-    "shfl_down_sync",
-    "shfl_sync",
-    "shfl_up_sync",
-    "shfl_xor_sync",
-    "show_versions",
-    "stats",
-    "synchronize",
-    "syncthreads",
-    "syncthreads_and",
-    "syncthreads_count",
-    "syncthreads_or",
-    "syncwarp",
-    "targets",
-    "threadIdx",
-    "threadfence",
-    "threadfence_block",
-    "threadfence_system",
-    "to_device",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uniform",
-    "use",
-    "warpsize",
-    "zeros",
-    "zeros_like",
-]
+# Without bfloat16, whose package is optional. A test holds that the imports above are these names.
+__all__ = sorted({*_HOME, "__version__"} - {"bfloat16"})
 
 
 def __getattr__(name: str) -> Any:
@@ -423,7 +283,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     try:
-        # A part of the face that is a module itself, or a name in one.
+        # A public name that is a module itself, or a name in one.
         value = globals()[name] = (
             import_module(f"{module}.{name}")
             if module == __name__
