@@ -1,7 +1,8 @@
 """Count what the body of a kernel does for one index: its memory accesses, and what it computes.
 
 A loop of unknown length counts as so many rounds as the caller says, and of a branch the dearer
-side counts. The normal form is walked once, callees included.
+side counts. It is a domain of :mod:`kerneldsl.analysis.dataflow` that walks each loop once and each
+callee at its calls.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kerneldsl.analysis.expressions import assigned_names, is_extent
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame
+from kerneldsl.analysis.expressions import assigned_names, index_parts, is_extent
 from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.index_forms import (
     LOADED,
@@ -113,8 +115,12 @@ class _Counter:
             self.accesses[key] = access
 
 
-class _Body:
-    """Walks over one function, and over those it calls."""
+#: What is known of the variables of a function.
+_Values: TypeAlias = dict[str, IndexForm]
+
+
+class _Body(Dataflow[_Values]):
+    """Walks over one function, and over those it calls. Statements change the state in place."""
 
     def __init__(
         self,
@@ -127,6 +133,7 @@ class _Body:
         *,
         is_guarded: bool = False,
     ) -> None:
+        super().__init__()
         self._unit = unit
         self._counter = counter
         self._arrays = dict(arrays)
@@ -134,27 +141,35 @@ class _Body:
         self._weight = weight
         self._depth = depth
         self._is_guarded = is_guarded
+        #: Operations counted before each side of a branch.
+        self._sides: dict[ast.AST, list[float]] = {}
+        #: What was counted before the outermost loop.
+        self._before_loop = 0.0
         #: Statements that threads with several items test once.
         self._guard = () if depth else find_guard(unit, unit.tree)
 
     def run(self) -> None:
         self._counter.local_values += len(assigned_names(self._unit.tree.body))
-        self._statements(self._unit.tree.body)
+        self.block(self._unit.tree.body, self._values)
 
     # -------------------------------------------------------------- statements
 
-    def _statements(self, body: Sequence[ast.stmt]) -> None:
-        for statement in body:
-            self._statement(statement)
+    def statement(self, node: ast.stmt, state: _Values) -> _Values | None:
+        self._values = state
+        counter = self._counter
+        outer = self._is_guarded, self._weight, counter.is_in_loop
+        after = super().statement(node, state)
+        if counter.is_in_loop and not outer[-1]:
+            counter.loop_operations += counter.computed - self._before_loop
+        self._is_guarded, self._weight, counter.is_in_loop = outer
+        return after
 
-    def _statement(self, node: ast.stmt) -> None:
+    def transfer(self, node: ast.stmt, state: _Values) -> _Values:
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self._expression(value)
                 for target in targets:
                     self._assign(target, value, found)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._assign(target, value, self._expression(value))
             case ast.AugAssign(target=target, value=value):
                 found = self._expression(value)
                 self._count_operation(node.op)
@@ -162,71 +177,82 @@ class _Body:
                     self._access(target, is_store=False)
                     self._access(target, is_store=True)
                 elif isinstance(target, ast.Name):
-                    known = self._values.get(target.id, UNIFORM)
-                    self._values[target.id] = operate(node.op, known, found)
-            case ast.For(target=target, iter=iterable, body=body):
-                self._for(target, iterable, body)
-            case ast.While(test=test, body=body):
-                trips = halving_trips(test, body, self._integer)
-                if trips is None:
-                    self._counter.has_unknown_loop = True
-                    trips = self._counter.unknown_trips
-                self._in_loop(body, self._weight * trips, test)
-            case ast.If(test=test, body=body, orelse=other):
-                self._expression(test)
-                before = self._is_guarded, self._weight
-                is_harmless = node in self._guard or _is_bound(test)
-                self._is_guarded = self._is_guarded or not is_harmless
-                self._weight *= self._share_of_threads(test)
-                self._branches(body, other)
-                self._is_guarded, self._weight = before
+                    known = state.get(target.id, UNIFORM)
+                    state[target.id] = operate(node.op, known, found)
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
                 self._expression(value)
+        return state
 
-    def _branches(self, body: list[ast.stmt], other: list[ast.stmt]) -> None:
-        """Count the dearer of two sides."""
-        before = dict(self._values)
-        start = self._counter.operations
-        self._statements(body)
-        first = self._counter.operations - start
-        after, self._values = self._values, before
-        self._statements(other)
-        second = self._counter.operations - start - first
-        self._counter.operations = start + max(first, second)
-        for name, value in after.items():
-            known = self._values.get(name)
-            self._values[name] = value if known is None or known == value else LOADED
+    def test(self, node: Branching, state: _Values) -> _Values:
+        counter = self._counter
+        if isinstance(node, ast.If):
+            self._expression(node.test)
+            is_harmless = node in self._guard or _is_bound(node.test)
+            self._is_guarded = self._is_guarded or not is_harmless
+            self._weight *= self._share_of_threads(node.test)
+            return state
+        if isinstance(node, ast.For):
+            trips = self._take_item(node)
+        else:
+            trips = halving_trips(node.test, node.body, self._integer)
+        if trips is None:
+            counter.has_unknown_loop = True
+            trips = counter.unknown_trips
+        self._weight *= max(trips, 0)
+        counter.rounds += self._weight
+        if not counter.is_in_loop:
+            self._before_loop = counter.computed
+        counter.is_in_loop = True
+        for name in _advanced_names(node.body):
+            state[name] = state.get(name, UNIFORM).advancing(None)
+        if isinstance(node, ast.While):
+            self._expression(node.test)
+        return state
 
-    def _for(self, target: ast.expr, iterable: ast.expr, body: list[ast.stmt]) -> None:
+    def _take_item(self, node: ast.For) -> float | None:
+        """Take an item; return how many there are, where that is known."""
         trips: float | None = None
         step: int | None = 1
         start = UNIFORM
+        iterable = node.iter
         if isinstance(iterable, ast.Call) and is_range(iterable, self._unit.namespace):
             trips = range_trips(iterable, self._integer, self._value)
             step = range_step(iterable, self._integer)
             if len(iterable.args) > 1:
                 start = self._value(iterable.args[0])
-        if trips is None:
-            self._counter.has_unknown_loop = True
-            trips = self._counter.unknown_trips
         self._expression(iterable)
-        if isinstance(target, ast.Name):
-            self._values[target.id] = start.advancing(step)
-        self._in_loop(body, self._weight * max(trips, 0), None)
+        if isinstance(node.target, ast.Name):
+            self._values[node.target.id] = start.advancing(step)
+        return trips
 
-    def _in_loop(self, body: list[ast.stmt], weight: float, test: ast.expr | None) -> None:
-        counter, outer, self._weight = self._counter, self._weight, weight
-        before, was_in_loop = counter.computed, counter.is_in_loop
-        counter.is_in_loop = True
-        counter.rounds += weight
-        for name in _advanced_names(body):
-            self._values[name] = self._values.get(name, UNIFORM).advancing(None)
-        if test is not None:
-            self._expression(test)
-        self._statements(body)
-        self._weight, counter.is_in_loop = outer, was_in_loop
-        if not was_in_loop:
-            counter.loop_operations += counter.computed - before
+    def assume(self, node: Branching, truth: bool, tested: _Values) -> _Values:
+        if not isinstance(node, ast.If):
+            return tested
+        self._sides.setdefault(node, []).append(self._counter.operations)
+        return dict(tested) if truth else tested
+
+    def join(self, one: _Values, two: _Values) -> _Values:
+        for name, value in one.items():
+            known = two.get(name)
+            two[name] = value if known is None or known == value else LOADED
+        return two
+
+    def after(self, node: ast.If, state: _Values | None) -> _Values | None:
+        """Count the dearer of two sides."""
+        start, middle = self._sides.pop(node)
+        first = middle - start
+        second = self._counter.operations - start - first
+        self._counter.operations = start + max(first, second)
+        return state
+
+    def repeat(self, frame: Frame[_Values], end: _Values | None) -> None:
+        """Walk a loop once, and count what it does as often as it is run."""
+
+    def leave(self, frame: Frame[_Values], tested: _Values) -> _Values:
+        return tested
+
+    def behind(self, node: ast.Break | ast.Continue, state: _Values) -> _Values:
+        return state
 
     def _share_of_threads(self, test: ast.expr) -> float:
         """The share of a block's threads for which ``if t == 0`` holds; 1 for other conditions."""
@@ -388,8 +414,7 @@ class _Body:
         chain: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
-            parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
-            chain = [*parts, *chain]
+            chain = [*index_parts(base), *chain]
             base = base.value
         found = [self._index(part) for part in chain]
         if not isinstance(base, ast.Name) or base.id not in self._arrays or not found:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-__all__ = ["assigned_names", "base_name", "is_extent", "loaded_names", "text_of", "walk_here"]
+__all__ = [
+    "assigned_names",
+    "augmented_value",
+    "base_name",
+    "index_parts",
+    "is_extent",
+    "loaded_names",
+    "operands",
+    "text_of",
+    "walk_here",
+]
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -30,6 +40,27 @@ def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
         elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
             names.add(n.target.id)
     return names
+
+
+def operands(node: ast.AST) -> Iterator[ast.expr]:
+    """Expressions right below a node, in the order of its fields; of a keyword its value."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, ast.keyword):
+            yield child.value
+
+
+def index_parts(node: ast.Subscript) -> list[ast.expr]:
+    """The indices of a subscript, one for each axis that it names."""
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def augmented_value(node: ast.AugAssign) -> ast.BinOp:
+    """What an augmented assignment assigns: the old value of its target with its operand."""
+    target = node.target
+    old = ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
+    return ast.copy_location(ast.BinOp(old, node.op, node.value), node)
 
 
 def base_name(node: ast.expr) -> str | None:

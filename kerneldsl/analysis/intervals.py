@@ -2,17 +2,20 @@
 
 A *barrier interval* is what runs between two barriers. Within one, threads run in any order, so a
 load at one address gives every thread the same value only if nothing in its interval can write
-there. The statements are laid out as a graph, and within a statement that holds a barrier its
-expressions in the order of evaluation; from each of them a search runs forwards and backwards until
-it meets a barrier, and collects the writes on its way.
+there. The statements are laid out as a graph, which is a domain of
+:mod:`kerneldsl.analysis.dataflow`, and within a statement that holds a barrier its expressions in
+the order of evaluation; from each of them a search runs forwards and backwards until it meets a
+barrier, and collects the writes on its way.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.effects import Accesses, Root
+from kerneldsl.analysis.expressions import operands
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Scope
 
@@ -22,11 +25,13 @@ __all__ = ["Intervals"]
 class _Step:
     """Accesses that no barrier stands between, or one barrier."""
 
-    def __init__(self) -> None:
+    def __init__(self, *sources: _Step) -> None:
         self.is_barrier = False
         self.stores: set[Root] = set()
         self.after: list[_Step] = []
         self.before: list[_Step] = []
+        for source in sources:
+            _connect(source, self)
 
 
 class Intervals:
@@ -42,7 +47,7 @@ class Intervals:
 
     def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
         layout = _Layout(unit, accesses)
-        layout.block(unit.tree.body, layout.step())
+        layout.block(unit.tree.body, _Step())
         self._steps = layout.steps_of
         self._written: dict[_Step, frozenset[Root]] = {}
 
@@ -66,22 +71,15 @@ class Intervals:
         return known
 
 
-class _Layout:
-    """Lays a unit's statements out as a graph of steps."""
+class _Layout(Dataflow[_Step]):
+    """Lays a unit's statements out as a graph of steps; a state is the step that led to a point."""
 
     def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
+        super().__init__()
         self.unit = unit
         self.accesses = accesses
         #: The steps of each node: one, unless a pass has put the node in several places.
         self.steps_of: dict[ast.AST, list[_Step]] = {}
-        self.loops: list[tuple[_Step, _Step]] = []  # (where continue goes, where break goes)
-        self.exit = _Step()
-
-    def step(self, *sources: _Step) -> _Step:
-        new = _Step()
-        for source in sources:
-            _connect(source, new)
-        return new
 
     def note(self, node: ast.AST, step: _Step) -> None:
         """Let a node, apart from those below it, be evaluated in a step."""
@@ -90,56 +88,41 @@ class _Layout:
             steps.append(step)
         step.stores |= self.accesses.of(node)[1]
 
-    def block(self, statements: list[ast.stmt], current: _Step) -> _Step:
-        for node in statements:
-            current = self.statement(node, current)
-        return current
-
-    def statement(self, node: ast.stmt, current: _Step) -> _Step:
-        match node:
-            case ast.If():
-                test = self.expression(node.test, self.step(current))
-                body = self.block(node.body, self.step(test))
-                orelse = self.block(node.orelse, self.step(test))
-                return self.step(body, orelse)
-            case ast.While() | ast.For():
-                return self.loop(node, current)
-            case ast.Break() | ast.Continue():
-                head, leave = self.loops[-1]
-                _connect(current, leave if isinstance(node, ast.Break) else head)
-                return self.step()  # nothing leads here
-            case ast.Return():
-                current = self.simple(node, current)
-                _connect(current, self.exit)
-                return self.step()
-            case _:
-                return self.simple(node, current)
-
-    def loop(self, node: ast.While | ast.For, current: _Step) -> _Step:
-        leave = self.step()
-        if isinstance(node, ast.While):
-            head = self.step(current)
-            test = self.expression(node.test, head)
-        else:
-            head = test = self.step(self.expression(node.iter, self.step(current)))
-            self.note(node, head)
-            self.expression(node.target, head)
-        self.loops.append((head, leave))
-        body = self.block(node.body, self.step(test))
-        self.loops.pop()
-        _connect(body, head)
-        _connect(test, leave)
-        return self.block(node.orelse, leave)
-
-    def simple(self, node: ast.stmt, current: _Step) -> _Step:
+    def transfer(self, node: ast.stmt, state: _Step) -> _Step:
         """A statement without statements in it: what is assigned, then where, then the rest."""
-        current = self.step(current)
-        parts = list(_expressions(node))
-        parts.sort(key=lambda part: isinstance(getattr(part, "ctx", None), ast.Store))
+        current = _Step(state)
+        parts = sorted(
+            operands(node), key=lambda part: isinstance(getattr(part, "ctx", None), ast.Store)
+        )
         for part in parts:
             current = self.expression(part, current)
         self.note(node, current)
-        return current
+        return _Step() if isinstance(node, ast.Return) else current
+
+    def enter(self, node: Loop, state: _Step) -> _Step:
+        if isinstance(node, ast.For):
+            state = self.expression(node.iter, _Step(state))
+        return _Step(state)
+
+    def test(self, node: Branching, state: _Step) -> _Step:
+        if isinstance(node, ast.For):
+            self.note(node, state)
+            self.expression(node.target, state)
+            return state
+        return self.expression(node.test, _Step(state))
+
+    def assume(self, node: Branching, truth: bool, tested: _Step) -> _Step:
+        return _Step(tested)
+
+    def join(self, one: _Step, two: _Step) -> _Step:
+        return _Step(one, two)
+
+    def repeat(self, frame: Frame[_Step], end: _Step | None) -> None:
+        assert end is not None
+        _connect(end, frame.head)
+
+    def behind(self, node: ast.Break | ast.Continue, state: _Step) -> _Step:
+        return _Step()  # nothing leads here, but it is laid out as well
 
     def expression(self, node: ast.expr, current: _Step) -> _Step:
         """One expression; where it holds a barrier, what is evaluated after that comes apart."""
@@ -161,29 +144,20 @@ class _Layout:
                 current = self.expression(node.comparators[0], current)
                 sometimes = node.comparators[1:]
             case _:
-                for part in _expressions(node):
+                for part in operands(node):
                     current = self.expression(part, current)
         for part in sometimes:
-            current = self.step(current, self.expression(part, self.step(current)))
+            current = _Step(current, self.expression(part, _Step(current)))
         self.note(node, current)
         if self.is_barrier(node):
-            wall = self.step(current)
+            wall = _Step(current)
             wall.is_barrier = True
-            current = self.step(wall)
+            current = _Step(wall)
         return current
 
     def is_barrier(self, node: ast.AST) -> bool:
         use = self.unit.use_of(node)
         return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
-
-
-def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """Expressions right below a node, in the order of evaluation but for targets."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            yield child
-        elif isinstance(child, ast.keyword):
-            yield child.value
 
 
 def _connect(source: _Step, target: _Step) -> None:

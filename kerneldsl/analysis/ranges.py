@@ -5,8 +5,8 @@ every access and keeps LLVM from vectorizing, so targets drop it where this anal
 index cannot be negative: from what thread ids, sizes and ranges are, and from the conditions that
 guard an access.
 
-The function is walked along its control flow with an environment of facts about its variables. At
-a join only what holds on both sides is kept; a loop is walked until nothing changes. ``assert`` and
+It is a domain of :mod:`kerneldsl.analysis.dataflow` whose state is an environment of facts about
+variables. At a join only what holds on both sides is kept. ``assert`` and
 ``raise`` prove nothing, because they are compiled out without debug mode.
 
 Signed 64-bit overflow is taken not to happen, as in C. Numba widens the narrower integers to 64
@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
-from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
+from kerneldsl.analysis.expressions import assigned_names, augmented_value, index_parts, operands
 from kerneldsl.analysis.integers import Integers
 from kerneldsl.analysis.linear_forms import LinearForms
 from kerneldsl.analysis.transfer import Transfer
@@ -76,9 +77,9 @@ def nonnegative_indices(
     integers = Integers(
         tree, nonnegative_calls or (lambda call: False), constants or {}, namespace or {}
     )
-    walk = _Walk(Bounds(LinearForms(integers)))
-    walk.block(tree.body, Environment())
-    return {node for node, is_proven in walk.proven.items() if is_proven}
+    ranges = _Ranges(Bounds(LinearForms(integers)))
+    ranges.block(tree.body, Environment())
+    return {node for node, is_proven in ranges.proven.items() if is_proven}
 
 
 def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
@@ -86,108 +87,66 @@ def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
     return use is not None and use.intrinsic.is_index
 
 
-class _Loop:
-    """Environments that leave a loop's body early."""
-
-    def __init__(self) -> None:
-        self.breaks: list[Environment] = []
-        self.continues: list[Environment] = []
-
-
-class _Walk:
-    """Walks statements; ``None`` stands for the environment of code that is never reached."""
+class _Ranges(Dataflow[Environment]):
+    """Proves indices on the way, each under the conditions of its place."""
 
     def __init__(self, bounds: Bounds) -> None:
+        super().__init__()
         self.bounds = bounds
-        self.transfer = Transfer(bounds)
+        self.transfers = Transfer(bounds)
         self.proven: dict[ast.expr, bool] = {}
-        self.loops: list[_Loop] = []
 
-    def block(self, body: list[ast.stmt], env: Environment | None) -> Environment | None:
-        for statement in body:
-            if env is None:
-                return None
-            env = self.statement(statement, env)
-        return env
-
-    def statement(self, node: ast.stmt, env: Environment) -> Environment | None:
+    def transfer(self, node: ast.stmt, state: Environment) -> Environment | None:
         match node:
             case ast.Assign():
-                self.expression(node.value, env)
+                self.expression(node.value, state)
                 for target in node.targets:
-                    self.expression(target, env)
+                    self.expression(target, state)
                 for target in node.targets:
-                    env = self.transfer.assign(target, node.value, env)
-                return env
+                    state = self.transfers.assign(target, node.value, state)
+                return state
             case ast.AugAssign():
-                self.expression(node.value, env)
-                self.expression(node.target, env)
-                if isinstance(node.target, ast.Name):
-                    old = ast.Name(node.target.id, ast.Load())
-                    value = ast.BinOp(old, node.op, node.value)
-                    return self.transfer.assign(node.target, value, env)
-                return env
-            case ast.If():
-                self.expression(node.test, env)
-                then = self.block(node.body, self.bounds.assume(node.test, True, env))
-                other = self.block(node.orelse, self.bounds.assume(node.test, False, env))
-                return self.transfer.join(then, other)
-            case ast.While():
-                return self._loop(node, env)
-            case ast.For():
-                self.expression(node.iter, env)
-                return self._loop(node, env)
-            case ast.Return():
-                if node.value is not None:
-                    self.expression(node.value, env)
-                return None
-            case ast.Break():
-                self.loops[-1].breaks.append(env)
-                return None
-            case ast.Continue():
-                self.loops[-1].continues.append(env)
-                return None
-            case ast.Expr() | ast.Assert() | ast.Raise():
-                for child in ast.iter_child_nodes(node):
-                    if isinstance(child, ast.expr):
-                        self.expression(child, env)
-                return env
-            case ast.Pass():
-                return env
-        return self.transfer.forget(assigned_names(node), env)
+                self.expression(node.value, state)
+                self.expression(node.target, state)
+                return self.transfers.assign(node.target, augmented_value(node), state)
+            case ast.Expr() | ast.Assert() | ast.Raise() | ast.Return():
+                for part in operands(node):
+                    self.expression(part, state)
+                return None if isinstance(node, ast.Return) else state
+        return self.transfers.forget(assigned_names(node), state)
 
-    def _loop(self, node: ast.While | ast.For, entry: Environment) -> Environment | None:
-        changed = assigned_names(node)
-        head = entry
-        for round_ in range(_MAX_ROUNDS + 1):
-            if round_ == _MAX_ROUNDS:
-                head = self.transfer.forget(changed, entry)
-            loop = _Loop()
-            self.loops.append(loop)
-            if isinstance(node, ast.While):
-                self.expression(node.test, head)
-                start = self.bounds.assume(node.test, True, head)
-            else:
-                start = self.transfer.enter_for(node, entry, head, changed)
-            end = self.block(node.body, start)
-            self.loops.pop()
-            for early in loop.continues:
-                end = self.transfer.join(end, early)
-            following = self.transfer.join(head, end)
-            if following is None or round_ == _MAX_ROUNDS:
-                break
-            if round_ >= 1:
-                following = self.transfer.widen(head, following)
-            if following == head:
-                break
-            head = following
-        if isinstance(node, ast.While):
-            after = self.bounds.assume(node.test, False, head)
-        else:
-            after = head
-        for left in loop.breaks:
-            after = self.transfer.join(after, left)
-        return after
+    def enter(self, node: Loop, state: Environment) -> Environment:
+        if isinstance(node, ast.For):
+            self.expression(node.iter, state)
+        return state
+
+    def test(self, node: Branching, state: Environment) -> Environment:
+        if not isinstance(node, ast.For):
+            self.expression(node.test, state)
+        return state
+
+    def assume(self, node: Branching, truth: bool, tested: Environment) -> Environment | None:
+        if not isinstance(node, ast.For):
+            return self.bounds.assume(node.test, truth, tested)
+        if not truth:
+            return tested
+        frame = self.loops[-1]
+        return self.transfers.enter_for(node, frame.entry, tested, frame.changed)
+
+    def join(self, one: Environment, two: Environment) -> Environment:
+        return self.transfers.join(one, two)
+
+    def repeat(self, frame: Frame[Environment], end: Environment | None) -> Environment | None:
+        if end is None or frame.round == _MAX_ROUNDS:
+            return None
+        head = self.join(frame.head, end)
+        if frame.round >= 1:
+            head = self.transfers.widen(frame.head, head)
+        if head == frame.head:
+            return None
+        if frame.round + 1 == _MAX_ROUNDS:
+            return self.transfers.forget(frame.changed, frame.entry)
+        return head
 
     def expression(self, node: ast.expr, env: Environment | None) -> None:
         """Look at every index below an expression, each under the conditions of its place."""
@@ -207,21 +166,17 @@ class _Walk:
                         truth = isinstance(node.op, ast.And)
                         reached = self.bounds.assume(value, truth, reached)
                 return
-            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp():
-                return
-            case ast.GeneratorExp():
+            case (
+                ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()
+            ):
                 return
             case ast.Subscript() if not _is_tuple(node.value):
-                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-                for part in parts:
+                for part in index_parts(node):
                     if not isinstance(part, ast.Slice):
                         is_proven = self.bounds.is_nonnegative_index(part, env)
                         self.proven[part] = self.proven.get(part, True) and is_proven
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.expression(child, env)
-            elif isinstance(child, ast.keyword):
-                self.expression(child.value, env)
+        for part in operands(node):
+            self.expression(part, env)
 
 
 def _is_tuple(node: ast.expr) -> bool:

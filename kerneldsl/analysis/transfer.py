@@ -2,11 +2,6 @@
 
 These are the transfer functions of the analysis in :mod:`kerneldsl.analysis.ranges`, the join of
 its environments, and the widening that lets its loops come to rest.
-
-References
-----------
-P. Cousot, R. Cousot, "Abstract Interpretation: A Unified Lattice Model for Static Analysis of
-Programs by Construction or Approximation of Fixpoints", POPL 1977.
 """
 
 from __future__ import annotations
@@ -178,10 +173,8 @@ class Transfer:
 
     # Where ways meet
 
-    def join(self, one: Environment | None, other: Environment | None) -> Environment | None:
+    def join(self, one: Environment, other: Environment) -> Environment:
         """What holds on both of two ways."""
-        if one is None or other is None:
-            return one or other
         if one == other:
             return one
         definitions = tuple(d for d in one.definitions if d in other.definitions)

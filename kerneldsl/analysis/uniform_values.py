@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from kerneldsl.analysis.effects import (
     gives_scalar,
     is_internal_call,
 )
-from kerneldsl.analysis.expressions import text_of
+from kerneldsl.analysis.expressions import operands, text_of
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
@@ -90,6 +90,8 @@ class ExpressionRules(ABC):
         self.memory = memory
         self.array_names = array_names
         self.scope = scope
+        #: How the way varies by which threads reach what is evaluated now.
+        self.control: Fact = None
         #: Level of each expression node, at its worst over every way to it.
         self.levels: dict[ast.AST, Uniformity] = {}
         #: Barriers in places that are not uniform.
@@ -102,14 +104,7 @@ class ExpressionRules(ABC):
 
     @abstractmethod
     def store(
-        self,
-        target: ast.expr,
-        source: ast.expr,
-        value: Value,
-        env: Environment,
-        control: Fact,
-        *,
-        at: ast.AST,
+        self, target: ast.expr, source: ast.expr, value: Value, env: Environment, *, at: ast.AST
     ) -> None:
         """Assign a value, which `source` computes, to a target in the statement `at`."""
 
@@ -117,15 +112,26 @@ class ExpressionRules(ABC):
     def called(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
         """What a device function returns."""
 
-    def value(self, node: ast.expr, env: Environment, control: Fact) -> Value:
-        """What is known of an expression's value, in a place that threads reach by `control`."""
-        value = self._value(node, env, control)
+    def value(self, node: ast.expr, env: Environment, behind: Fact = None) -> Value:
+        """What is known of an expression's value.
+
+        Parameters
+        ----------
+        node, env : ast.expr, Environment
+            The expression, and what is known of variables where it stands.
+        behind : Divergence or None
+            How the operands before it vary, on which it depends whether it is evaluated.
+        """
+        control = self.control
+        self.control = join(control, behind)
+        value = self._value(node, env)
+        self.control = control
         self.levels[node] = max(self.levels.get(node, Uniformity.UNIFORM), level_of(value.worst))
         return value
 
-    def condition(self, test: ast.expr, env: Environment, control: Fact) -> Fact:
+    def condition(self, test: ast.expr, env: Environment) -> Fact:
         """How the truth of an expression varies."""
-        return self.truth(self.value(test, env, control), test)
+        return self.truth(self.value(test, env), test)
 
     def truth(self, value: Value, test: ast.expr) -> Fact:
         """How the truth of a value varies that an expression gives."""
@@ -168,43 +174,43 @@ class ExpressionRules(ABC):
 
     # -- forms --------------------------------------------------------------------------------
 
-    def _value(self, node: ast.expr, env: Environment, control: Fact) -> Value:
+    def _value(self, node: ast.expr, env: Environment) -> Value:
         match node:
             case ast.Constant():
                 return Value(form=Form.NUMBERS)
             case ast.Name():
                 return env[node.id] if node.id in env else self.outside(node)
             case ast.Tuple() | ast.List():
-                values = [self.value(element, env, control) for element in node.elts]
+                values = [self.value(element, env) for element in node.elts]
                 together = join_values(*values)
                 is_plain = together.form is Form.NUMBERS
                 form = Form.NUMBERS if is_plain or not values else Form.OTHER
                 return Value(together.fact, together.extent, form)
             case ast.Slice():
-                fact = self.operands(_children(node), node, env, control)
+                fact = self.contents_of(operands(node), node, env)
                 return Value(fact, fact)
             case ast.Subscript():
-                return self.subscript(node, env, control)
+                return self.subscript(node, env)
             case ast.Attribute():
-                return self.attribute(node, env, control)
+                return self.attribute(node, env)
             case ast.Call():
-                return self.call(node, env, control)
+                return self.call(node, env)
             case ast.BinOp() | ast.UnaryOp():
-                return self.operation(node, env, control)
+                return self.operation(node, env)
             case ast.Compare():
-                return self.comparison(node, env, control)
+                return self.comparison(node, env)
             case ast.BoolOp():
-                return self.choice_of_operands(node, env, control)
+                return self.choice_of_operands(node, env)
             case ast.IfExp():
-                test = self.condition(node.test, env, control)
-                one = self.value(node.body, env, join(control, test))
-                two = self.value(node.orelse, env, join(control, test))
+                test = self.condition(node.test, env)
+                one = self.value(node.body, env, test)
+                two = self.value(node.orelse, env, test)
                 return join_values(one, two).chosen_by(test)
             case ast.NamedExpr():
-                value = self.value(node.value, env, control)
-                self.store(node.target, node.value, value, env, control, at=node)
+                value = self.value(node.value, env)
+                self.store(node.target, node.value, value, env, at=node)
                 return value
-        fact = self.operands(_children(node), node, env, control)
+        fact = self.contents_of(operands(node), node, env)
         return self.unknown(node, fact, f"nothing is known of `{self.text(node)}`")
 
     def outside(self, node: ast.Name) -> Value:
@@ -227,41 +233,39 @@ class ExpressionRules(ABC):
         fact = Divergence(level, what, self.unit.locate(node), cause)
         return Value(fact, fact)
 
-    def operands(
-        self, parts: Iterator[ast.expr], at: ast.expr, env: Environment, control: Fact
-    ) -> Fact:
+    def contents_of(self, parts: Iterable[ast.expr], at: ast.expr, env: Environment) -> Fact:
         """How operands vary, with whatever may be read through them."""
-        values = [(self.value(part, env, control), part) for part in parts]
+        values = [(self.value(part, env), part) for part in parts]
         return join(*(self.contents(value, part, at) for value, part in values))
 
-    def operation(self, node: ast.BinOp | ast.UnaryOp, env: Environment, control: Fact) -> Value:
-        values = [(self.value(part, env, control), part) for part in _children(node)]
+    def operation(self, node: ast.BinOp | ast.UnaryOp, env: Environment) -> Value:
+        values = [(self.value(part, env), part) for part in operands(node)]
         fact = join(*(self.contents(value, part, node) for value, part in values))
         if any(value.form is Form.OTHER for value, _ in values):  # tuples can be added
             return Value(fact, join(*(value.extent for value, _ in values)))
         return Value(fact, form=Form.NUMBERS)
 
-    def comparison(self, node: ast.Compare, env: Environment, control: Fact) -> Value:
+    def comparison(self, node: ast.Compare, env: Environment) -> Value:
         # What stands behind the second operand is evaluated by those threads that get there.
-        values = [(self.value(node.left, env, control), node.left)]
+        values = [(self.value(node.left, env), node.left)]
         fact: Fact = None
         for comparator in node.comparators:
-            values.append((self.value(comparator, env, join(control, fact)), comparator))
+            values.append((self.value(comparator, env, fact), comparator))
             fact = join(*(self.contents(value, part, node) for value, part in values))
         return Value(fact, form=Form.NUMBERS)
 
-    def choice_of_operands(self, node: ast.BoolOp, env: Environment, control: Fact) -> Value:
+    def choice_of_operands(self, node: ast.BoolOp, env: Environment) -> Value:
         # What stands behind a varying operand is evaluated by some threads only.
         values: list[Value] = []
         fact: Fact = None
         for operand in node.values:
-            values.append(self.value(operand, env, join(control, fact)))
+            values.append(self.value(operand, env, fact))
             fact = join(fact, self.truth(values[-1], operand))
         return join_values(*values).chosen_by(fact)
 
-    def subscript(self, node: ast.Subscript, env: Environment, control: Fact) -> Value:
-        base = self.value(node.value, env, control)
-        index = self.value(node.slice, env, control)
+    def subscript(self, node: ast.Subscript, env: Environment) -> Value:
+        base = self.value(node.value, env)
+        index = self.value(node.slice, env)
         place = join(base.fact, index.fact)
         if base.form is Form.NUMBERS:
             return Value(place, form=Form.NUMBERS)
@@ -271,8 +275,8 @@ class ExpressionRules(ABC):
             place = self.read(place, self.memory.accesses.roots(node.value), node, node)
         return Value(place, extent, base.form)
 
-    def attribute(self, node: ast.Attribute, env: Environment, control: Fact) -> Value:
-        owner = self.value(node.value, env, control)
+    def attribute(self, node: ast.Attribute, env: Environment) -> Value:
+        owner = self.value(node.value, env)
         if node.attr in _TYPE_ATTRIBUTES:
             return Value(form=Form.NUMBERS)
         if node.attr in _EXTENT_ATTRIBUTES:
@@ -284,12 +288,12 @@ class ExpressionRules(ABC):
 
     # -- calls --------------------------------------------------------------------------------
 
-    def call(self, node: ast.Call, env: Environment, control: Fact) -> Value:
+    def call(self, node: ast.Call, env: Environment) -> Value:
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-        values = [self.value(part, env, control) for part in parts]
+        values = [self.value(part, env) for part in parts]
         use = self.unit.use_of(node)
         if use is not None:
-            return self.intrinsic(use, node, values, control)
+            return self.intrinsic(use, node, values)
         callee = self.unit.callee_of(node)
         if callee is not None:
             return self.called(callee, node, values)
@@ -298,13 +302,11 @@ class ExpressionRules(ABC):
         ):
             return Value(form=Form.ARRAY)  # a thread's own part of what is kept for all of them
         if isinstance(node.func, ast.Attribute) and self.memory.accesses.function_of(node) is None:
-            return self.method(node.func, node, values, env, control)
+            return self.method(node.func, node, values, env)
         return self.function(node, values)
 
-    def intrinsic(
-        self, use: IntrinsicUse, node: ast.Call, values: list[Value], control: Fact
-    ) -> Value:
-        intrinsic = use.intrinsic
+    def intrinsic(self, use: IntrinsicUse, node: ast.Call, values: list[Value]) -> Value:
+        intrinsic, control = use.intrinsic, self.control
         if control is not None and intrinsic.synchronizes(self.scope):
             known = self.barriers.get(node)
             if known is None or known.level < control.level:
@@ -330,9 +332,8 @@ class ExpressionRules(ABC):
         node: ast.Call,
         values: list[Value],
         env: Environment,
-        control: Fact,
     ) -> Value:
-        owner = self.value(method.value, env, control)
+        owner = self.value(method.value, env)
         arguments = self._contents_of_all(node, values)
         if method.attr in VIEW_METHODS:
             extent = join(owner.extent, arguments)
@@ -409,11 +410,3 @@ def _is_view(index: ast.expr) -> bool:
         isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is ...)
         for part in parts
     )
-
-
-def _children(node: ast.AST) -> Iterator[ast.expr]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            yield child
-        elif isinstance(child, ast.keyword):
-            yield child.value

@@ -1,6 +1,6 @@
 """Which values are the same in every thread of a scope, and which barriers every thread reaches.
 
-An abstract interpretation of the kernel's statements over the lattice of
+A domain of :mod:`kerneldsl.analysis.dataflow` over the lattice of
 :mod:`kerneldsl.analysis.divergence`. A value is as varying as what it is computed from
 (:mod:`kerneldsl.analysis.uniform_values`); a variable that is assigned under a varying condition
 varies after it; a loop that threads leave at different times makes its variables vary after it, and
@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Mapping
 
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.divergence import (
     Divergence,
     Environment,
@@ -31,7 +32,7 @@ from kerneldsl.analysis.divergence import (
     merge,
 )
 from kerneldsl.analysis.effects import Accesses, Root
-from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.expressions import assigned_names, operands
 from kerneldsl.analysis.intervals import Intervals
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.traits import BarrierProblem
@@ -153,7 +154,7 @@ def _interpret(
         what = f"`{name}` is the thread's own index"
         fact = Divergence(Uniformity.VARYING, what, unit.locate(unit.tree))
         environment[name] = Value(fact, form=Form.NUMBERS)
-    analysis.block(unit.tree.body, environment, None)
+    analysis.block(unit.tree.body, environment)
     problems = [
         BarrierProblem(
             unit.locate(node),
@@ -166,81 +167,72 @@ def _interpret(
     return UniformityResult(analysis.levels, analysis.places, problems)
 
 
-class _Loop:
-    """What leaves a loop early, or skips the rest of its body, and what variables then are."""
+class _Exits:
+    """What leaves a loop early, or skips the rest of its body, and what variables then are.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    control : Divergence or None
+        How the way to the loop varies.
+    """
+
+    def __init__(self, control: Fact) -> None:
+        self.control = control
         self.breaks: Fact = None
         self.continues: Fact = None
         self.at_break: Environment = {}
         self.at_continue: Environment = {}
+        #: How varying :attr:`breaks` was when this round began.
+        self.known = Uniformity.UNIFORM
 
 
-class _Analysis(ExpressionRules):
-    """Interprets the statements of one function."""
+class _Analysis(ExpressionRules, Dataflow[Environment]):
+    """Interprets the statements of one function; a statement changes the environment in place."""
 
     def __init__(
         self, unit: FunctionUnit, memory: Memory, array_names: Collection[str], scope: Scope
     ) -> None:
-        super().__init__(unit, memory, array_names, scope)
+        ExpressionRules.__init__(self, unit, memory, array_names, scope)
+        Dataflow.__init__(self)
         self.places: dict[ast.AST, Uniformity] = {}
-        self.loops: list[_Loop] = []
+        self.exits: dict[ast.AST, _Exits] = {}
+        #: How the condition of each branch and loop varied when it was last tested.
+        self.tests: dict[ast.AST, Fact] = {}
         #: What is returned so far; ``None`` before the first ``return`` with a value.
         self.returned: Value | None = None
         self._results: dict[object, Value] = {}
 
     # -- statements ---------------------------------------------------------------------------
 
-    def block(self, statements: Iterable[ast.stmt], env: Environment, control: Fact) -> None:
-        """Interpret statements that threads reach by `control`; `env` is changed in place."""
-        for node in statements:
-            here = control
-            if self.loops:
-                here = join(control, self.loops[-1].breaks, self.loops[-1].continues)
-            self.places[node] = max(self.places.get(node, Uniformity.UNIFORM), level_of(here))
-            self.statement(node, env, here)
+    def statement(self, node: ast.stmt, state: Environment) -> Environment | None:
+        control = self.control
+        if self.loops:
+            exits = self.exits[self.loops[-1].node]
+            self.control = join(control, exits.breaks, exits.continues)
+        self.places[node] = max(self.places.get(node, Uniformity.UNIFORM), level_of(self.control))
+        after = super().statement(node, state)
+        self.control = control
+        return after
 
-    def statement(self, node: ast.stmt, env: Environment, control: Fact) -> None:
+    def transfer(self, node: ast.stmt, state: Environment) -> Environment:
         match node:
             case ast.Assign():
-                value = self.value(node.value, env, control)
+                value = self.value(node.value, state)
                 for target in node.targets:
-                    self.store(target, node.value, value, env, control, at=node)
-            case ast.AnnAssign(value=ast.expr() as source):
-                value = self.value(source, env, control)
-                self.store(node.target, source, value, env, control, at=node)
+                    self.store(target, node.value, value, state, at=node)
             case ast.AugAssign():
-                self.augment(node, env, control)
-            case ast.If():
-                self.branch(node, env, control)
-            case ast.While() | ast.For():
-                self.loop(node, env, control)
-            case ast.Break():
-                loop = self.loops[-1]
-                loop.breaks = join(loop.breaks, control)
-                loop.at_break = merge(loop.at_break, env)
-            case ast.Continue():
-                loop = self.loops[-1]
-                loop.continues = join(loop.continues, control)
-                loop.at_continue = merge(loop.at_continue, env)
+                self.augment(node, state)
             case ast.Return(value=ast.expr() as source):
-                value = self.value(source, env, control).chosen_by(control)
+                value = self.value(source, state).chosen_by(self.control)
                 known = self.returned
                 self.returned = value if known is None else join_values(known, value)
             case _:
-                for child in ast.iter_child_nodes(node):
-                    if isinstance(child, ast.expr):
-                        self.value(child, env, control)
+                for part in operands(node):
+                    self.value(part, state)
+        return state
 
     def store(
-        self,
-        target: ast.expr,
-        source: ast.expr,
-        value: Value,
-        env: Environment,
-        control: Fact,
-        *,
-        at: ast.AST,
+        self, target: ast.expr, source: ast.expr, value: Value, env: Environment, *, at: ast.AST
     ) -> None:
         if isinstance(target, ast.Name):
             if value.worst is not None:
@@ -250,9 +242,9 @@ class _Analysis(ExpressionRules):
                 value = Value(fact, extent, value.form)
             env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
-            self.unpack(target, source, value, env, control, at)
+            self.unpack(target, source, value, env, at)
         else:
-            self.value(target, env, control)
+            self.value(target, env)
 
     def unpack(
         self,
@@ -260,38 +252,93 @@ class _Analysis(ExpressionRules):
         source: ast.expr,
         value: Value,
         env: Environment,
-        control: Fact,
         at: ast.AST,
     ) -> None:
         """Assign the items of a value."""
         if isinstance(source, ast.Tuple | ast.List) and len(source.elts) == len(target.elts):
-            parts = [(part, self.value(part, env, control)) for part in source.elts]
+            parts = [(part, self.value(part, env)) for part in source.elts]
         else:
             # Of a tuple, or of an array, which is then read.
             item = Value(self.contents(value, source, at), value.extent, value.form)
             parts = [(source, item)] * len(target.elts)
         for element, (part, known) in zip(target.elts, parts, strict=True):
-            self.store(element, part, known, env, control, at=at)
+            self.store(element, part, known, env, at=at)
 
-    def augment(self, node: ast.AugAssign, env: Environment, control: Fact) -> None:
-        value = self.value(node.value, env, control)
+    def augment(self, node: ast.AugAssign, env: Environment) -> None:
+        value = self.value(node.value, env)
         fact = self.contents(value, node.value, node)
         if isinstance(node.target, ast.Name):
             before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-            known = self.value(before, env, control)
+            known = self.value(before, env)
             fact = join(self.contents(known, node.target, node), fact)
             value = Value(fact, join(known.extent, value.extent), known.form)
-        self.store(node.target, node.value, value, env, control, at=node)
+        self.store(node.target, node.value, value, env, at=node)
 
-    def branch(self, node: ast.If, env: Environment, control: Fact) -> None:
-        test = self.condition(node.test, env, control)
-        then_env, else_env = dict(env), dict(env)
-        self.block(node.body, then_env, join(control, test))
-        self.block(node.orelse, else_env, join(control, test))
-        env.clear()
-        env.update(merge(then_env, else_env))
+    # -- branches and loops -------------------------------------------------------------------
+
+    def enter(self, node: Loop, state: Environment) -> Environment:
+        self.exits[node] = _Exits(self.control)
+        return state
+
+    def test(self, node: Branching, state: Environment) -> Environment:
+        if isinstance(node, ast.If):
+            self.tests[node] = self.condition(node.test, state)
+            return state
+        exits, body = self.exits[node], dict(state)
+        exits.known = level_of(exits.breaks)
+        exits.continues = None  # a `continue` skips only the rest of its own iteration
+        self.control = exits.control
+        if isinstance(node, ast.While):
+            self.tests[node] = self.condition(node.test, body)
+        else:
+            self.tests[node] = self.iteration(node, body)
+        return body
+
+    def assume(self, node: Branching, truth: bool, tested: Environment) -> Environment:
+        self.control = join(self.control, self._choice(node))
+        return dict(tested)
+
+    def _choice(self, node: Branching) -> Fact:
+        """How it varies between threads which side they take, or when they leave a loop."""
+        breaks = None if isinstance(node, ast.If) else self.exits[node].breaks
+        return join(self.tests[node], breaks)
+
+    def join(self, one: Environment, two: Environment) -> Environment:
+        return merge(one, two)
+
+    def repeat(self, frame: Frame[Environment], end: Environment | None) -> Environment | None:
+        assert end is not None
+        exits = self.exits[frame.node]
+        end = merge(end, exits.at_continue)
+        what = "is assigned where threads go on with the loop apart"
+        self.choose(frame.changed, end, exits.continues, what, frame.node)
+        head = merge(frame.head, end)
+        levels = [[value.levels for value in each.values()] for each in (frame.head, head)]
+        is_same = levels[0] == levels[1] and level_of(exits.breaks) == exits.known
+        return None if is_same else head
+
+    def leave(self, frame: Frame[Environment], tested: Environment) -> Environment:
+        # A loop that runs no time leaves its target as it was.
+        state = merge(frame.head, self.exits[frame.node].at_break)
+        what = "is assigned in a loop that threads leave apart"
+        self.choose(frame.changed, state, self._choice(frame.node), what, frame.node)
+        return state
+
+    def after(self, node: ast.If, state: Environment | None) -> Environment:
+        assert state is not None
         what = "is assigned on one of two ways"
-        self.choose(assigned_names(node), env, test, what, node)
+        self.choose(assigned_names(node), state, self._choice(node), what, node)
+        return state
+
+    def behind(self, node: ast.Break | ast.Continue, state: Environment) -> Environment:
+        exits = self.exits[self.loops[-1].node]
+        if isinstance(node, ast.Break):
+            exits.breaks = join(exits.breaks, self.control)
+            exits.at_break = merge(exits.at_break, state)
+        else:
+            exits.continues = join(exits.continues, self.control)
+            exits.at_continue = merge(exits.at_continue, state)
+        return state
 
     def choose(
         self, names: Iterable[str], env: Environment, fact: Fact, what: str, node: ast.stmt
@@ -304,40 +351,10 @@ class _Analysis(ExpressionRules):
             cause = self.because(fact, f"`{self.shown(name)}` {what}", node)
             env[name] = known.chosen_by(cause)
 
-    def loop(self, node: ast.While | ast.For, env: Environment, control: Fact) -> None:
-        stored = assigned_names(node)
-        frame = _Loop()
-        while True:
-            before = {name: value.levels for name, value in env.items()}
-            breaks = level_of(frame.breaks)
-            # A loop that runs no time leaves its target as it was.
-            body_env = dict(env)
-            if isinstance(node, ast.While):
-                test = self.condition(node.test, body_env, control)
-            else:
-                test = self.iteration(node, body_env, control)
-            leaving = join(test, frame.breaks)
-            self.loops.append(frame)
-            # A `continue` skips only the rest of its own iteration.
-            frame.continues = None
-            self.block(node.body, body_env, join(control, leaving))
-            self.loops.pop()
-            at_end = merge(body_env, frame.at_continue)
-            what = "is assigned where threads go on with the loop apart"
-            self.choose(stored, at_end, frame.continues, what, node)
-            env.update(merge(env, at_end))
-            after = {name: value.levels for name, value in env.items()}
-            if after == before and breaks == level_of(frame.breaks):
-                break
-        leaving = join(test, frame.breaks)
-        env.update(merge(env, frame.at_break))
-        self.choose(stored, env, leaving, "is assigned in a loop that threads leave apart", node)
-        self.block(node.orelse, env, join(control, leaving))
-
-    def iteration(self, node: ast.For, env: Environment, control: Fact) -> Fact:
+    def iteration(self, node: ast.For, env: Environment) -> Fact:
         """Take an item; say how the number of items varies."""
-        value = self.value(node.iter, env, control)
-        self.take(node.target, node.iter, value, node, env, control)
+        value = self.value(node.iter, env)
+        self.take(node.target, node.iter, value, node, env)
         fact = value.worst
         if fact is None:
             return None
@@ -345,13 +362,7 @@ class _Analysis(ExpressionRules):
         return self.because(fact, what, node.iter)
 
     def take(
-        self,
-        target: ast.expr,
-        source: ast.expr,
-        value: Value,
-        node: ast.For,
-        env: Environment,
-        control: Fact,
+        self, target: ast.expr, source: ast.expr, value: Value, node: ast.For, env: Environment
     ) -> None:
         """Assign an item of what a loop runs over."""
         name = None
@@ -363,16 +374,16 @@ class _Analysis(ExpressionRules):
             targets = target.elts
             if name != "zip":
                 sources, targets = source.args[:1], target.elts[1:]
-                starts = [self.value(start, env, control) for start in source.args[1:]]
+                starts = [self.value(start, env) for start in source.args[1:]]
                 shape = value.extent if name == "numpy.ndenumerate" else None
                 count = Value(join(shape, *(start.worst for start in starts)), form=Form.NUMBERS)
-                self.store(target.elts[0], source, count, env, control, at=node)
+                self.store(target.elts[0], source, count, env, at=node)
             for element, part in zip(targets, sources, strict=False):
-                self.take(element, part, self.value(part, env, control), node, env, control)
+                self.take(element, part, self.value(part, env), node, env)
             return
         form = Form.NUMBERS if name in COUNTING_FUNCTIONS else value.form
         item = Value(self.contents(value, source, node), value.extent, form)
-        self.store(target, source, item, env, control, at=node)
+        self.store(target, source, item, env, at=node)
 
     # -- device functions ---------------------------------------------------------------------
 
@@ -401,7 +412,7 @@ class _Analysis(ExpressionRules):
         memory = CalleeMemory(Accesses(callee), doubts)
         analysis = _Analysis(callee, memory, (), self.scope)
         environment = dict(zip(callee.parameters, arguments, strict=True))
-        analysis.block(callee.tree.body, environment, None)
+        analysis.block(callee.tree.body, environment)
         return analysis.returned or Value()
 
     def plain_result(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 
@@ -34,35 +35,49 @@ class Flow:
     maybe: Names
 
 
-def flow_of(body: Iterable[ast.stmt]) -> Flow:
+def flow_of(body: Sequence[ast.stmt]) -> Flow:
     """Summarize statements without barriers."""
-    exposed: set[str] = set()
-    surely: set[str] = set()
-    maybe: set[str] = set()
+    assignments = _Assignments()
+    surely = assignments.block(body, _NONE)
+    assert surely is not None
+    return Flow(frozenset(assignments.exposed), surely, frozenset(assigned_names(body)))
 
-    def read(names: Iterable[str]) -> None:
-        exposed.update(n for n in names if n not in surely)
 
-    for node in body:
-        match node:
-            case ast.If():
-                read(loaded_names(node.test))
-                then, other = flow_of(node.body), flow_of(node.orelse)
-                read(then.exposed | other.exposed)
-                surely |= then.surely & other.surely
-            case ast.For():
-                read(loaded_names(node.iter))
-                inner = flow_of(node.body)
-                read(inner.exposed - assigned_names(node.target))
-            case ast.While():
-                read(loaded_names(node.test))
-                read(flow_of(node.body).exposed)
-            case _:
-                read(loaded_names(node))
-                if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-                    surely |= assigned_names(node)
-        maybe |= assigned_names(node)
-    return Flow(frozenset(exposed), frozenset(surely), frozenset(maybe))
+class _Assignments(Dataflow[Names]):
+    """Definite assignment: a state is the variables that are surely assigned.
+
+    What stands behind a jump counts as reached, which can only expose more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exposed: set[str] = set()
+
+    def read(self, node: ast.AST, state: Names) -> Names:
+        self.exposed |= loaded_names(node) - state
+        return state
+
+    def transfer(self, node: ast.stmt, state: Names) -> Names:
+        self.read(node, state)
+        is_assignment = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
+        return state | assigned_names(node) if is_assignment else state
+
+    def enter(self, node: Loop, state: Names) -> Names:
+        return self.read(node.iter, state) if isinstance(node, ast.For) else state
+
+    def test(self, node: Branching, state: Names) -> Names:
+        return state if isinstance(node, ast.For) else self.read(node.test, state)
+
+    def assume(self, node: Branching, truth: bool, tested: Names) -> Names:
+        if truth and isinstance(node, ast.For):
+            return tested | assigned_names(node.target)
+        return tested
+
+    def join(self, one: Names, two: Names) -> Names:
+        return one & two
+
+    def behind(self, node: ast.Break | ast.Continue, state: Names) -> Names:
+        return state
 
 
 @dataclass
