@@ -183,13 +183,13 @@ class Mapped:
     ) -> None:
         binding = bind(base.unit.parameters, case.arguments)
         assert binding.place is not None
-        target, device = binding.place.target, binding.place.device
+        device = binding.place
         promises = NO_PROMISES
         if promised:
             written = base.traits.written
             promises = promises_of(binding.passed_arrays(), case.extent, written=written)
         specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
-        self._executable = target.load(target.compile(specialization), device)
+        self._executable = device.load(device.compiler.compile(specialization))
         self._mapping = mapping
         self.name = _short(mapping)
         self.promised = promised

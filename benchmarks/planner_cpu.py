@@ -103,7 +103,7 @@ def measure(case: Any, exponent: int) -> dict[str, Any]:
 
 def all_shares(indices: int) -> list[kd.HostShare]:
     """One thread, and all of them with chunks from a thread's share down to a hundredth of it."""
-    pool = kd.get_target("cpu").thread_pool()
+    pool = kd.device_info("cpu").device.thread_pool()
     assert pool is not None
     threads, _ = pool
     found = [kd.HostShare(1, indices)]

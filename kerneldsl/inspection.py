@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kerneldsl.abi import LaunchMode
     from kerneldsl.launch.dispatch import Dispatcher
     from kerneldsl.launch.shape import LaunchShape
-    from kerneldsl.target import Artifact, Dim3, Resources, Specialization, Target
+    from kerneldsl.target import Artifact, Compiler, Dim3, Resources, Specialization
 
 __all__ = ["InspectionMixin"]
 
@@ -102,7 +102,7 @@ class InspectionMixin:
         arch: str | None,
         target: str | None,
         ptx_version: str | None,
-    ) -> tuple[Target, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
+    ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.abi import EXPLICIT, LaunchMode
         from kerneldsl.registry import get_target
@@ -116,10 +116,11 @@ class InspectionMixin:
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
             place = current_place()
-            maker, arch = place.target, arch or place.device.arch
+            maker, arch = place.compiler, arch or place.arch
         else:
-            maker = get_target(target)
-            here = maker.devices()  # so that what a launch has compiled is shown, and serves one
+            maker = get_target(target).compiler
+            # So that what a launch has compiled is shown, and serves one.
+            here = get_target(target).devices()
             arch = arch or (here[0].arch if here else None)
         return maker, args, mode, block_dim, arch, ptx_version
 
@@ -131,8 +132,8 @@ class InspectionMixin:
         arch: str | None = None,
         target: str | None = None,
         ptx_version: str | None = None,
-    ) -> tuple[Target, Specialization]:
-        """Return what :meth:`artifact` would compile, and which target would do it."""
+    ) -> tuple[Compiler, Specialization]:
+        """Return what :meth:`artifact` would compile, and what would do it."""
         asked = self._asked_for(args, forall, block, arch, target, ptx_version)
         return asked[0], self._dispatcher.specialize(*asked)[1]
 
@@ -143,7 +144,7 @@ class InspectionMixin:
         block: int | tuple[int, ...] | None = None,
         arch: str | None = None,
         target: str = "cuda",
-    ) -> tuple[Target, tuple[Specialization, ...]]:
+    ) -> tuple[Compiler, tuple[Specialization, ...]]:
         """Return what a launch over an extent may compile, planned as the launch would be.
 
         For a signature that is what it compiles for device arrays that are aligned and apart from
@@ -159,11 +160,11 @@ class InspectionMixin:
 
     def _launched(
         self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
-    ) -> tuple[Target, tuple[Specialization, ...]]:
+    ) -> tuple[Compiler, tuple[Specialization, ...]]:
         from kerneldsl.launch.spine import may_compile
 
         request = self._dispatcher.request(shape, args, device, arch)
-        return request.place.target, may_compile(request)
+        return request.place.compiler, may_compile(request)
 
     def _text(
         self,

@@ -260,9 +260,9 @@ class Launch(ProcessOwned):
         _, _, place = self._dispatcher.identity(self._shape, args)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),
-            lambda: place.target.synchronize(place.device),
+            place.synchronize,
             samples=samples,
-            device=f"{place.name} ({place.device.name})",
+            device=f"{place} ({place.name})",
             includes="the Python call, the launch, the kernel"
             + ("" if place.is_host else ", and the copies of NumPy arguments"),
         )

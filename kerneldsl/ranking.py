@@ -13,7 +13,6 @@ from kerneldsl.environment import logger
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels import Kernel
 from kerneldsl.language.intrinsics import grid
-from kerneldsl.registry import get_target
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import empty, full
 from kerneldsl.runtime.placement import device_info, synchronize, use
@@ -230,14 +229,11 @@ def rank_devices(
             f"devices cannot be ranked by {by!r}", value=by, limit='by is "score" or "benchmark"'
         )
     if among is None:
-        infos = [target.describe(device) for target, device in usable_devices()]
+        infos = [device.describe() for device in usable_devices()]
     else:
         infos = [d if isinstance(d, DeviceInfo) else device_info(d) for d in among]
     ranked = [
-        RankedDevice(
-            info, score(info), problem=get_target(info.target).unusable_reason(info.device)
-        )
-        for info in infos
+        RankedDevice(info, score(info), problem=info.device.unusable_reason()) for info in infos
     ]
     if by == "benchmark":
         ranked = [_measured(entry, _BUDGET_SECONDS / len(ranked)) for entry in ranked]

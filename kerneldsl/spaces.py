@@ -32,15 +32,14 @@ from kerneldsl.planner.choose_member import (
 from kerneldsl.planner.extent_classes import extent_class, grid_ends
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.space import Member, Space
-from kerneldsl.runtime.placement import Place
 from kerneldsl.target import (
     ONE_EACH,
+    Compiler,
     Device,
     DeviceLike,
     Dim3,
     Resources,
     Specialization,
-    Target,
 )
 from kerneldsl.timing import Timing
 
@@ -189,7 +188,7 @@ class SpacedKernel(Kernel[Any, Any]):
 
     def _launched(
         self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
-    ) -> tuple[Target, tuple[Specialization, ...]]:
+    ) -> tuple[Compiler, tuple[Specialization, ...]]:
         self._refuse_block(shape.block_dim, shape.shared_bytes)
         return make_spaced_launch(self, shape).specializations(args, device, arch)
 
@@ -304,11 +303,11 @@ class SpacedLaunch(Launch):
 
     def specializations(
         self, args: tuple[Any, ...], device: DeviceLike | None, arch: str | None
-    ) -> tuple[Target, tuple[Specialization, ...]]:
+    ) -> tuple[Compiler, tuple[Specialization, ...]]:
         """What a launch may compile for its member; see :meth:`kerneldsl.Kernel.launched`."""
         ask = partial(self._ask, args, device, arch)
         request = ask(self._best(ask().place, ask))
-        return request.place.target, may_compile(request)
+        return request.place.compiler, may_compile(request)
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.__qualname__} over {self._extent}, from its space>"
@@ -341,18 +340,18 @@ class SpacedLaunch(Launch):
             remember(self._launches, known_by, launch)
         return launch
 
-    def _best(self, place: Place, ask: Callable[..., Request]) -> Member:
+    def _best(self, place: Device, ask: Callable[..., Request]) -> Member:
         if place.is_host:
             return self._host_member(place)
         if 0 in self._extent:
             return self.kernel.space.members[0]
         return self._choice(ask).member
 
-    def _class(self, place: Place) -> tuple[int, ...]:
+    def _class(self, place: Device) -> tuple[int, ...]:
         """The class of the extent: all in it fit grids of the same members."""
         if place.is_host:
             return extent_class(self._extent)
-        most, cluster_dim = place.device.limits.max_grid_dim, self._shape.together.cluster_dim
+        most, cluster_dim = place.limits.max_grid_dim, self._shape.together.cluster_dim
         if cluster_dim is not None:
             x, y, z = (n // width * width for n, width in zip(most, cluster_dim, strict=True))
             most = x, y, z
@@ -376,7 +375,7 @@ class SpacedLaunch(Launch):
         key = (first.state, codes, first.place, promises, extent, self._shape.together)
         known = self.kernel._choices.get(key)
         if known is None:
-            self._check_grid(first.place.device)
+            self._check_grid(first.place)
             known = choose_member(*self._questions(ask, extent))
             remember(self.kernel._choices, key, known)
         return known
@@ -405,7 +404,7 @@ class SpacedLaunch(Launch):
             if problem is None:
                 raise LaunchConfigError(
                     f"{self.kernel.__qualname__} has a space, and too little is known of "
-                    f"{request.place.device.name} to choose from it",
+                    f"{request.place.name} to choose from it",
                     limit="Occupancy is computed for compute capability 7.5 and newer",
                     remedy="Name a member: kernel.member(…).forall(…, block=…)",
                 )
@@ -417,22 +416,22 @@ class SpacedLaunch(Launch):
 
         return asked, compile_member
 
-    def _finished(self, plan: LaunchPlan, place: Place) -> LaunchPlan:
+    def _finished(self, plan: LaunchPlan, place: Device) -> LaunchPlan:
         return replace(
             plan,
             extent=self._extent,
-            device=place.name,
+            device=str(place),
             cluster_dim=self._shape.together.cluster_dim,
             is_cooperative=self._shape.together.is_cooperative,
         )
 
-    def _host_member(self, place: Place) -> Member:
+    def _host_member(self, place: Device) -> Member:
         """The member for a CPU: the largest block whose storage stays in a core's cache.
 
         Threads of a block are loops there, which are better long; but each of the machine's
         threads should have some blocks.
         """
-        space, threads = self.kernel.space, place.device.limits.multiprocessor_count
+        space, threads = self.kernel.space, place.limits.multiprocessor_count
         extent = extent_class(self._extent)
 
         def rank(member: Member) -> tuple[bool, bool, int]:

@@ -32,9 +32,9 @@ def key_of(
     specialization : Specialization
         What is compiled.
     target : str
-        Who compiles it: :attr:`Target.code_family`.
+        Who compiles it: :attr:`Compiler.code_family`.
     identity : mapping of str to str
-        What the target says of itself: :meth:`Target.code_identity`.
+        What the target says of itself: :meth:`Compiler.code_identity`.
     anew : bool
         Look at everything again that may have changed while the code was made.
 

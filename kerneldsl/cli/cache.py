@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerneldsl.cache.inventory import EntryInfo
     from kerneldsl.cache.key import Key
     from kerneldsl.kernels import Kernel
-    from kerneldsl.target import Specialization, Target
+    from kerneldsl.target import Compiler, Specialization
 
 __all__ = ["make_cache_app"]
 
@@ -300,7 +300,7 @@ def _keeping_nothing() -> Iterator[None]:
             os.environ["KERNELDSL_CACHE"] = before
 
 
-def _key_of(kernel: Kernel[..., Any], maker: Target, specialization: Specialization) -> Key:
+def _key_of(kernel: Kernel[..., Any], maker: Compiler, specialization: Specialization) -> Key:
     from kerneldsl.cache.reasons import UncacheableError
     from kerneldsl.errors import CacheError
     from kerneldsl.launch.artifact import find_key

@@ -37,7 +37,7 @@ def warm(
 ) -> None:
     """Run a script, and keep what it compiles: for an image that ships its cache."""
     from kerneldsl import cache
-    from kerneldsl.planner.described import described_device
+    from kerneldsl.registry import get_target
 
     if not script.is_file():
         raise ArgumentValueError(
@@ -50,7 +50,7 @@ def warm(
             remedy="Unset KERNELDSL_CACHE, and see kerneldsl cache info",
         )
     for each in arch or ():
-        described_device(each)  # an error here is better than one for each launch
+        get_target("cuda").described(each)  # an error here is better than one for each launch
     rows = [_run(script, arguments or [], each) for each in arch or [""]]
     print_table(("for", "found", "compiled and kept", "not kept"), rows)
 

@@ -32,9 +32,9 @@ def described_gpu(arch: str, usual: Device) -> Device:
     ArgumentValueError
         Not enough is known of the architecture.
     """
-    from kerneldsl.planner.described import described_device
+    from kerneldsl.registry import get_target
 
-    device = described_device(arch)
+    device = get_target("cuda").described(arch).description
     return dataclasses.replace(device, extra={**usual.extra, **device.extra})
 
 

@@ -220,4 +220,4 @@ def _check_target_spec() -> Iterator[Check]:
             or "Unset it, or set it to a device that is there, such as cpu",
         )
     else:
-        yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {place.device.name}")
+        yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {place}")

@@ -41,7 +41,7 @@ def check_devices(target: Target) -> Iterator[Check]:
         One that can be used here.
     """
     for device in target.devices():
-        reason = target.unusable_reason(device)
+        reason = device.unusable_reason()
         if reason is not None:
             yield Check(
                 f"kernel.{device}",
@@ -50,15 +50,15 @@ def check_devices(target: Target) -> Iterator[Check]:
                 'Use another device, such as kd.use("cpu")',
             )
             continue
-        if not target.is_host:
-            yield from _check_memory(target, device)
+        if not device.is_host:
+            yield from _check_memory(device)
         yield _try_kernel(device)
 
 
-def _check_memory(target: Target, device: Device) -> Iterator[Check]:
+def _check_memory(device: Device) -> Iterator[Check]:
     check = f"memory.{device}"
     try:
-        free, total = target.memory_info(device)
+        free, total = device.memory_info()
     except NotImplementedError:
         return
     except KernelError as error:

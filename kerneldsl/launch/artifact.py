@@ -12,7 +12,7 @@ from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.environment import logger
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.state import KernelState
-from kerneldsl.target import Artifact, Specialization, Target, UnusableCodeError
+from kerneldsl.target import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.untrusted import parse_json
 
 __all__ = ["compile_or_load", "find_artifact", "find_key"]
@@ -21,65 +21,67 @@ __all__ = ["compile_or_load", "find_artifact", "find_key"]
 _MADE = "made"
 
 
-def find_artifact(state: KernelState, target: Target, specialization: Specialization) -> Artifact:
+def find_artifact(
+    state: KernelState, compiler: Compiler, specialization: Specialization
+) -> Artifact:
     """Compiled code, made the first time."""
     return state.artifacts.get_or_make(
-        (target.name, specialization), lambda: _make(state, target, specialization)
+        (compiler.name, specialization), lambda: _make(state, compiler, specialization)
     )
 
 
-def _make(state: KernelState, target: Target, specialization: Specialization) -> Artifact:
+def _make(state: KernelState, compiler: Compiler, specialization: Specialization) -> Artifact:
     started = time.perf_counter()
-    artifact, how = compile_or_load(target, specialization)
+    artifact, how = compile_or_load(compiler, specialization)
     elapsed = time.perf_counter() - started
-    state.compile_s[target.name, specialization] = elapsed
+    state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",
         how,
         specialization.unit.qualname,
         format_signature(specialization.kinds),
-        target.name,
+        compiler.name,
         f" {specialization.arch}" if specialization.arch else "",
         elapsed * 1e3,
     )
     return artifact
 
 
-def compile_or_load(target: Target, specialization: Specialization) -> tuple[Artifact, str]:
+def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
     """Return the code of a specialization, and whether it was ``"compiled"`` or ``"found"``.
 
     Raises
     ------
     KernelError
-        As :meth:`Target.compile`.
+        As :meth:`Compiler.compile`.
     """
     cache = disk_cache()
-    key = _key(target, specialization) if cache.is_on else None
+    key = _key(compiler, specialization) if cache.is_on else None
     if key is None:
-        return target.compile(specialization), "compiled"
+        return compiler.compile(specialization), "compiled"
     started = time.perf_counter()
     found = cache.look_up(key)
     if found is not None:
         try:
-            artifact = target.restore(specialization, found.entry.sections)
+            artifact = compiler.restore(specialization, found.entry.sections)
         except UnusableCodeError as error:
             cache.reject(found, str(error))
         else:
             counters.saved(_made_in(found) - (time.perf_counter() - started))
             return artifact, "found"
         started = time.perf_counter()
-    artifact = target.compile(specialization)
-    _keep(cache, key, target, artifact, specialization, time.perf_counter() - started)
+    artifact = compiler.compile(specialization)
+    _keep(cache, key, compiler, artifact, specialization, time.perf_counter() - started)
     return artifact, "compiled"
 
 
-def find_key(target: Target, specialization: Specialization, *, anew: bool = False) -> Key:
+def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
     """The key of a specialization's code.
 
     Parameters
     ----------
-    target : Target
-        Who compiles it.
+    compiler : Compiler
+        What compiles it.
     specialization : Specialization
         What is compiled.
     anew : bool
@@ -92,15 +94,15 @@ def find_key(target: Target, specialization: Specialization, *, anew: bool = Fal
     """
     from kerneldsl.cache.specialization import key_of
 
-    identity = target.code_identity(specialization)
+    identity = compiler.code_identity(specialization)
     if identity is None:
-        raise UncacheableError(f"the target {target.name!r} keeps no such code")
-    return key_of(specialization, target.code_family, identity, anew=anew)
+        raise UncacheableError(f"the target {compiler.name!r} keeps no such code")
+    return key_of(specialization, compiler.code_family, identity, anew=anew)
 
 
-def _key(target: Target, specialization: Specialization) -> Key | None:
+def _key(compiler: Compiler, specialization: Specialization) -> Key | None:
     try:
-        return find_key(target, specialization)
+        return find_key(compiler, specialization)
     except UncacheableError as error:
         logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
         counters.missed(Reason.UNCACHEABLE)
@@ -110,19 +112,19 @@ def _key(target: Target, specialization: Specialization) -> Key | None:
 def _keep(
     cache: DiskCache,
     key: Key,
-    target: Target,
+    compiler: Compiler,
     artifact: Artifact,
     specialization: Specialization,
     elapsed_s: float,
 ) -> None:
-    sections = target.dump(artifact)
+    sections = compiler.dump(artifact)
     if sections is None:
         logger.debug("cache: %s works in this process alone", specialization.unit.qualname)
         return
     try:
         # The environment or a library may have changed while it was compiled: then nobody can say
         # which of the two states the code is of.
-        is_same = find_key(target, specialization, anew=True) == key
+        is_same = find_key(compiler, specialization, anew=True) == key
     except UncacheableError as error:
         logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
         return

@@ -35,14 +35,15 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
     """
     shape, place = request.shape, request.place
     if shape.extent is not None and choice is not None:
-        config = _planned_config(choice.candidate, shape, place.device)
+        config = _planned_config(choice.candidate, shape, place)
     elif shape.extent is not None:
         if shape.tile is not None:
             config = tiled_config(shape)
         else:
-            config = place.target.forall_config(loaded.executable, shape.extent, shape.block_dim)
+            made = loaded.executable
+            config = place.compiler.forall_config(made, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-        check_limits(place.device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
+        check_limits(place, config.grid_dim, config.block_dim, 0, 0, shape.extent)
     else:
         assert shape.grid_dim is not None
         assert shape.block_dim is not None
@@ -94,7 +95,7 @@ def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) ->
 
 def _share(request: Request, config: LaunchConfig) -> HostShare | None:
     """How threads of the host share a launch."""
-    pool = request.place.target.thread_pool()
+    pool = request.place.thread_pool()
     if pool is None:
         return None
     traits, extent = request.state.traits, config.extent or ()
@@ -124,6 +125,6 @@ def _together(request: Request, executable: Executable, config: LaunchConfig) ->
     config = replace(
         config, cluster_dim=together.cluster_dim, is_cooperative=together.is_cooperative
     )
-    resources = None if executable.device.target == "cpu" else executable.resources
+    resources = None if executable.device.is_host else executable.resources
     check_together(name, config, executable.device, resources)
     return config

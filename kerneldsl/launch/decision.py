@@ -46,7 +46,7 @@ def is_planned(request: Request) -> bool:
     traits, shape = request.state.traits, request.shape
     return (
         shape.extent is not None
-        and request.place.target.maps_elements
+        and request.place.compiler.maps_elements
         and not traits.uses_block
         # Whoever counts indices by blockIdx has said how many a block serves.
         and (shape.tile is None or traits.uses_grid_only)
@@ -87,7 +87,7 @@ def decide(
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
         if not state.traits.uses_grid_only:
-            _check_grid(shape, request.place.device)
+            _check_grid(shape, request.place)
         problem = make_problem(request, request.extents)
         if problem is None:
             return None
@@ -130,7 +130,7 @@ def make_problem(
         ``None`` where too little is known of the device.
     """
     unit, kinds, promises = request.state.unit, request.kinds, request.promises
-    device, block_dim = request.place.device, request.shape.block_dim
+    device, block_dim = request.place, request.shape.block_dim
     if can_map is None:
         can_map = request.state.traits.uses_grid_only
     try:

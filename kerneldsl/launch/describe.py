@@ -44,7 +44,7 @@ def describe_plan(request: Request) -> LaunchPlan:
     is_mapped = request.state.traits.uses_grid_only and shape.mode.is_forall
     return replace(
         plan,
-        device=place.name,
+        device=str(place),
         notes=_notes(request, plan.mapping if is_mapped else ONE_EACH),
         cluster_dim=shape.together.cluster_dim,
         is_cooperative=shape.together.is_cooperative,
@@ -60,7 +60,7 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
         if problem is not None:
             compiled = {each: resources_of(request, problem, each) for each in problem.mappings()}
             return tuple(
-                replace(each, device=request.place.name) for each in every_plan(problem, compiled)
+                replace(each, device=str(request.place)) for each in every_plan(problem, compiled)
             )
     return (describe_plan(request),)
 
@@ -111,7 +111,7 @@ def _on_host(request: Request) -> LaunchPlan:
     """The plan of a launch on the CPU: how its threads share the work."""
     _, config = prepare(request)
     plan = _bare(request, config.grid_dim)
-    pool = request.place.target.thread_pool()
+    pool = request.place.thread_pool()
     reasons: tuple[str, ...] = ()
     if config.share is not None and pool is not None:
         reasons = describe_share(config.share, *pool)
@@ -123,8 +123,8 @@ def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
     shape, place = request.shape, request.place
     return LaunchPlan(
         kernel=request.state.unit.qualname,
-        device=place.name,
-        arch=place.device.arch,
+        device=str(place),
+        arch=place.arch,
         extent=shape.extent,
         grid_dim=grid_dim,
         block_dim=shape.block_dim or (1, 1, 1),

@@ -33,13 +33,13 @@ from kerneldsl.launch.state import Definition, KernelState, KernelStates
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.placement import Place, place_of, resolve
+from kerneldsl.runtime.placement import StandIn, actual, place_of, resolve
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import current, recordings
 from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
-from kerneldsl.target import DeviceLike, Dim3, LaunchConfig, Specialization, Target
+from kerneldsl.target import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
 
 __all__ = ["Dispatcher", "Launchable"]
 
@@ -87,7 +87,7 @@ class Dispatcher:
     # ------------------------------------------------------------------ launching
 
     def launch(
-        self, shape: LaunchShape, args: tuple[Any, ...], instead: Place | None = None
+        self, shape: LaunchShape, args: tuple[Any, ...], instead: Device | None = None
     ) -> None:
         """Launch the kernel; errors are those of :meth:`Kernel.__getitem__` and its like.
 
@@ -97,14 +97,14 @@ class Dispatcher:
             In which shape.
         args : tuple
             The arguments, one for each parameter.
-        instead : Place, optional
+        instead : Device, optional
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
         state = self.state()
         request = make_request(state, shape, args, instead, is_launch=True)
         place, binding = request.place, request.binding
-        if place.asked is not None:
-            self._launch_in_place_of(place, shape, args)
+        if request.stand_in is not None:
+            self._launch_in_place_of(request.stand_in, shape, args)
             return
         stream = shape.stream
         if stream is not None or binding.streams or current.are_in_use:
@@ -123,7 +123,7 @@ class Dispatcher:
             if stream is not None:
                 config = loaded.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("launch %s on %s: %s", state.unit.qualname, place.name, config)
+                logger.debug("launch %s on %s: %s", state.unit.qualname, place, config)
             if stream is not None and recordings.is_recorded(stream):
                 self._record(request, loaded, config, args)
             elif binding.host and not place.is_host:
@@ -170,14 +170,14 @@ class Dispatcher:
         else:
             loaded.executable.launch(config, loaded.pack(*values))
 
-    def _launch_in_place_of(self, place: Place, shape: LaunchShape, args: tuple[Any, ...]) -> None:
+    def _launch_in_place_of(
+        self, chosen: StandIn, shape: LaunchShape, args: tuple[Any, ...]
+    ) -> None:
         """Launch on the CPU, which stands in for a device that cannot be used, and count that."""
-        assert place.asked is not None
-        assert place.missing is not None
         if fallback_policy() == "never":
-            raise place.missing.with_traceback(None)
-        self.launch(shape, args, place.actual)
-        note_fallback(place.asked, reason_of(place.missing))
+            raise chosen.missing.with_traceback(None)
+        self.launch(shape, args, chosen.device)
+        note_fallback(chosen.asked, reason_of(chosen.missing))
 
     def _launch_on_host(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
         """Launch on the CPU after a device has failed."""
@@ -264,7 +264,7 @@ class Dispatcher:
             What is the user's own mistake, as the launch would raise it.
         """
         request = make_request(self.state(), shape, args, is_launch=True)
-        if request.place.asked is not None or (make and not check_shape(request)):
+        if request.stand_in is not None or (make and not check_shape(request)):
             return None
         loaded = request.state.loaded.get(request.key)
         config = loaded.configs.get(shape.key) if loaded is not None else None
@@ -284,11 +284,11 @@ class Dispatcher:
 
     def identity(
         self, shape: LaunchShape, args: tuple[Any, ...]
-    ) -> tuple[KernelState, tuple[int, ...], Place]:
+    ) -> tuple[KernelState, tuple[int, ...], Device]:
         """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
         state = self.state()
         binding = read_arguments(state, args, is_launch=True)
-        return state, binding.given, resolve(binding.place or shape.place).actual
+        return state, binding.given, actual(resolve(binding.place or shape.place))
 
     def request(
         self,
@@ -306,7 +306,7 @@ class Dispatcher:
 
     def specialize(
         self,
-        target: Target,
+        compiler: Compiler,
         args: tuple[Any, ...],
         mode: LaunchMode,
         block_dim: Dim3 | None,
@@ -321,7 +321,7 @@ class Dispatcher:
             binding = read_arguments(state, args)
         return state, make_specialization(
             state,
-            target,
+            compiler,
             kinds_of(binding.codes),
             mode,
             block_dim,

@@ -12,9 +12,8 @@ from kerneldsl.abi import ParameterLayout
 from kerneldsl.environment import logger
 from kerneldsl.launch.request import Request
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally, tally_of
-from kerneldsl.target import Artifact, Executable, LaunchConfig, Specialization
+from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Specialization
 
 __all__ = ["Loaded", "find_loaded", "load"]
 
@@ -69,17 +68,17 @@ def find_loaded(
         raise
 
 
-def load(place: Place, specialization: Specialization, artifact: Artifact) -> Loaded:
+def load(place: Device, specialization: Specialization, artifact: Artifact) -> Loaded:
     """Put code on a device."""
     started = time.perf_counter()
-    executable = place.target.load(artifact, place.device)
+    executable = place.load(artifact)
     unit = specialization.unit
     # The executable itself adds the pointer to the fault record.
     layout = ParameterLayout(unit.parameters, specialization.kinds, specialization.mode)
     logger.debug(
         "loaded %s on %s in %.1f ms",
         artifact.entry_name,
-        place.name,
+        str(place),
         (time.perf_counter() - started) * 1e3,
     )
     return Loaded(executable, layout.packer.pack, tally_of(f"{unit.module}.{unit.qualname}", place))

@@ -19,8 +19,8 @@ from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.runtime.arguments.promise_table import NOTHING
 from kerneldsl.runtime.arguments.signature import conform
-from kerneldsl.runtime.placement import Place, place_of, resolve
-from kerneldsl.target import ArrayPromises, DeviceLike, Promises
+from kerneldsl.runtime.placement import StandIn, place_of, resolve
+from kerneldsl.target import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.target.promises import MAX_ALIGNMENT, is_narrow
 
 __all__ = [
@@ -34,9 +34,6 @@ __all__ = [
     "read_kinds",
 ]
 
-#: One place for each architecture, as places are compared by identity.
-_described: dict[str, Place] = {}
-
 
 class Request(NamedTuple):
     """What a launch is made of.
@@ -47,7 +44,7 @@ class Request(NamedTuple):
         The kernel, for the captured constants as they are.
     shape : LaunchShape
         Grid and block, or the extent.
-    place : Place
+    place : Device
         Where it runs.
     binding : Binding
         The arguments, as the kernel takes them.
@@ -60,16 +57,19 @@ class Request(NamedTuple):
         planned.
     key : tuple
         What an executable and a plan are found by, in the tables of the state.
+    stand_in : StandIn or None
+        Of a launch whose device cannot be used: what was chosen, and why the CPU stands in.
     """
 
     state: KernelState
     shape: LaunchShape
-    place: Place
+    place: Device
     binding: Binding
     is_overlapping: bool
     promise_number: int
     extents: Any
     key: tuple[Any, ...]
+    stand_in: StandIn | None = None
 
     def with_promises(self, number: int) -> Request:
         """The same for arguments of which something else holds."""
@@ -91,7 +91,7 @@ def make_request(
     state: KernelState,
     shape: LaunchShape,
     args: tuple[Any, ...],
-    place: Place | None = None,
+    place: Device | None = None,
     *,
     is_launch: bool = False,
 ) -> Request:
@@ -105,7 +105,7 @@ def make_request(
         In which shape.
     args : tuple
         The arguments, or the text of a signature.
-    place : Place, optional
+    place : Device, optional
         Where; by default where a launch would run now.
     is_launch : bool
         For a launch the arguments must be arguments, arrays that the kernel writes must be
@@ -117,13 +117,16 @@ def make_request(
         If these arguments cannot be passed.
     """
     binding = read_arguments(state, args, is_launch=is_launch)
+    stand_in = None
     if place is None:
-        place = resolve(binding.place or shape.place)
-        if not is_launch:
-            place = place.actual
+        chosen = resolve(binding.place or shape.place)
+        if isinstance(chosen, StandIn):
+            place, stand_in = chosen.device, chosen if is_launch else None
+        else:
+            place = chosen
     is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
     promise_number, extents = NOTHING, None
-    if place.target.maps_elements:
+    if place.compiler.maps_elements:
         if binding.is_assumed:
             promise_number = state.promises.number(_assumed_promises(binding, shape.extent))
         elif not binding.host or place.is_host:  # those are copied to other addresses
@@ -131,7 +134,7 @@ def make_request(
         if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
             extents = shape.planned_for
         else:
-            extents = shape.planned_within(place.device.limits)
+            extents = shape.planned_within(place.limits)
     # Ints are quick to hash, so the mode stands there as its rank.
     key = (
         binding.codes,
@@ -142,7 +145,9 @@ def make_request(
         promise_number,
         extents,
     )
-    return Request(state, shape, place, binding, is_overlapping, promise_number, extents, key)
+    return Request(
+        state, shape, place, binding, is_overlapping, promise_number, extents, key, stand_in
+    )
 
 
 def check_shape(request: Request) -> bool:
@@ -172,7 +177,7 @@ def check_shape(request: Request) -> bool:
             "kernel.forall(n, block=…, shared_bytes=…)(…)",
         )
     check_limits(
-        request.place.device,
+        request.place,
         shape.grid_dim,
         shape.block_dim,
         traits.static_shared_bytes,
@@ -280,24 +285,8 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
 # ---------------------------------------------------------------------- places
 
 
-def named_place(device: DeviceLike | None, arch: str | None) -> Place | None:
-    """The place of a device that is named or described; ``None`` where neither is."""
-    place = None if device is None else place_of(device).actual
-    return place if arch is None else _described_place(arch)
-
-
-def _described_place(arch: str) -> Place:
-    """A place for planning alone: a device of an architecture that is not there.
-
-    Raises
-    ------
-    ArgumentValueError
-        Not enough is known of the architecture.
-    """
-    known = _described.get(arch)
-    if known is None:
-        from kerneldsl.planner.described import described_device  # a launch needs none
-
-        place = Place(get_target("cuda"), described_device(arch), is_described=True)
-        known = _described.setdefault(arch, place)
-    return known
+def named_place(device: DeviceLike | None, arch: str | None) -> Device | None:
+    """The device that is named or described; ``None`` where neither is."""
+    if arch is not None:
+        return get_target("cuda").described(arch)
+    return None if device is None else place_of(device)

@@ -12,11 +12,11 @@ from kerneldsl.launch.state import KernelState
 from kerneldsl.target import (
     NO_PROMISES,
     ONE_EACH,
+    Compiler,
     Dim3,
     ElementMapping,
     Promises,
     Specialization,
-    Target,
 )
 
 __all__ = ["make_specialization", "specialize", "specialize_anew", "worthwhile"]
@@ -55,7 +55,7 @@ def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
 
 def make_specialization(
     state: KernelState,
-    target: Target,
+    compiler: Compiler,
     kinds: tuple[Kind, ...],
     mode: LaunchMode,
     block_dim: Dim3 | None,
@@ -85,7 +85,7 @@ def make_specialization(
         kinds,
         state.options,
         mode,
-        block_dim if target.compiles_for_block(state.traits) else None,
+        block_dim if compiler.compiles_for_block(state.traits) else None,
         arch,
         ptx_version,
         mapping,
@@ -96,11 +96,11 @@ def make_specialization(
 def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Specialization:
     return make_specialization(
         request.state,
-        request.place.target,
+        request.place.compiler,
         request.kinds,
         request.shape.mode,
         request.shape.block_dim,
-        request.place.device.arch,
+        request.place.arch,
         is_overlapping=request.is_overlapping,
         mapping=mapping,
         promises=promises,

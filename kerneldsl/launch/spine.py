@@ -56,9 +56,9 @@ def make_choice(request: Request) -> Choice | None:
 def load_for(request: Request, mapping: ElementMapping) -> Loaded:
     """Code with a mapping on its device."""
     specialization = specialize(request, mapping)
-    target = request.place.target
+    compiler = request.place.compiler
     loaded = find_loaded(
-        request, specialization, lambda: find_artifact(request.state, target, specialization)
+        request, specialization, lambda: find_artifact(request.state, compiler, specialization)
     )
     known = request.state.forms.setdefault(form_of(request, mapping), [])
     if specialization not in known:
@@ -69,7 +69,7 @@ def load_for(request: Request, mapping: ElementMapping) -> Loaded:
 def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
     """Code with a mapping."""
     specialization = specialize(request, mapping)
-    return find_artifact(request.state, request.place.target, specialization)
+    return find_artifact(request.state, request.place.compiler, specialization)
 
 
 def resources_of(request: Request, problem: Problem, mapping: ElementMapping) -> Resources:

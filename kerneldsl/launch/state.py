@@ -16,8 +16,7 @@ from kerneldsl.planner.choose import Choice
 from kerneldsl.runtime.arguments.binding import code_of
 from kerneldsl.runtime.arguments.promise_table import PromiseTable
 from kerneldsl.runtime.once import OnceTable
-from kerneldsl.runtime.placement import Place
-from kerneldsl.target import Artifact, CompileOptions, Specialization
+from kerneldsl.target import Artifact, CompileOptions, Device, Specialization
 
 if TYPE_CHECKING:
     from kerneldsl.launch.executable import Loaded
@@ -122,8 +121,8 @@ class KernelState:
         self.forms: dict[tuple[Any, ...], list[Specialization]] = {}
         self.artifacts: OnceTable[tuple[str, Specialization], Artifact] = OnceTable()
         self.compile_s: dict[tuple[str, Specialization], float] = {}
-        self.executables: OnceTable[tuple[Specialization, Place], Loaded] = OnceTable()
-        self.failures: dict[tuple[Specialization, Place], KernelError] = {}
+        self.executables: OnceTable[tuple[Specialization, Device], Loaded] = OnceTable()
+        self.failures: dict[tuple[Specialization, Device], KernelError] = {}
         self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
 
     def is_current(self) -> bool:

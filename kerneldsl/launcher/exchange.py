@@ -20,7 +20,7 @@ from enum import IntEnum
 from typing import Any
 
 from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Device
 
 __all__ = [
     "KDL_CPU",
@@ -132,11 +132,11 @@ def _signed(address: int) -> int:
     return ctypes.c_int64(address).value
 
 
-def device_word(place: Place) -> int | None:
+def device_word(place: Device) -> int | None:
     """A ``DLDevice`` as one word: the type, then the index; ``None`` where torch has no such."""
     if place.is_host:
         return KDL_CPU
-    return KDL_CUDA | place.device.index << 32 if place.target.name == "cuda" else None
+    return KDL_CUDA | place.index << 32 if place.target == "cuda" else None
 
 
 def dtype_word(kind: ArrayKind) -> int:

@@ -20,7 +20,7 @@ from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launcher.table import Guard, GuardKind
 from kerneldsl.runtime import placement
-from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Device
 
 __all__ = ["capture_guards", "log_guards", "place_guards"]
 
@@ -115,12 +115,12 @@ def log_guards() -> list[Guard] | None:
     return [_held(known, logging.DEBUG, False)]
 
 
-def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
+def place_guards(place: Device, *, is_named: bool) -> list[Guard] | None:
     """Guards that a kernel runs at a place, where no choice of a place is active in the context.
 
     Parameters
     ----------
-    place : Place
+    place : Device
         Where it runs.
     is_named : bool
         Whether an argument lives there.
@@ -140,10 +140,10 @@ def place_guards(place: Place, *, is_named: bool) -> list[Guard] | None:
 
 
 def _unchosen_guards(
-    choices: dict[str, Any], place: Place, *, is_named: bool
+    choices: dict[str, Any], place: Device, *, is_named: bool
 ) -> list[Guard] | None:
     chosen = choices["process_wide"]
-    if chosen is not None and chosen.asked is not None:
+    if isinstance(chosen, placement.StandIn):
         return None
     if is_named:
         # Only a stand-in for another place could take precedence over the argument's own.

@@ -64,7 +64,7 @@ def _prepare(
     state, binding, place = request.state, request.binding, request.place
     if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
         return None  # a driver starts these otherwise
-    if place.asked is not None or (binding.host and not place.is_host):
+    if request.stand_in is not None or (binding.host and not place.is_host):
         return None
     guards = capture_guards(state.unit.captured)
     always = log_guards()

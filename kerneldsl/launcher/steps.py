@@ -23,7 +23,7 @@ from kerneldsl.launcher.layout import WRITEABLE
 from kerneldsl.launcher.table import Step, StepKind
 from kerneldsl.runtime.arguments.binding import code_of
 from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
-from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Device
 
 __all__ = ["StepMaker"]
 
@@ -46,7 +46,7 @@ class StepMaker:
     ----------
     layout : ParameterLayout
         Of the compiled entry.
-    place : Place
+    place : Device
         Where the kernel runs.
 
     Attributes
@@ -60,7 +60,7 @@ class StepMaker:
         What steps name by address.
     """
 
-    def __init__(self, layout: ParameterLayout, place: Place) -> None:
+    def __init__(self, layout: ParameterLayout, place: Device) -> None:
         self._parameters = layout.parameters
         self._place = place
         self._next = 0
@@ -152,7 +152,7 @@ class StepMaker:
             return None
         self.attribute_names.append(names)
         self.dtypes.append(value.dtype)
-        index = self._place.device.index
+        index = self._place.index
         numbers = (id(value.dtype), index, found.ndim, layout, names.names)
         return Step(StepKind.ATTRIBUTES, kind, offset, *numbers)
 

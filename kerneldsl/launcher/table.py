@@ -21,8 +21,8 @@ from typing import Any
 
 from kerneldsl.launcher.conditions import PackedCondition
 from kerneldsl.launcher.layout import builtin_method
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import Tally
+from kerneldsl.target import Device
 from kerneldsl.target.native import HostEntry, NativeEntry
 
 __all__ = [
@@ -296,7 +296,7 @@ def make_table(
     *,
     key: Any,
     generation: int,
-    place: Place,
+    place: Device,
     guards: Sequence[Guard],
     place_guards: Sequence[Guard],
     steps: Sequence[Step],
@@ -317,7 +317,7 @@ def make_table(
         What the launch is found by when it is prepared again.
     generation : int
         In which the table is good.
-    place : Place
+    place : Device
         Where the kernel runs; an active choice of another place sends launches to Python.
     guards : sequence of Guard
         Are always looked at.
@@ -375,7 +375,7 @@ def make_table(
     table[Word.PARAMETERS] = len(head)
     table[Word.PARAMETER_BYTES] = len(parameters)
     table[Word.CURRENT_STREAM] = current_stream
-    table[Word.DEVICE] = place.device.index
+    table[Word.DEVICE] = place.index
     if stream_getter is not None:
         table[Word.STREAM_GETTER] = id(stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)

@@ -9,6 +9,7 @@ to arguments.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from kerneldsl import environment
 from kerneldsl.errors import (
@@ -22,10 +23,11 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import get_target, target_names
 from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
-from kerneldsl.target import Device, DeviceInfo, DeviceLike, Target
+from kerneldsl.target import Device, DeviceInfo, DeviceLike
 
 __all__ = [
-    "Place",
+    "StandIn",
+    "actual",
     "context_place",
     "current_place",
     "current_target",
@@ -40,70 +42,41 @@ __all__ = [
 ]
 
 
-class Place:
-    """One device and its target; made once for each device, so places are compared by identity.
+@dataclass(frozen=True)
+class StandIn:
+    """The CPU, in place of a device that was chosen and cannot be used; choices alone hold one.
 
-    Attributes
+    Parameters
     ----------
-    asked : str or None
-        In a place that stands in for a device that cannot be used: what was asked for. Choices
-        alone hold such a place; everybody else sees its `actual` one.
-    missing : TargetUnavailableError or None
+    device : Device
+        Where kernels run instead.
+    asked : str
+        What was asked for.
+    missing : TargetUnavailableError
         Why that cannot be used.
-    is_described : bool
-        Whether the device is not there, so that plans can be made for it, and nothing else.
-    actual : Place
-        The place itself, or the one that the stand-in leads to.
     """
 
-    __slots__ = (
-        "actual",
-        "asked",
-        "device",
-        "is_described",
-        "is_host",
-        "missing",
-        "name",
-        "target",
-    )
+    device: Device
+    asked: str
+    missing: TargetUnavailableError
 
-    def __init__(self, target: Target, device: Device, *, is_described: bool = False) -> None:
-        self.target = target
-        self.device = device
-        self.is_host = target.is_host
-        self.is_described = is_described
-        self.name = f"{device.arch}, {device.name}" if is_described else str(device)
-        self.asked: str | None = None
-        self.missing: TargetUnavailableError | None = None
-        self.actual = self
-
-    def standing_in(self, asked: str, missing: TargetUnavailableError) -> Place:
-        """This place, in place of one that cannot be used."""
-        place = Place(self.target, self.device)
-        place.asked, place.missing, place.actual = asked, missing, self
-        return place
-
-    def swallow(self, error: DriverError) -> None:
-        """Write down an error that nobody can be told of; what it takes away is told next time."""
-        self.target.swallow(self.device, error)
-        environment.logger.debug("%s", error)
-
-    def __repr__(self) -> str:
-        return f"Place({self.name})"
+    def __str__(self) -> str:
+        return self.asked
 
 
-_places: dict[tuple[str, int], Place] = {}
+#: The devices that were used so far, by target and index.
+_used: dict[tuple[str, int], Device] = {}
 _lock = ForkSafeLock()
-_choices: Scope[Place] = Scope("kerneldsl_use")
+_choices: Scope[Device | StandIn] = Scope("kerneldsl_use")
 #: The place of the innermost active ``with`` of this context; `with stream:` sets it, too.
 context_place = _choices.in_context
 #: What ``KERNELDSL_TARGET`` named when it was last read.
-_from_environment: tuple[str, Place] | None = None
-_detected: Place | None = None
+_from_environment: tuple[str, Device | StandIn] | None = None
+_detected: Device | None = None
 
 
-def place_of(spec: DeviceLike) -> Place:
-    """Return the place that a text such as ``"cuda:1"``, a device or its description names.
+def place_of(spec: DeviceLike) -> Device:
+    """Return the device that a text such as ``"cuda:1"``, a device or its description names.
 
     Raises
     ------
@@ -144,26 +117,22 @@ def place_of(spec: DeviceLike) -> Place:
             + ", ".join(f"{name}:{d.index} ({d.name})" for d in found),
         )
     device = found[index]
-    with _lock:
-        place = _places.get((name, index))
-        if place is not None and place.device == device:
-            return place
-    problem = target.unusable_reason(device)
+    if _used.get((name, index)) is device:
+        return device
+    problem = device.unusable_reason()
     if problem is not None:
         raise TargetUnavailableError(
             f"the device {name}:{index} ({device.name}) cannot be used: {problem}",
             value=str(device),
             limit=f"Devices of {name!r} that can be used: "
-            + (", ".join(str(d) for d in found if target.unusable_reason(d) is None) or "none"),
+            + (", ".join(str(d) for d in found if d.unusable_reason() is None) or "none"),
         )
     with _lock:
-        place = _places.get((name, index))
-        if place is None or place.device != device:
-            place = _places[name, index] = Place(target, device)
-        return place
+        _used[name, index] = device
+    return device
 
 
-class use(Choice[Place]):
+class use(Choice["Device | StandIn"]):
     """Choose where kernels run and arrays are made.
 
     ``kd.use("cuda")`` as a plain call holds for the whole process; ``with kd.use("cpu"):`` holds in
@@ -198,19 +167,24 @@ class use(Choice[Place]):
         super().__init__(_place_or_stand_in(device))
 
     def __repr__(self) -> str:
-        return f"kerneldsl.use({(self._value.asked or self._value.name)!r})"
+        return f"kerneldsl.use({str(self._value)!r})"
 
 
-def current_place() -> Place:
+def current_place() -> Device:
     """Where a kernel whose arguments name no device runs now."""
-    return _chosen().actual
+    return actual(_chosen())
 
 
-def _chosen() -> Place:
-    """The same, or a place that stands in for a device that cannot be used."""
-    place = _choices.in_context.get()
-    if place is not None:
-        return place
+def actual(chosen: Device | StandIn) -> Device:
+    """Where kernels run under a choice."""
+    return chosen.device if isinstance(chosen, StandIn) else chosen
+
+
+def _chosen() -> Device | StandIn:
+    """What holds here and now."""
+    chosen = _choices.in_context.get()
+    if chosen is not None:
+        return chosen
     if _choices.process_wide is not None:
         return _choices.process_wide
     spec = environment.target_spec()
@@ -219,15 +193,15 @@ def _chosen() -> Place:
     return _detected or _detect()
 
 
-def _place_or_stand_in(spec: DeviceLike) -> Place:
-    """The place that is named, or the CPU's in its place where fallback allows that."""
+def _place_or_stand_in(spec: DeviceLike) -> Device | StandIn:
+    """The device that is named, or the CPU in its place where fallback allows that."""
     try:
         return place_of(spec)
     except TargetUnavailableError as error:
         return _stand_in(str(spec).strip(), error)
 
 
-def _stand_in(spec: str, error: TargetUnavailableError) -> Place:
+def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
     """The CPU in place of a device that cannot be used.
 
     Raises
@@ -240,24 +214,23 @@ def _stand_in(spec: str, error: TargetUnavailableError) -> Place:
 
     name = spec.partition(":")[0]
     with _lock:
-        was_usable = any(target == name for target, _ in _places)
+        was_usable = any(target == name for target, _ in _used)
     if was_usable:
         raise error
     accept_missing_device(spec, error)
-    return place_of("cpu").standing_in(spec, error)
+    return StandIn(place_of("cpu"), spec, error)
 
 
-def _place_in_environment(spec: str) -> Place:
+def _place_in_environment(spec: str) -> Device | StandIn:
     global _from_environment  # noqa: PLW0603 -- the environment is the process's
     if _from_environment is not None and _from_environment[0] == spec:
-        place = _from_environment[1]
-        if place.asked is not None:
-            return place
-        index = place.device.index
-        if any(device is place.device for device in place.target.devices()[index : index + 1]):
-            return place
+        found = _from_environment[1]
+        if isinstance(found, StandIn):
+            return found
+        if found in get_target(found.target).devices():
+            return found
     try:
-        place = place_of(spec)
+        found = place_of(spec)
     except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
         named = type(error)(
             f"KERNELDSL_TARGET is {spec!r}: {error.what}",
@@ -267,12 +240,12 @@ def _place_in_environment(spec: str) -> Place:
         )
         if not isinstance(named, TargetUnavailableError):
             raise named from error
-        place = _stand_in(spec, named)
-    _from_environment = (spec, place)
-    return place
+        found = _stand_in(spec, named)
+    _from_environment = (spec, found)
+    return found
 
 
-def _detect() -> Place:
+def _detect() -> Device:
     global _detected  # noqa: PLW0603 -- found once for the process
     reason = get_target("cuda").unavailable_reason()
     environment.logger.debug("cuda %s", "is usable" if reason is None else f"is not used: {reason}")
@@ -285,7 +258,7 @@ def _detect() -> Place:
 def why_current() -> str:
     """Say in words why kernels without device arguments run where they do now."""
     chosen = _chosen()
-    asked = chosen.asked or chosen.name
+    asked = str(chosen)
     if context_place.get() is not None:
         why = f"An active `with` chose {asked}"
     elif _choices.process_wide is not None:
@@ -294,26 +267,24 @@ def why_current() -> str:
         why = f"KERNELDSL_TARGET is {environment.target_spec()!r}"
     else:
         why = "It has the highest score of the devices that can be used"
-    if chosen.missing is not None:
+    if isinstance(chosen, StandIn):
         why += f"; the CPU stands in for it: {chosen.missing.what}"
     return why
 
 
-def resolve(wanted: Place | None) -> Place:
-    """Return where a launch runs whose arguments live at a place, or anywhere (``None``).
-
-    It may be a place that stands in for a device that cannot be used.
-    """
+def resolve(wanted: Device | None) -> Device | StandIn:
+    """Return where a launch runs whose arguments live on a device, or anywhere (``None``)."""
     if wanted is None:
         return _chosen()
     scoped = _choices.in_context.get()
     if scoped is None:
         scoped = _choices.process_wide
-        return scoped if scoped is not None and scoped.asked and scoped.actual is wanted else wanted
-    if scoped.actual is not wanted:
+        is_stand_in = isinstance(scoped, StandIn) and scoped.device is wanted
+        return scoped if scoped is not None and is_stand_in else wanted
+    if actual(scoped) is not wanted:
         raise DeviceMismatchError(
-            f"an argument lives on {wanted.name}, but kd.use({scoped.name!r}) is active",
-            value=wanted.name,
+            f"an argument lives on {wanted}, but kd.use('{actual(scoped)}') is active",
+            value=str(wanted),
             limit="A `with kd.use(…)` and device arguments must name the same device",
             remedy="Copy the argument with .copy_to_host(), or launch outside of the `with`",
         )
@@ -322,7 +293,7 @@ def resolve(wanted: Place | None) -> Place:
 
 def current_target() -> str:
     """Where kernels run now, as :class:`use` takes it: ``"cpu"``, ``"cuda:0"``…"""
-    return current_place().name
+    return str(current_place())
 
 
 def targets() -> tuple[str, ...]:
@@ -351,7 +322,7 @@ def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
     """
     names = (target,) if target is not None else (n for n in target_names() if n != "null")
     found = (get_target(name) for name in names)
-    return tuple(each.describe(device) for each in found for device in each.devices())
+    return tuple(device.describe() for each in found for device in each.devices())
 
 
 def device_info(device: DeviceLike | None = None) -> DeviceInfo:
@@ -367,8 +338,7 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
     """
-    place = current_place() if device is None else place_of(device)
-    return place.target.describe(place.device)
+    return (current_place() if device is None else place_of(device)).describe()
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
@@ -391,15 +361,15 @@ def synchronize(device: DeviceLike | None = None) -> None:
     if streams is not None:  # without it no stream was ever made
         streams.refuse_waiting()
     if device is not None:
-        waiting: tuple[Place, ...] = (place_of(device),)
+        waiting: tuple[Device, ...] = (place_of(device),)
     else:
         with _lock:
-            # A forked child inherits places whose driver did not survive the fork.
-            waiting = tuple(p for p in _places.values() if p.target.unavailable_reason() is None)
+            # A forked child inherits devices whose driver did not survive the fork.
+            waiting = tuple(d for d in _used.values() if d.unusable_reason() is None)
     failure: DriverError | None = None
-    for place in waiting:
+    for each in waiting:
         try:
-            place.target.synchronize(place.device)
+            each.synchronize()
         except DriverError as error:  # the other devices are waited for all the same
             # What has just failed is news; that a device is lost has been said before.
             if failure is None or (

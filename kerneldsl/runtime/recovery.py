@@ -34,8 +34,8 @@ from kerneldsl.runtime.arguments.staging import Progress
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.memory.device_memory import device_memories
 from kerneldsl.runtime.memory.transfer import host_view, write_array
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.statistics import note_copy, note_fallback
+from kerneldsl.target import Device
 
 __all__ = ["FailedLaunch"]
 
@@ -60,7 +60,7 @@ class FailedLaunch:
     ----------
     unit, traits : FunctionUnit, KernelTraits
         The kernel.
-    place : Place
+    place : Device
         Where it failed.
     stream : object
         The stream it was meant for.
@@ -76,7 +76,7 @@ class FailedLaunch:
 
     unit: FunctionUnit
     traits: KernelTraits
-    place: Place
+    place: Device
     stream: Any
     args: tuple[Any, ...]
     binding: Binding
@@ -139,19 +139,19 @@ class FailedLaunch:
                 "It cannot run on the CPU instead: the host has no room for copies of its arrays"
             )
             return False
-        announce(self.unit.qualname, self.place.name, self.error, announced)
+        announce(self.unit.qualname, str(self.place), self.error, announced)
         try:
             launch(self._host_args(mirrors))
         except _REFUSALS as refusal:
             self.error.add_line(f"It cannot run on the CPU instead: {refusal.what}")
             raise self.error from refusal
-        note_fallback(self.place.name, reason_of(self.error))
+        note_fallback(str(self.place), reason_of(self.error))
         try:
             self._write_back(arrays, mirrors)
         except DriverError as error:
             written = [self.unit.parameters[position] for position in sorted(self.traits.written)]
             error.add_line(
-                f"{self.unit.qualname} ran on the CPU instead of {self.place.name}, and its "
+                f"{self.unit.qualname} ran on the CPU instead of {self.place}, and its "
                 "results could not all be copied back; these arguments may be half-written: "
                 + ", ".join(written)
             )
@@ -175,7 +175,7 @@ class FailedLaunch:
         if all(memory.place is not self.place for memory in device_memories()):
             return  # nothing was ever put there, and waiting would start the device
         try:
-            self.place.target.synchronize(self.place.device)
+            self.place.synchronize()
         except DriverError as error:
             if error.is_fatal:
                 raise error from self.error
@@ -228,8 +228,7 @@ class FailedLaunch:
         # Addresses keep their remainder, so that every element stays aligned.
         start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
         if high > low:
-            target, device = self.place.target, self.place.device
-            target.copy_to_host(device, start, low, high - low, self.stream)
+            self.place.copy_to_host(start, low, high - low, self.stream)
             note_copy(self.place, "device_to_host", high - low)
         for array in arrays:
             address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)

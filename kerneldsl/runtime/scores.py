@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.registry import get_target
-from kerneldsl.target import Device, DeviceKind, Target
+from kerneldsl.target import Device, DeviceKind
 
 __all__ = [
     "HARDWARE_TARGETS",
@@ -139,15 +139,12 @@ def _saturating(points: float, quantity: float, half: float) -> float:
     return points * quantity / (quantity + half)
 
 
-def usable_devices() -> Iterator[tuple[Target, Device]]:
+def usable_devices() -> Iterator[Device]:
     """The devices with hardware that can run kernels here, in their order."""
     for name in HARDWARE_TARGETS:
-        target = get_target(name)
-        for device in target.devices():
-            if target.unusable_reason(device) is None:
-                yield target, device
+        yield from (d for d in get_target(name).devices() if d.unusable_reason() is None)
 
 
-def best_device_of(candidates: Iterator[tuple[Target, Device]]) -> Device:
+def best_device_of(candidates: Iterator[Device]) -> Device:
     """The one with the highest score; of equals, the first."""
-    return max((device for _, device in candidates), key=lambda device: score_of(device).total)
+    return max(candidates, key=lambda device: score_of(device).total)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.tally import tallies
+from kerneldsl.target import Device
 
 if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values
     from kerneldsl.runtime.statistics_values import (
@@ -29,17 +29,17 @@ Direction: TypeAlias = Literal[
 ]
 
 _lock = ForkSafeLock()
-_copied: defaultdict[Place, Counter[str]] = defaultdict(Counter)
+_copied: defaultdict[Device, Counter[str]] = defaultdict(Counter)
 _fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 #: Copies that are not in the sums yet: to append is atomic, and costs less than a lock.
-_fresh_copies: deque[tuple[Place, Direction, int]] = deque()
+_fresh_copies: deque[tuple[Device, Direction, int]] = deque()
 #: So many of them are added up at one time.
 _BATCH = 16
 
 
-def note_copy(place: Place, direction: Direction, nbytes: int) -> None:
+def note_copy(place: Device, direction: Direction, nbytes: int) -> None:
     """Count bytes that were copied to, from or on a device."""
     _fresh_copies.append((place, direction, nbytes))
     if len(_fresh_copies) >= _BATCH:
@@ -100,16 +100,16 @@ def stats() -> Statistics:
     kernels = tuple(
         sorted(
             (
-                KernelStatistics(t.kernel, t.place.name, launches, t.average_ns())
+                KernelStatistics(t.kernel, str(t.place), launches, t.average_ns())
                 for t in tallies()
                 if (launches := t.launches)
             ),
             key=lambda k: (k.kernel, k.device),
         )
     )
-    places = {t.place.name: t.place for t in tallies()} | {p.name: p for p in copied}
-    names = {k.device for k in kernels} | set(fallbacks) | {p.name for p in copied}
-    by_name = {place.name: counts for place, counts in copied.items()}
+    places = {str(t.place): t.place for t in tallies()} | {str(p): p for p in copied}
+    names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
+    by_name = {str(place): counts for place, counts in copied.items()}
     return Statistics(
         tuple(
             _device(name, places.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {}))
@@ -122,7 +122,7 @@ def stats() -> Statistics:
 
 def _device(
     name: str,
-    place: Place | None,
+    place: Device | None,
     kernels: tuple[KernelStatistics, ...],
     copied: dict[str, int],
     fallbacks: dict[str, int],
@@ -149,12 +149,12 @@ def _device(
     )
 
 
-def _memory(place: Place | None) -> tuple[int | None, int | None]:
+def _memory(place: Device | None) -> tuple[int | None, int | None]:
     """Bytes of a device's memory that are used, by anybody, and in all; ``None`` if unknown."""
     if place is None:
         return None, None
     try:
-        free, total = place.target.memory_info(place.device)
+        free, total = place.memory_info()
     except DriverError as error:  # such as a lost device
         place.swallow(error)
         return None, None

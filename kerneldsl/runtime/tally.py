@@ -14,8 +14,7 @@ import itertools
 import time
 
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.placement import Place
-from kerneldsl.target import Executable, LaunchConfig, LaunchTimer
+from kerneldsl.target import Device, Executable, LaunchConfig, LaunchTimer
 
 __all__ = ["Tally", "launch_and_time", "tallies", "tally_of"]
 
@@ -32,7 +31,7 @@ class Tally:
     ----------
     kernel : str
         Module and qualified name.
-    place : Place
+    place : Device
         Where they ran.
     count : iterator
         Is advanced once for each launch that was started; see :meth:`arm`.
@@ -59,7 +58,7 @@ class Tally:
         "words",
     )
 
-    def __init__(self, kernel: str, place: Place) -> None:
+    def __init__(self, kernel: str, place: Device) -> None:
         self.kernel = kernel
         self.place = place
         self.count = itertools.count(1)
@@ -161,18 +160,18 @@ def launch_and_time(
         executable.launch(config, parameters)
         tally.add(time.perf_counter_ns() - started)
         return
-    timer = place.target.start_timer(place.device, config.stream) if tally.collect() else None
+    timer = place.start_timer(config.stream) if tally.collect() else None
     executable.launch(config, parameters)
     if timer is not None:
         timer.stop()
         tally.pending = timer
 
 
-_tallies: dict[tuple[str, Place], Tally] = {}
+_tallies: dict[tuple[str, Device], Tally] = {}
 _lock = ForkSafeLock()
 
 
-def tally_of(kernel: str, place: Place) -> Tally:
+def tally_of(kernel: str, place: Device) -> Tally:
     """The tally of a kernel on a device; kernels of one name share it."""
     with _lock:
         tally = _tallies.get((kernel, place))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         Specialization,
         UnusableCodeError,
     )
-    from kerneldsl.target.contract import Target
+    from kerneldsl.target.contract import Compiler, Target
     from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
     from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
     from kerneldsl.target.info import DeviceInfo, DeviceLike
@@ -44,6 +44,7 @@ __all__ = [
     "Check",
     "CheckStatus",
     "CompileOptions",
+    "Compiler",
     "Device",
     "DeviceEvent",
     "DeviceGraph",
@@ -79,7 +80,7 @@ _HOME = {
         "checks": "Check CheckStatus",
         "code": "Artifact Executable HostShare LaunchConfig Resources Specialization "
         "UnusableCodeError",
-        "contract": "Target",
+        "contract": "Compiler Target",
         "device": "Device DeviceKind DeviceLimits Dim3",
         "element_mapping": "ONE_EACH ElementMapping",
         "info": "DeviceInfo DeviceLike",

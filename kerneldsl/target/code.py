@@ -51,7 +51,7 @@ class Specialization:
     mode : LaunchMode
         Explicit, or ``forall`` of some rank.
     block_dim : tuple of int or None
-        The block, for a target that compiles for one (:meth:`Target.compiles_for_block`).
+        The block, for a target that compiles for one (:meth:`Compiler.compiles_for_block`).
     arch : str or None
         The architecture, such as ``"sm_90"``; ``None`` for the target's default.
     ptx_version : str or None

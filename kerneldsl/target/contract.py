@@ -1,84 +1,44 @@
 """The contract that a target fulfils.
 
-A *target* turns kernels into code for one family of devices and runs them there. The core knows
-targets by this contract alone; `targets/null` fulfils it without hardware. Each method's docstring
-says what an implementation **must**, **should** or **may** do.
+A *target* turns kernels into code for one family of devices and runs them there: it is a
+:class:`Compiler` and some devices. The core knows targets by this contract alone; `targets/null`
+fulfils it without hardware. Each method's docstring says what an implementation **must**,
+**should** or **may** do.
 
-Compiling and running are apart: :meth:`Target.compile` needs no device and gives an
-:class:`Artifact` that can be looked at; :meth:`Target.load` puts it on a device as an
+Compiling and running are apart: :meth:`Compiler.compile` needs no device and gives an
+:class:`Artifact` that can be looked at; :meth:`Device.load` puts it on a device as an
 :class:`Executable` that can be launched.
 """
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kerneldsl.error_history import error_log
-from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.target.info import DeviceInfo
+from kerneldsl.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
-    from kerneldsl.errors import DriverError
     from kerneldsl.target.checks import Check
     from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
     from kerneldsl.target.device import Device, Dim3
-    from kerneldsl.target.memory import PoolBackend, SharedBuffer
-    from kerneldsl.target.streams import DeviceEvent, DeviceStream
-    from kerneldsl.target.timer import LaunchTimer
 
-__all__ = ["Target"]
-
-#: Bytes of a pattern that the default of `Target.fill` copies from the host.
-_SEED_BYTES = 1 << 16
+__all__ = ["Compiler", "Target"]
 
 
-class Target(ABC):
-    """A family of devices and the compiler for them."""
+class Compiler(ABC):
+    """Makes the code of a target's kernels."""
 
-    #: The name that ``kd.use`` and ``KERNELDSL_TARGET`` take.
+    #: The target's name.
     name: str
-    #: Whether kernels read and write NumPy arrays where they are.
-    is_host: bool = False
     #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
     #: then the core plans block and mapping, else :meth:`forall_config` decides.
     maps_elements: bool = False
 
-    @abstractmethod
-    def unavailable_reason(self) -> str | None:
-        """Say why no device can be used, or ``None``.
-
-        **Must not** raise, and **should** say what to do about it.
-        """
-
-    @abstractmethod
-    def devices(self) -> tuple[Device, ...]:
-        """Return the devices, in the driver's order; empty where none of them can be used.
-
-        **Must not** raise, and **should** be cheap: starting and launching need it.
-        """
-
-    def unusable_reason(self, device: Device) -> str | None:
-        """Say why one of :meth:`devices` can run nothing, though others can, or ``None``.
-
-        **Must not** raise. Such a device is never chosen, and naming it is an error.
-        """
-        return None
-
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Whether the code depends on the shape of the block. **May** be overridden."""
         return False
-
-    def thread_pool(self) -> tuple[int, float] | None:
-        """Threads that share a launch on the host, and nanoseconds that sharing costs.
-
-        **May** return ``None``, which the default does: then the core does not say how launches are
-        shared. **Should** measure the cost once, and remember it.
-        """
-        return None
 
     @abstractmethod
     def forall_config(
@@ -138,90 +98,45 @@ class Target(ABC):
         """
         raise NotImplementedError
 
-    @abstractmethod
-    def load(self, artifact: Artifact, device: Device) -> Executable:
-        """Put compiled code on a device."""
+
+class Target(ABC):
+    """A family of devices and the compiler for them."""
+
+    #: The name that ``kd.use`` and ``KERNELDSL_TARGET`` take.
+    name: str
+    #: What makes its code.
+    compiler: Compiler
 
     @abstractmethod
-    def create_pool(self, device: Device) -> PoolBackend:
-        """Make the source of memory for one pool; every device array's memory comes from one."""
+    def unavailable_reason(self) -> str | None:
+        """Say why no device can be used, or ``None``.
 
-    @abstractmethod
-    def copy_from_host(
-        self,
-        device: Device,
-        destination: int,
-        source: int,
-        nbytes: int,
-        stream: Any = None,
-        *,
-        blocking: bool = True,
-    ) -> None:
-        """Copy host memory to a device address, in the stream's order.
-
-        **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
-        the core keeps the source alive until the copy is done; page-locked memory does so by
-        itself, see `SharedBuffer.close`.
+        **Must not** raise, and **should** say what to do about it.
         """
 
     @abstractmethod
-    def copy_to_host(
-        self,
-        device: Device,
-        destination: int,
-        source: int,
-        nbytes: int,
-        stream: Any = None,
-        *,
-        blocking: bool = True,
-    ) -> None:
-        """Copy device memory to a host address, in the stream's order.
+    def devices(self) -> tuple[Device, ...]:
+        """Return the devices, in the driver's order; empty where none of them can be used.
 
-        **Must** be complete on return unless `blocking` is false.
+        **Must not** raise, **must** return the same objects as long as they are the same devices,
+        and **should** be cheap: starting and launching need it.
         """
 
-    @abstractmethod
-    def copy_on_device(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
-    ) -> None:
-        """Copy within a device, in the stream's order."""
+    def described(self, arch: str) -> Device:
+        """Return a device of an architecture that need not be here, to plan for.
 
-    def fill(
-        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
-    ) -> None:
-        """Set memory to `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes.
+        **May** be overridden, with one object for each architecture.
 
-        **Must** be in the stream's order, and **should** be overridden: the default copies a little
-        from the host, and then copies what is there already until all is full.
+        Raises
+        ------
+        ArgumentValueError
+            Not enough is known of the architecture, which the default says of all.
         """
-        seed = pattern * min(count, _SEED_BYTES // len(pattern))
-        held = (ctypes.c_char * len(seed)).from_buffer_copy(seed)
-        self.copy_from_host(device, destination, ctypes.addressof(held), len(seed), stream)
-        done, total = len(seed), count * len(pattern)
-        while done < total:
-            step = min(done, total - done)
-            self.copy_on_device(device, destination + done, destination, step, stream)
-            done += step
-
-    @abstractmethod
-    def synchronize(self, device: Device) -> None:
-        """Wait until everything started on the device has finished."""
-
-    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
-        """Let what is put into ``stream`` from now on wait for what is in ``earlier`` now.
-
-        An implementation **should** order the two without holding up the host; the default waits
-        for the whole device.
-        """
-        self.synchronize(device)
-
-    def start_timer(self, device: Device, stream: Any) -> LaunchTimer | None:
-        """Begin to time the launch that is put into the stream next, by the device's own clock.
-
-        **May** return ``None``, which the default does: then launches there are not timed. **Must**
-        return ``None`` while the stream is recorded, and **must not** wait or raise.
-        """
-        return None
+        raise ArgumentValueError(
+            f"arch is {arch!r}",
+            value=arch,
+            limit=f"The target {self.name!r} describes no devices that are not there",
+        )
 
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
@@ -230,16 +145,6 @@ class Target(ABC):
         """
         return self.devices()[0]
 
-    # What follows has defaults, so that a target without such things need not speak of them.
-
-    def describe(self, device: Device) -> DeviceInfo:
-        """Return everything that can be known of a device now.
-
-        **Should** be overridden. What cannot be had **must** be left out with the reason, so that
-        reading it raises; nothing may read 0 in its place.
-        """
-        return DeviceInfo(device)
-
     def checks(self) -> Iterable[Check]:
         """Look at what the target needs on this machine, for ``kd.preflight()``.
 
@@ -247,131 +152,3 @@ class Target(ABC):
         with a remedy. Names **must** begin with the target's name and a dot.
         """
         return ()
-
-    def swallow(self, device: Device, error: DriverError) -> None:
-        """Take note of an error of a device that nobody can be told of, as in a finalizer.
-
-        **May** be overridden. Where the error takes the device out of use, the next call there
-        **must** then raise a `DeviceLostError` that says `is_news`, so that no launch goes round
-        the loss before anybody has seen it.
-        """
-        error_log.record(error, was_swallowed=True)
-
-    # ------------------------------------------------------------------ memory
-
-    def memory_info(self, device: Device) -> tuple[int, int]:
-        """Bytes of the device's memory that are free now, and in all."""
-        raise NotImplementedError
-
-    def allocate_pinned(
-        self, device: Device, nbytes: int, *, is_mapped: bool, is_write_combined: bool
-    ) -> SharedBuffer:
-        """Allocate page-locked host memory, at least 256-byte aligned; `nbytes` is not 0.
-
-        Parameters
-        ----------
-        is_mapped : bool
-            Whether kernels can reach it too; then `SharedBuffer.pointer` **must** be the address
-            for them, and else 0.
-        is_write_combined : bool
-            Whether the processor's caches are to be bypassed; a target without such memory **may**
-            ignore it.
-
-        **Must** raise `OutOfMemoryError` where there is no room.
-        """
-        raise NotImplementedError
-
-    def allocate_managed(self, device: Device, nbytes: int) -> SharedBuffer:
-        """Allocate memory that host and device both reach, and that moves to where it is used.
-
-        As `allocate_pinned`. **Must** raise `DeviceMemoryError` where the device has none.
-        """
-        raise NotImplementedError
-
-    def can_access_peer(self, device: Device, peer: Device) -> bool:
-        """Whether kernels on `device` can reach memory of `peer`."""
-        return False
-
-    def enable_peer_access(self, device: Device, peer: Device) -> None:
-        """Let kernels on `device` reach the pooled memory of `peer` from now on.
-
-        Only called where `can_access_peer` says yes; a second time is harmless.
-        """
-        raise NotImplementedError
-
-    def copy_to_peer(
-        self,
-        device: Device,
-        source: int,
-        peer: Device,
-        destination: int,
-        nbytes: int,
-        stream: Any = None,
-    ) -> None:
-        """Copy memory of `device` to `peer`, another device of this target.
-
-        Parameters
-        ----------
-        device, source
-            Where the bytes are.
-        peer, destination
-            Where they go.
-        nbytes : int
-            How many.
-        stream : object
-            A stream of either device in whose order it is done. ``None`` is the default streams of
-            both: the copy **must** wait for what is in both, and what is put into either from now
-            on **must** wait for the copy.
-
-        The default goes over host memory.
-        """
-        held = (ctypes.c_char * nbytes)()
-        self.synchronize(peer)
-        self.copy_to_host(device, ctypes.addressof(held), source, nbytes)
-        self.copy_from_host(peer, destination, ctypes.addressof(held), nbytes)
-
-    # ----------------------------------------------------------------- streams
-
-    def create_stream(self, device: Device, *, priority: int, is_blocking: bool) -> DeviceStream:
-        """Make a stream; a blocking one and the default stream wait for each other.
-
-        A lower number is a higher priority; what lies outside the device's range **should** be
-        clamped to it. The default is right where launches finish before they return.
-        """
-        from kerneldsl.target.host_streams import HostStream
-
-        return HostStream(device, lambda: self.synchronize(device))
-
-    def wrap_stream(self, device: Device, stream: Any) -> DeviceStream:
-        """Return a stream of the device for ``None`` (its default) or another library's stream.
-
-        Closing it **must not** end the other library's stream. **Must** raise `DeviceMismatchError`
-        for a stream of another device, and `ArgumentTypeError` for what is no stream.
-        """
-        from kerneldsl.target.host_streams import HostStream
-
-        handle = stream if isinstance(stream, int) else None if stream is not None else 0
-        return HostStream(device, lambda: self.synchronize(device), handle, foreign=stream)
-
-    def wrap_event(self, device: Device, event: Any) -> DeviceEvent:
-        """Return an event for another library's, to be waited for alone.
-
-        **Must** raise `ArgumentTypeError` for what is no event.
-        """
-        raise ArgumentTypeError(
-            f"{type(event).__name__} is no event of {device}",
-            value=event,
-            limit=f"The target {self.name!r} takes no events of other libraries",
-            remedy="Record one with kd.Event().record(stream)",
-        )
-
-    def create_event(
-        self, device: Device, *, is_timed: bool, is_blocking: bool = False
-    ) -> DeviceEvent:
-        """Make an event. The default is right where launches finish before they return.
-
-        Where `is_blocking`, a thread that waits for it **should** sleep instead of spinning.
-        """
-        from kerneldsl.target.host_streams import HostEvent
-
-        return HostEvent(device, is_timed)

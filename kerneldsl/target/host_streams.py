@@ -24,39 +24,32 @@ _numbers = itertools.count(16)
 class HostStream(DeviceStream):
     """A queue that is always empty.
 
+    A target that does have work under way and uses this class all the same is right, if slow: it
+    waits for the device.
+
     Parameters
     ----------
     device : Device
         Where it is.
-    wait_for_device : callable
-        Waits for the device. A target that does have work under way and uses this class all the
-        same is right, if slow.
     handle : int, optional
         A number given by somebody else; a new one by default.
     foreign : object, optional
         What it stands for, if that is another library's.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        wait_for_device: Callable[[], None],
-        handle: int | None = None,
-        foreign: Any = None,
-    ) -> None:
+    def __init__(self, device: Device, handle: int | None = None, foreign: Any = None) -> None:
         self.device = device
         self.foreign = foreign
         self.is_foreign = foreign is not None
         self.handle = next(_numbers) if handle is None else handle
-        self._wait_for_device = wait_for_device
         #: The steps of the recording that come before what is put in next: a bit for each.
         self.steps_before = 0
 
     def synchronize(self) -> None:
-        self._wait_for_device()
+        self.device.synchronize()
 
     def is_done(self) -> bool:
-        self._wait_for_device()
+        self.device.synchronize()
         return True
 
     def wait(self, event: DeviceEvent) -> None:

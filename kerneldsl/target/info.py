@@ -14,7 +14,7 @@ from kerneldsl.target.info_fields import Applies, Field
 __all__ = ["DeviceInfo", "DeviceLike"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeviceInfo:
     """Everything that can be known of a device.
 
@@ -48,10 +48,10 @@ class DeviceInfo:
     """
 
     device: Device
-    values: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    unavailable: Mapping[str, str] = field(default_factory=dict, compare=False)
-    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
-    readers: Mapping[str, Callable[[], Any]] = field(default_factory=dict, compare=False)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    readers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     # Who it is.
     name = Field[str]("identity", "name")
@@ -295,6 +295,15 @@ class DeviceInfo:
         return AttributeUnavailableError(
             f"{name} of {self} cannot be had", value=name, limit=reason
         )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeviceInfo):
+            return NotImplemented
+        mine, its = (self.device.description, self.values), (other.device.description, other.values)
+        return mine == its
+
+    def __hash__(self) -> int:
+        return hash(self.device.description)
 
     # ---------------------------------------------------------------- showing
 

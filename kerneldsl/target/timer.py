@@ -8,7 +8,7 @@ __all__ = ["LaunchTimer"]
 
 
 class LaunchTimer(ABC):
-    """Two marks around one launch; made by :meth:`Target.start_timer`, which sets the first."""
+    """Two marks around one launch; made by :meth:`Device.start_timer`, which sets the first."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -16,6 +16,7 @@ from kerneldsl.tables import format_bytes
 from kerneldsl.target import (
     Artifact,
     Check,
+    Compiler,
     Device,
     DeviceInfo,
     DeviceLimits,
@@ -37,43 +38,14 @@ __all__ = ["CpuTarget"]
 _DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
 
-class CpuTarget(Target):
-    """Runs kernels on the processors of this machine."""
+class CpuCompiler(Compiler):
+    """Generates Python, and compiles it with Numba."""
 
     name = "cpu"
-    is_host = True
-
-    def unavailable_reason(self) -> str | None:
-        """Always ``None``: there is a CPU."""
-        return None
-
-    def devices(self) -> tuple[Device, ...]:
-        """The machine's processors, as one device."""
-        return (_device(),)
-
-    def checks(self) -> Iterable[Check]:
-        """What ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
-        from targets.cpu.checks import check_cpu
-
-        return check_cpu()
-
-    def describe(self, device: Device) -> DeviceInfo:
-        """Model, cores, vector extensions in use, caches and memory."""
-        from targets.cpu.description import describe_cpu
-
-        return describe_cpu(device)
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Whether loops over the block's threads are part of the code."""
         return not traits.uses_grid_only
-
-    def thread_pool(self) -> tuple[int, float] | None:
-        """Numba's threads, and what waking them costs."""
-        from targets.cpu.threads import threading_layer
-        from targets.cpu.waking import wake_ns
-
-        layer = threading_layer()
-        return layer.thread_count, wake_ns(layer)
 
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
@@ -86,7 +58,7 @@ class CpuTarget(Target):
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
-        """Generate Python, and compile it with Numba."""
+        """Compile in three steps, each of which is timed."""
         from kerneldsl.lowering.pipeline import collector_paused
         from targets.cpu.artifact import CpuArtifact
         from targets.cpu.compiler import compile_body, infer_types
@@ -161,24 +133,47 @@ class CpuTarget(Target):
         specialization = _with_block(specialization)
         return restore(specialization, sections, lambda: self.compile(specialization))
 
-    def load(self, artifact: Artifact, device: Device) -> Executable:
+
+class CpuDevice(Device):
+    """The processors of this machine."""
+
+    is_host = True
+    compiler = CpuCompiler()
+
+    def describe(self) -> DeviceInfo:
+        """Model, cores, vector extensions in use, caches and memory."""
+        from targets.cpu.description import describe_cpu
+
+        return describe_cpu(self)
+
+    def load(self, artifact: Artifact) -> Executable:
         """Nothing to do: the code is in this process already."""
         from targets.cpu.artifact import CpuArtifact, CpuExecutable
 
         assert isinstance(artifact, CpuArtifact)
-        return CpuExecutable(artifact, device)
+        return CpuExecutable(artifact, self)
 
-    def create_pool(self, device: Device) -> PoolBackend:
+    def thread_pool(self) -> tuple[int, float] | None:
+        """Numba's threads, and what waking them costs."""
+        from targets.cpu.threads import threading_layer
+        from targets.cpu.waking import wake_ns
+
+        layer = threading_layer()
+        return layer.thread_count, wake_ns(layer)
+
+    def synchronize(self) -> None:
+        """Nothing to do: a launch returns when it has finished."""
+
+    def create_pool(self) -> PoolBackend:
         """Make a pool of host memory."""
-        return HostPool(device)
+        return HostPool(self)
 
-    def memory_info(self, device: Device) -> tuple[int, int]:
+    def memory_info(self) -> tuple[int, int]:
         """Bytes of the machine's memory that are available, and in all."""
         return host_memory_info()
 
     def copy_from_host(
         self,
-        device: Device,
         destination: int,
         source: int,
         nbytes: int,
@@ -189,17 +184,33 @@ class CpuTarget(Target):
         """Copy memory, also where the two overlap."""
         ctypes.memmove(destination, source, nbytes)
 
-    def fill(
-        self, device: Device, destination: int, pattern: bytes, count: int, stream: Any = None
-    ) -> None:
-        """Set memory to repetitions of a pattern."""
-        fill(destination, pattern, count)
-
     copy_to_host = copy_from_host
     copy_on_device = copy_from_host
 
-    def synchronize(self, device: Device) -> None:
-        """Nothing to do: a launch returns when it has finished."""
+    def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
+        """Set memory to repetitions of a pattern."""
+        fill(destination, pattern, count)
+
+
+class CpuTarget(Target):
+    """Runs kernels on the processors of this machine."""
+
+    name = "cpu"
+    compiler = CpuDevice.compiler
+
+    def unavailable_reason(self) -> str | None:
+        """Always ``None``: there is a CPU."""
+        return None
+
+    def devices(self) -> tuple[Device, ...]:
+        """The machine's processors, as one device."""
+        return (_device(),)
+
+    def checks(self) -> Iterable[Check]:
+        """What ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
+        from targets.cpu.checks import check_cpu
+
+        return check_cpu()
 
 
 def _with_block(specialization: Specialization) -> Specialization:
@@ -246,7 +257,7 @@ def refuse_too_much_shared(specialization: Specialization) -> None:
 
 
 @functools.cache
-def _device() -> Device:
+def _device() -> CpuDevice:
     from targets.cpu.description import cpu_model
 
     try:
@@ -261,4 +272,4 @@ def _device() -> Device:
         warp_size=32,
         multiprocessor_count=count,
     )
-    return Device("cpu", 0, cpu_model(), "native", limits, kind="cpu")
+    return CpuDevice("cpu", 0, cpu_model(), "native", limits, kind="cpu")

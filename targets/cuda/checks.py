@@ -35,7 +35,7 @@ from targets.cuda.architectures import (
     choose_ptx_version,
     parse_arch,
 )
-from targets.cuda.devices import read_pci_address
+from targets.cuda.attributes import read_pci_address
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.libdevice import find_libdevice
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.target import Device, DeviceInfo
 from targets.cuda.abilities import abilities_of
-from targets.cuda.devices import read_attribute, read_pci_address
+from targets.cuda.attributes import read_attribute, read_pci_address
 from targets.cuda.nvml import NvmlDevice, get_nvml
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.reading_ahead import reading_ahead
-from targets.cuda.devices import describe_device
+from targets.cuda.attributes import describe_device
 from targets.cuda.driver_codes import DRIVER_CODES
 from targets.cuda.driver_errors import (
     compose_error,

@@ -57,7 +57,7 @@ class NullStream(HostStream):
         handle: int | None = None,
         foreign: object = None,
     ) -> None:
-        super().__init__(device, lambda: begin("synchronize"), handle, foreign)
+        super().__init__(device, handle, foreign)
         self._begin = begin
         #: How often it was released, and whether it is held up now.
         self.releases = 0

@@ -106,9 +106,9 @@ def replaced(
     """Compile a kernel, and put another entry in the place of its own."""
     options: dict[str, Any] = {"target": "cpu"} if target == "cpu" else {"arch": "sm_90"}
     _, specialization = scale.specialization("float64[::1]", **options)
-    key = find_key(get_target(target), specialization)
+    key = find_key(get_target(target).compiler, specialization)
     cache = DiskCache(read_settings())
-    assert compile_or_load(get_target(target), specialization)[1] == "compiled"
+    assert compile_or_load(get_target(target).compiler, specialization)[1] == "compiled"
     found = cache.look_up(key)
     assert found is not None
     assert cache.keep(key, change(found.entry.sections))
@@ -126,7 +126,7 @@ def fresh(folder: Path) -> None:
 def test_hostile_code_for_the_cpu_is_a_miss(folder: Path, name: str) -> None:
     change = {**METADATA, **OBJECTS}[name]
     specialization, _ = replaced(folder, "cpu", change)
-    _, how = compile_or_load(get_target("cpu"), specialization)
+    _, how = compile_or_load(get_target("cpu").compiler, specialization)
     assert how == "compiled"
     assert counters.read().misses == {"unusable": 1}
     with kd.use("cpu"):
@@ -138,7 +138,7 @@ def test_hostile_code_for_the_cpu_is_a_miss(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [*METADATA, *PTX])
 def test_hostile_ptx_is_a_miss(folder: Path, name: str) -> None:
     specialization, _ = replaced(folder, "null", {**METADATA, **PTX}[name])
-    _, how = compile_or_load(get_target("null"), specialization)
+    _, how = compile_or_load(get_target("null").compiler, specialization)
     assert how == "compiled"
     assert counters.read().misses == {"unusable": 1}
 
@@ -150,7 +150,7 @@ def test_what_is_noted_of_an_entry_is_of_no_consequence(
     folder: Path, made: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     specialization, _ = replaced(folder, "null", with_section("made", made))
-    assert compile_or_load(get_target("null"), specialization)[1] == "found"
+    assert compile_or_load(get_target("null").compiler, specialization)[1] == "found"
     assert -1000 < counters.read().saved_s <= 0  # what loading took, and nothing for compiling
     with pytest.raises(SystemExit) as ended:
         run(["cache", "list"])

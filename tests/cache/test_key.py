@@ -264,7 +264,7 @@ def test_what_the_target_says_and_its_name_are_part_of_it() -> None:
 def test_the_processor_is_part_of_it(monkeypatch) -> None:
     import llvmlite.binding as llvm
 
-    cpu = get_target("cpu")
+    cpu = get_target("cpu").compiler
     found = [find_key(cpu, specialize(arch="native")).digest]
     monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "z80")
     found.append(find_key(cpu, specialize(arch="native")).digest)
@@ -274,7 +274,7 @@ def test_the_processor_is_part_of_it(monkeypatch) -> None:
 
 
 def test_what_is_chosen_for_a_gpu_is_part_of_it() -> None:
-    cuda = get_target("cuda")
+    cuda = get_target("cuda").compiler
     default = find_key(cuda, specialize(arch=None)).components
     assert default["architecture"].startswith("sm_")
     assert find_key(cuda, specialize(arch="sm_90")).components["PTX"]

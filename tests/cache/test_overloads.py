@@ -79,12 +79,12 @@ def test_one_that_is_registered_after_the_launch(tmp_path: Path) -> None:
 def test_one_that_is_registered_while_the_kernel_is_compiled(tmp_path: Path) -> None:
     """As by a package that Numba imports when it begins: the key was made without it."""
     during = f"""{KERNEL}
-from targets.cpu.target import CpuTarget
-compile_now = CpuTarget.compile
+from targets.cpu.target import CpuCompiler
+compile_now = CpuCompiler.compile
 def compile_later(self, specialization):
     exec({SOME_OVERLOAD!r}, globals())
     return compile_now(self, specialization)
-CpuTarget.compile = compile_later
+CpuCompiler.compile = compile_later
 {LAUNCH}"""
     found = run_script(tmp_path / "script.py", during)
     assert (found["misses"], found["writes"]) == ({"absent": 1}, 0)

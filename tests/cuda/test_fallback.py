@@ -112,17 +112,16 @@ def add(x, y, out):
 @pytest.mark.alone
 def test_a_full_device_falls_back(vector: np.ndarray) -> None:
     kd.reset_stats()
-    driver, target = get_driver(), get_target("cuda")
-    place = target.devices()[0]
+    driver, device = get_driver(), get_target("cuda").devices()[0]
     # Filled through the driver: kd.empty would tidy up before it gives in, at each of many sizes.
     held = []
     kd.synchronize()
     kd.MemoryPool.default("cuda:0").trim()  # what it keeps would serve the launch
-    free_before, _ = target.memory_info(place)
+    free_before, _ = device.memory_info()
     size = free_before
     while size > 2**20:
         try:
-            held.append(memory.CudaBuffer(driver, place, size))
+            held.append(memory.CudaBuffer(driver, device, size))
         except kd.OutOfMemoryError:
             size //= 2
     big = np.ones(2**23, np.float64)  # three of these are more than is left
@@ -132,7 +131,7 @@ def test_a_full_device_falls_back(vector: np.ndarray) -> None:
     assert (out == 2).all()
     assert kd.stats().fallbacks == 1
     held.clear()
-    assert target.memory_info(place)[0] > free_before // 2
+    assert device.memory_info()[0] > free_before // 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         out[...] = np.nan

@@ -72,10 +72,9 @@ def _base(kernel: Any, kinds: tuple[Kind, ...], ndim: int) -> Specialization:
 def _loaded(base: Specialization, mapping: ElementMapping, promises: Promises) -> Executable:
     from kerneldsl.registry import get_target
 
-    target = get_target("cuda")
-    device = target.devices()[0]
+    device = get_target("cuda").devices()[0]
     specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)
-    return target.load(target.compile(specialization), device)
+    return device.load(device.compiler.compile(specialization))
 
 
 def _launch(

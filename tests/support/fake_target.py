@@ -16,6 +16,7 @@ from kerneldsl.abi import ParameterLayout
 from kerneldsl.runtime import placement
 from kerneldsl.target import (
     Artifact,
+    Compiler,
     Device,
     DeviceLimits,
     Executable,
@@ -26,7 +27,7 @@ from kerneldsl.target import (
     Target,
 )
 
-__all__ = ["FakeTarget", "installed"]
+__all__ = ["FakeDevice", "FakeTarget", "installed"]
 
 LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
 
@@ -88,13 +89,66 @@ class _Pool(PoolBackend):
         pass
 
 
-class FakeTarget(Target):
-    """Memory of its own (or the host's), kernels that are callables."""
+class FakeDevice(Device):
+    """Memory of its own (or the host's); what is asked of it, its target may override."""
+
+    def __init__(self, description: Device, owner: FakeTarget) -> None:
+        super().__init__(**vars(description))
+        vars(self)["owner"] = owner
+
+    @property
+    def is_host(self) -> bool:  # type: ignore[override]
+        return self.owner.is_host
+
+    @property
+    def compiler(self) -> FakeTarget:
+        return self.owner
+
+    def load(self, artifact: Artifact) -> Executable:
+        return self.owner.executable(self.owner, artifact, self)
+
+    def create_pool(self) -> PoolBackend:
+        return _Pool(self.owner, self)
+
+    def copy_on_device(
+        self, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        ctypes.memmove(destination, source, nbytes)
+
+    def copy_from_host(
+        self,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        ctypes.memmove(destination, source, nbytes)
+
+    copy_to_host = copy_from_host
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait_stream(self, stream: Any, earlier: Any) -> None:
+        self.owner.waits.append((stream, earlier))
+
+
+class FakeTarget(Target, Compiler):
+    """Devices with memory of their own (or the host's), and kernels that are callables."""
+
+    #: What its devices and its loaded code are.
+    device: type[FakeDevice] = FakeDevice
+    executable: type[_Executable] = _Executable
 
     def __init__(self, name: str = "fake", *, is_host: bool = False, devices: int = 2) -> None:
         self.name = name
+        self.compiler = self
         self.is_host = is_host
-        self.found = tuple(Device(name, i, f"fake {i}", "sm_fake", LIMITS) for i in range(devices))
+        self.describe_devices(
+            *(Device(name, i, f"fake {i}", "sm_fake", LIMITS) for i in range(devices))
+        )
         self.body: Callable[[LaunchConfig, dict[str, Any]], None] | None = None
         self.launches: list[tuple[Device, LaunchConfig, dict[str, Any]]] = []
         self.compiled: list[Specialization] = []
@@ -103,6 +157,10 @@ class FakeTarget(Target):
         self.compile_seconds = 0.0
         self.block_matters = False
         self._lock = threading.Lock()
+
+    def describe_devices(self, *descriptions: Device) -> None:
+        """Have these devices from now on."""
+        self.found = tuple(self.device(each, self) for each in descriptions)
 
     def unavailable_reason(self) -> str | None:
         return None if self.found else "it is a fake without devices"
@@ -127,37 +185,6 @@ class FakeTarget(Target):
             self.compiled.append(specialization)
         return _Artifact(specialization)
 
-    def load(self, artifact: Artifact, device: Device) -> Executable:
-        return _Executable(self, artifact, device)
-
-    def create_pool(self, device: Device) -> PoolBackend:
-        return _Pool(self, device)
-
-    def copy_on_device(
-        self, device: Device, destination: int, source: int, nbytes: int, stream: Any = None
-    ) -> None:
-        ctypes.memmove(destination, source, nbytes)
-
-    def copy_from_host(
-        self,
-        device: Device,
-        destination: int,
-        source: int,
-        nbytes: int,
-        stream: Any = None,
-        *,
-        blocking: bool = True,
-    ) -> None:
-        ctypes.memmove(destination, source, nbytes)
-
-    copy_to_host = copy_from_host
-
-    def synchronize(self, device: Device) -> None:
-        pass
-
-    def wait_stream(self, device: Device, stream: Any, earlier: Any) -> None:
-        self.waits.append((stream, earlier))
-
 
 @contextmanager
 def installed(target: FakeTarget) -> Iterator[FakeTarget]:
@@ -171,7 +198,7 @@ def installed(target: FakeTarget) -> Iterator[FakeTarget]:
             del registry._targets[target.name]
         else:
             registry._targets[target.name] = before
-        for key in [k for k in placement._places if k[0] == target.name]:
-            del placement._places[key]
-        # The place that KERNELDSL_TARGET named last; it may be one of these.
+        for key in [k for k in placement._used if k[0] == target.name]:
+            del placement._used[key]
+        # The device that KERNELDSL_TARGET named last; it may be one of these.
         placement._from_environment = None

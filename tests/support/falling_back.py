@@ -15,7 +15,7 @@ import kerneldsl as kd
 from kerneldsl.runtime import fallback, placement
 from kerneldsl.target import Specialization
 from targets import null
-from targets.cpu.target import CpuTarget
+from targets.cpu.target import CpuCompiler
 from targets.cuda import compiler
 
 __all__ = ["CATEGORIES", "arguments", "compiled_once", "forget_choices", "make_kernel", "plan"]
@@ -69,11 +69,13 @@ def compiled_once() -> Iterator[None]:
         return ast.dump(unit.tree), tuple((c.path, repr(c.value)) for c in unit.captured), *rest
 
     with pytest.MonkeyPatch.context() as patch:
-        compile_kernel, compile_on_host = compiler.compile_kernel, CpuTarget.compile
+        compile_kernel, compile_on_host = compiler.compile_kernel, CpuCompiler.compile
         patch.setattr(
             compiler, "compile_kernel", once(compile_kernel, lambda s, *, arch: (arch, text_of(s)))
         )
-        patch.setattr(CpuTarget, "compile", once(compile_on_host, lambda _, s: ("cpu", text_of(s))))
+        patch.setattr(
+            CpuCompiler, "compile", once(compile_on_host, lambda _, s: ("cpu", text_of(s)))
+        )
         yield
 
 

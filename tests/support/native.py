@@ -11,7 +11,7 @@ import pytest
 
 from kerneldsl import launches
 from kerneldsl.launcher import machine
-from kerneldsl.target import Artifact, Device, DriverEntry, Executable, Holds, LaunchConfig
+from kerneldsl.target import DriverEntry, Holds, LaunchConfig
 from tests.support.fake_target import FakeTarget, _Executable
 
 __all__ = ["NativeFakeTarget", "fill_budgets", "is_native", "require_native", "warm_up"]
@@ -105,6 +105,8 @@ class NativeFakeTarget(FakeTarget):
         Native launches are good while ``is_well`` is ``True``.
     """
 
+    executable = _NativeExecutable
+
     def __init__(self, name: str = "fake", **options: Any) -> None:
         super().__init__(name, **options)
         self.status = 0
@@ -126,9 +128,6 @@ class NativeFakeTarget(FakeTarget):
 
         self.get_context = _CONTEXT(get_context)
         self.set_context = _CONTEXT(set_context)
-
-    def load(self, artifact: Artifact, device: Device) -> Executable:
-        return _NativeExecutable(self, artifact, device)
 
 
 def _parameters(extra: int) -> bytes:

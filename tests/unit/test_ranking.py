@@ -119,12 +119,12 @@ def machine(monkeypatch):
     monkeypatch.setattr(placement._choices, "_plain", [])
     monkeypatch.setattr(placement._choices, "process_wide", None)
     cpu = FakeTarget("cpu", is_host=True, devices=1)
-    cpu.found = (a_device("cpu", (0, 0), 64, 96, target="cpu"),)
+    cpu.describe_devices(a_device("cpu", (0, 0), 64, 96, target="cpu"))
     gpus = FakeTarget("cuda", devices=0)
     with installed(cpu), installed(gpus):
 
         def describe(*found):
-            gpus.found = tuple(found)
+            gpus.describe_devices(*found)
             placement._detected = None
             return gpus
 
@@ -152,11 +152,8 @@ def test_the_default_is_the_best(machine, gpus, expected):
 
 
 def test_a_device_that_can_run_nothing_is_not_chosen(machine, monkeypatch):
-    old = a_device(gib=141, index=1)
-    target = machine(a_device(), old)
-    monkeypatch.setattr(
-        target, "unusable_reason", lambda d: "it is too old" if d is old else None, raising=False
-    )
+    _, old = machine(a_device(), a_device(gib=141, index=1)).found
+    monkeypatch.setitem(vars(old), "unusable_reason", lambda: "it is too old")
     assert kd.current_target() == "cuda:0"
     kd.use("cuda:0")
     with pytest.raises(kd.TargetUnavailableError, match=r"cuda:1 .*it is too old.*used: cuda:0"):
@@ -175,7 +172,7 @@ def test_a_choice_stands_above_the_score(machine, monkeypatch):
         assert (kd.current_target(), why_current()) == ("cpu", "An active `with` chose cpu")
     kd.use(kd.best_device())
     assert (kd.current_target(), why_current()) == ("cuda:1", "kd.use('cuda:1') was called")
-    assert current_place().device.index == 1
+    assert current_place().index == 1
 
 
 # ----------------------------------------------------------------------------- ranking

@@ -18,7 +18,7 @@ from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.passed_arrays import PassedArray, passed_arrays
-from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Device
 
 __all__ = ["Binding", "Reader", "Refused", "bits_of", "code_of", "kinds_of", "value_of"]
 
@@ -89,7 +89,7 @@ class Binding:
         Whether the kinds alone are known, as the text of a signature says them.
     values : list
         The flat values, as `ParameterLayout.packer` takes them.
-    place : Place or None
+    place : Device or None
         Where the device arrays live.
     host : list of (int, ndarray)
         Arrays in host memory, with the index of their pointer in `values`.
@@ -105,7 +105,7 @@ class Binding:
     codes: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
     is_assumed: bool = False
-    place: Place | None = None
+    place: Device | None = None
     read_only: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     keep: tuple[Any, ...] = ()

@@ -15,9 +15,10 @@ from kerneldsl.runtime.arguments.readers import read_device_array, read_ndarray
 from kerneldsl.runtime.memory import dlpack
 from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
 from kerneldsl.runtime.memory.transfer import host_view
-from kerneldsl.runtime.placement import Place, place_of
+from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.target import Device
 
 __all__ = ["as_device_array", "find_reader"]
 
@@ -52,7 +53,7 @@ def as_device_array(obj: Any) -> DeviceArray:
         array, producer = _from_cuda_array_interface(obj)
         current = stream_of(array.place, None)
         if producer is not None and not is_recorded(current):
-            array.place.target.wait_stream(array.device, current, producer)
+            array.place.wait_stream(current, producer)
         return array
     return dlpack.import_array(obj, stream=None)
 
@@ -157,10 +158,10 @@ def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
     return pointer
 
 
-def _cuda_place(index: int, binding: Binding) -> Place:
+def _cuda_place(index: int, binding: Binding) -> Device:
     """A CUDA device's place, which is mostly that of the argument before."""
     place = binding.place
-    if place is not None and place.device.index == index and place.target.name == "cuda":
+    if place is not None and place.index == index and place.target == "cuda":
         return place
     return place_of(f"cuda:{index}")
 

@@ -17,7 +17,7 @@ from kerneldsl.language.kinds import ArrayKind, Layout, ScalarKind, TupleKind
 from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.strided import address_of
-from kerneldsl.runtime.placement import Place
+from kerneldsl.target import Device
 
 __all__ = ["MAX_NDIM", "READERS", "find_reader", "read_device_array", "read_ndarray", "seal"]
 
@@ -221,7 +221,7 @@ def seal(value: DeviceArray) -> None:
     value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
 
 
-def _claim(binding: Binding, place: Place) -> None:
+def _claim(binding: Binding, place: Device) -> None:
     """Note that an argument lives at a place.
 
     Raises
@@ -233,7 +233,7 @@ def _claim(binding: Binding, place: Place) -> None:
         binding.place = place
     elif binding.place is not place:
         raise Refused(
-            f"it lives on {place.name}, and an argument before it on {binding.place.name}",
+            f"it lives on {place}, and an argument before it on {binding.place}",
             limit="Every device array of a launch lives on one device",
             remedy="Copy it over the host: kd.to_device(array.copy_to_host())",
             kind=DeviceMismatchError,

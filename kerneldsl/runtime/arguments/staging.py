@@ -20,9 +20,8 @@ from kerneldsl.abi import ArrayParameters
 from kerneldsl.environment import logger
 from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.transfer import byte_bounds, host_view
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.target import Buffer
+from kerneldsl.target import Buffer, Device
 
 __all__ = ["HostArray", "Progress", "launch_staged"]
 
@@ -122,7 +121,7 @@ class Progress:
 
 
 def launch_staged(
-    place: Place,
+    place: Device,
     arrays: list[HostArray],
     values: list[Any],
     launch: Callable[[list[Any]], None],
@@ -133,7 +132,7 @@ def launch_staged(
 
     Parameters
     ----------
-    place : Place
+    place : Device
         Where the kernel runs.
     arrays : list of HostArray
         The arguments in host memory.
@@ -150,7 +149,6 @@ def launch_staged(
     -----
     If the kernel fails, nothing is copied back.
     """
-    target, device = place.target, place.device
     staged = list(values)
     regions = _regions(arrays)
     for region in regions:
@@ -161,7 +159,7 @@ def launch_staged(
         region.buffer = allocate(place, size + lead, stream)
         start = region.buffer.pointer + lead
         if size:
-            target.copy_from_host(device, start, region.low, size, stream)
+            place.copy_from_host(start, region.low, size, stream)
             note_copy(place, "host_to_device", size)
         for item in region.arrays:
             staged[item.index] = start + (values[item.index] - region.low)
@@ -170,32 +168,30 @@ def launch_staged(
         len(arrays),
         len(regions),
         sum(r.buffer.nbytes for r in regions if r.buffer is not None),
-        place.name,
+        str(place),
     )
     launch(staged)
     progress.has_begun = True
     for region in regions:
         if region.is_written:
             _copy_back(place, region, staged, stream, progress)
-    target.synchronize(device)  # the buffers are freed now, and host errors belong to this launch
+    place.synchronize()  # the buffers are freed now, and host errors belong to this launch
 
 
-def _pack(place: Place, region: _Region, staged: list[Any], stream: Any) -> None:
+def _pack(place: Device, region: _Region, staged: list[Any], stream: Any) -> None:
     """Stage a sparse array as a contiguous one; its strides are parameters, so the code serves."""
     (item,) = region.arrays
     packed = np.ascontiguousarray(item.array)
     region.is_packed = True
     region.buffer = allocate(place, packed.nbytes, stream)
-    place.target.copy_from_host(
-        place.device, region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream
-    )
+    place.copy_from_host(region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream)
     note_copy(place, "host_to_device", packed.nbytes)
     staged[item.index] = region.buffer.pointer
     staged[item.strides.start : item.strides.stop] = packed.strides
 
 
 def _copy_back(
-    place: Place, region: _Region, staged: list[Any], stream: Any, progress: Progress
+    place: Device, region: _Region, staged: list[Any], stream: Any, progress: Progress
 ) -> None:
     for item in region.arrays:
         array = item.array
@@ -222,6 +218,6 @@ def _copy_back(
         )
 
 
-def _read(place: Place, destination: int, source: int, nbytes: int, stream: Any) -> None:
-    place.target.copy_to_host(place.device, destination, source, nbytes, stream)
+def _read(place: Device, destination: int, source: int, nbytes: int, stream: Any) -> None:
+    place.copy_to_host(destination, source, nbytes, stream)
     note_copy(place, "device_to_host", nbytes)

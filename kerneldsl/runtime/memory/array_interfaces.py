@@ -37,8 +37,8 @@ def cuda_interface(array: DeviceArray) -> dict[str, Any]:
     ClosedResourceError
         If it was closed.
     """
-    if array.place.target.name != "cuda":
-        raise AttributeError(f"an array on {array.place.name} has no __cuda_array_interface__")
+    if array.place.target != "cuda":
+        raise AttributeError(f"an array on {array.place} has no __cuda_array_interface__")
     array.lend()
     current = stream_of(array.place, None)
     return {
@@ -63,7 +63,7 @@ def host_interface(array: DeviceArray) -> dict[str, Any]:
         If it was closed.
     """
     if not array.place.is_host:
-        raise AttributeError(f"an array on {array.place.name} has no __array_interface__")
+        raise AttributeError(f"an array on {array.place} has no __array_interface__")
     if np.dtype(array.dtype.str) != array.dtype:
         # NumPy then asks __array__, which has the dtype.
         raise AttributeError(f"the array interface has no name for {array.dtype}")
@@ -92,7 +92,7 @@ def as_numpy(array: DeviceArray, dtype: Any, copy: bool | None) -> np.ndarray[An
     array.check_open()
     if not array.place.is_host:
         raise ArgumentTypeError(
-            f"an array on {array.place.name} is not converted to NumPy by itself",
+            f"an array on {array.place} is not converted to NumPy by itself",
             value=array,
             limit="The copy would be hidden",
             remedy="Use array.copy_to_host()",

@@ -24,7 +24,6 @@ from kerneldsl.runtime.memory.direct_copies import copied_from_host, copied_to_h
 from kerneldsl.runtime.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
 from kerneldsl.runtime.memory.strided import contiguous_strides, host_view, layout_of
 from kerneldsl.runtime.memory.transfer import fill_array, read_array, write_array
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.target import Device, DeviceStream
 
@@ -95,7 +94,7 @@ class DeviceArray:
 
     def __init__(
         self,
-        place: Place,
+        place: Device,
         pointer: int,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
@@ -127,7 +126,7 @@ class DeviceArray:
     @property
     def device(self) -> Device:
         """Where the array is."""
-        return self.place.device
+        return self.place
 
     @property
     def ndim(self) -> int:
@@ -384,7 +383,7 @@ class DeviceArray:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The elements, by way of the host, and the device that they go to where they arrive."""
-        return _arrived, (self.copy_to_host(), self.place.name)
+        return _arrived, (self.copy_to_host(), str(self.place))
 
     # ------------------------------------------------------------------ memory
 
@@ -406,11 +405,11 @@ class DeviceArray:
         self.check_open()
         pointer = self.pointer
         if self.is_managed:
-            self.place.target.synchronize(self.device)
+            self.place.synchronize()
             pointer += self._owner.buffer.host_pointer - self._owner.buffer.pointer
         elif not self.place.is_host:
             raise ArgumentTypeError(
-                f"the host cannot reach an array on {self.place.name}",
+                f"the host cannot reach an array on {self.place}",
                 value=self,
                 limit="host_view() is there for managed arrays and arrays on the CPU",
                 remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
@@ -456,7 +455,7 @@ class DeviceArray:
         """Raise `ClosedResourceError` if the memory has been given back."""
         if self.is_closed:
             raise ClosedResourceError.after_close(
-                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place.name}",
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place}",
                 self,
                 given_back="the memory of an array and of its views",
                 instead="Leave it to Python",
@@ -526,9 +525,7 @@ class DeviceArray:
     def __repr__(self) -> str:
         strides = "" if self.layout == "C" else f", strides={self.strides}"
         notes = strides + (", closed" if self.is_closed else "")
-        return (
-            f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.place.name})"
-        )
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.place})"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -536,7 +533,7 @@ class DeviceArray:
             "dtype": str(self.dtype),
             "layout": {"C": "C contiguous", "F": "Fortran contiguous", "A": "strided"}[self.layout],
             "bytes": f"{self.nbytes:,}",
-            "device": f"{self.place.name} ({self.device.name})",
+            "device": f"{self.place} ({self.device.name})",
         }
         cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
         return f"<table><caption>DeviceArray</caption>{cells}</table>"

@@ -21,11 +21,11 @@ from kerneldsl.runtime.memory.strided import (
     same_memory_order,
 )
 from kerneldsl.runtime.memory.transfer import MAX_RUNS
-from kerneldsl.runtime.placement import Place, place_of
+from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.order import put
-from kerneldsl.target import DeviceLike
+from kerneldsl.target import Device, DeviceLike
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray
@@ -101,7 +101,7 @@ def copy_between(destination: DeviceArray, source: DeviceArray, stream: Any = No
         return
     if destination.place is source.place:
         _copy_on_device(destination, source, stream_of(source.place, stream))
-    elif destination.place.target is source.place.target:
+    elif destination.place.target == source.place.target:
         _copy_to_peer(destination, source, stream)
     else:
         over = [array.place for array in (source, destination) if not array.place.is_host]
@@ -119,7 +119,7 @@ def _copy_on_device(destination: DeviceArray, source: DeviceArray, stream: Any) 
         )
         put(
             stream,
-            f"copy {nbytes} bytes on {place.name}",
+            f"copy {nbytes} bytes on {place}",
             lambda: np.copyto(*held),
             destination,
             source,
@@ -130,15 +130,14 @@ def _copy_on_device(destination: DeviceArray, source: DeviceArray, stream: Any) 
             host = source.copy_to_host(stream=stream)
             destination.copy_from_host(host, stream)
             return
-        target, device = place.target, place.device
         (to, come_from, size), *rest = pieces
 
         def run() -> None:
             for piece in pieces:
-                target.copy_on_device(device, *piece, stream)
+                place.copy_on_device(*piece, stream)
 
         if rest or abs(to - come_from) >= size:
-            put(stream, f"copy {nbytes} bytes on {place.name}", run, destination, source)
+            put(stream, f"copy {nbytes} bytes on {place}", run, destination, source)
         elif to != come_from:
             _copy_overlapping(destination, to, come_from, size, stream)
         destination.note_use(stream)
@@ -177,10 +176,10 @@ def _copy_overlapping(
     between = allocate(place, nbytes, stream)
 
     def run() -> None:
-        place.target.copy_on_device(place.device, between.pointer, come_from, nbytes, stream)
-        place.target.copy_on_device(place.device, to, between.pointer, nbytes, stream)
+        place.copy_on_device(between.pointer, come_from, nbytes, stream)
+        place.copy_on_device(to, between.pointer, nbytes, stream)
 
-    put(stream, f"copy {nbytes} bytes on {place.name}", run, destination, between)
+    put(stream, f"copy {nbytes} bytes on {place}", run, destination, between)
     between.note_use(stream)
 
 
@@ -190,22 +189,22 @@ def _copy_to_peer(destination: DeviceArray, source: DeviceArray, stream: Any) ->
     pieces = _pieces(destination, source)
     if pieces is None:
         home = getattr(stream, "device", None)
-        host = source.copy_to_host(stream=stream if home == place.device else None)
-        destination.copy_from_host(host, stream if home == peer.device else None)
+        host = source.copy_to_host(stream=stream if home == place else None)
+        destination.copy_from_host(host, stream if home == peer else None)
         return
 
     def run() -> None:
         for to, come_from, nbytes in pieces:
-            place.target.copy_to_peer(place.device, come_from, peer.device, to, nbytes, stream)
+            place.copy_to_peer(come_from, peer, to, nbytes, stream)
 
-    what = f"copy {source.nbytes} bytes from {place.name} to {peer.name}"
+    what = f"copy {source.nbytes} bytes from {place} to {peer}"
     put(stream, what, run, destination, source)
     destination.note_use(stream)  # without one, of the default streams, each on its own device
     source.note_use(stream)
     note_copy(place, "device_to_peer", source.nbytes)
 
 
-def _stream_of_either(stream: Any, *places: Place) -> Any:
+def _stream_of_either(stream: Any, *places: Device) -> Any:
     """The stream that is meant, of whichever of some places it is."""
     if stream is None:
         found = (stream_of(place, None) for place in places)
@@ -237,9 +236,9 @@ def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
     place, other = place_of(device), place_of(peer)
     if place is other:
         return True
-    if place.target is not other.target:
+    if place.target != other.target:
         return False
-    return place.target.can_access_peer(place.device, other.device)
+    return place.can_access_peer(other)
 
 
 def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
@@ -260,11 +259,11 @@ def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
     place, other = place_of(device), place_of(peer)
     if place is other:
         return
-    if not can_access_peer(place.device, other.device):
+    if not can_access_peer(place, other):
         raise DeviceMismatchError(
-            f"{place.name} cannot reach the memory of {other.name}",
-            value=other.name,
+            f"{place} cannot reach the memory of {other}",
+            value=str(other),
             limit="The two are not linked in a way that their driver supports",
             remedy="Copy the arrays: kd.copy(destination, source) takes them over the host",
         )
-    place.target.enable_peer_access(place.device, other.device)
+    place.enable_peer_access(other)

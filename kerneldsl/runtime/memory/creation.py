@@ -13,8 +13,8 @@ from kerneldsl.language.kinds import Layout
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.strided import contiguous_strides
-from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.target import DeviceLike
+from kerneldsl.runtime.placement import current_place, place_of
+from kerneldsl.target import Device, DeviceLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,7 +45,7 @@ Order: TypeAlias = Literal["C", "F"]
 _KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
 
 
-def _place(device: DeviceLike | None) -> Place:
+def _place(device: DeviceLike | None) -> Device:
     return current_place() if device is None else place_of(device)
 
 
@@ -248,7 +248,7 @@ def to_device(
     """
     if isinstance(array, DeviceArray):
         if device is None:
-            device = current_place().device
+            device = current_place()
         copy = empty_like(array, device=device)
         from kerneldsl.runtime.memory.copies import copy_between
 

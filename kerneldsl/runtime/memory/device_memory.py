@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.target import Buffer, Device, DeviceStream
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -54,7 +53,7 @@ class DeviceMemory:
 
     Attributes
     ----------
-    place : Place
+    place : Device
         The device.
     lock : RLock
         Held for each call of a backend. A finalizer may allocate while its thread holds it.
@@ -74,7 +73,7 @@ class DeviceMemory:
         Serves where no other pool is active.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Device) -> None:
         self.place = place
         self.lock = threading.RLock()
         self.in_use = self.peak = 0
@@ -188,31 +187,22 @@ class DeviceMemory:
         self.drain()
 
 
-_devices: dict[Place, DeviceMemory] = {}
+_devices: dict[Device, DeviceMemory] = {}
 _devices_lock = ForkSafeLock()
 
 
-def device_memory(place: Place) -> DeviceMemory:
+def device_memory(place: Device) -> DeviceMemory:
     """What the pools of a device share, made at the first call."""
     found = _devices.get(place)
     if found is None:
         with _devices_lock:
             found = _devices.get(place)
             if found is None:
-                found = _devices[place] = _same_device(place) or _begin(place)
+                found = _devices[place] = _begin(place)
     return found
 
 
-def _same_device(place: Place) -> DeviceMemory | None:
-    """That of an earlier place for an equal device: the null target may describe one again."""
-    for memory in _devices.values():
-        if memory.place.target is place.target and memory.place.device == place.device:
-            memory.place = place
-            return memory
-    return None
-
-
-def _begin(place: Place) -> DeviceMemory:
+def _begin(place: Device) -> DeviceMemory:
     from kerneldsl.runtime.memory.pools import MemoryPool
 
     memory = DeviceMemory(place)
@@ -263,14 +253,14 @@ class PooledBuffer(Buffer):
         self.family: weakref.WeakSet[DeviceArray] | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Device:
         """Where it is."""
         return self._pool._place
 
     @property
     def device(self) -> Device:  # type: ignore[override]  # read alone
         """On which device."""
-        return self._pool._place.device
+        return self._pool._place
 
     def note_use(self, stream: Any) -> None:
         """Note that something in `stream` now uses the memory.

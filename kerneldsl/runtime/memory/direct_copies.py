@@ -20,7 +20,7 @@ from kerneldsl.runtime.streams.current import stream_of
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray
-    from kerneldsl.runtime.placement import Place
+    from kerneldsl.target import Device
 
 __all__ = ["copied_from_host", "copied_to_host"]
 
@@ -33,9 +33,7 @@ def copied_from_host(array: DeviceArray, source: Any, stream: Any, blocking: boo
     stream = stream_of(place, stream)
     if _is_recorded(stream) or not (blocking or _lives_until_used(place, array, source)):
         return False
-    place.target.copy_from_host(
-        place.device, array.pointer, address_of(source), nbytes, stream, blocking=blocking
-    )
+    place.copy_from_host(array.pointer, address_of(source), nbytes, stream, blocking=blocking)
     note_copy(place, "host_to_device", nbytes)
     _note_use(array, stream)
     return True
@@ -49,9 +47,7 @@ def copied_to_host(array: DeviceArray, out: Any, stream: Any, blocking: bool) ->
     stream = stream_of(place, stream)
     if _is_recorded(stream) or not (blocking or _lives_until_used(place, array, out)):
         return False
-    place.target.copy_to_host(
-        place.device, address_of(out), array.pointer, nbytes, stream, blocking=blocking
-    )
+    place.copy_to_host(address_of(out), array.pointer, nbytes, stream, blocking=blocking)
     note_copy(place, "device_to_host", nbytes)
     if not blocking:
         _note_use(array, stream)
@@ -76,7 +72,7 @@ def _is_recorded(stream: Any) -> bool:
     return stream is not None and getattr(stream, "recording", None) is not None
 
 
-def _lives_until_used(place: Place, array: DeviceArray, host: np.ndarray[Any, Any]) -> bool:
+def _lives_until_used(place: Device, array: DeviceArray, host: np.ndarray[Any, Any]) -> bool:
     """Whether neither memory is given back before what is in a stream of the place has used it.
 
     A pool orders what comes back behind its uses, and page-locked memory waits for all work on its

@@ -15,9 +15,10 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
-from kerneldsl.runtime.placement import Place, place_of
+from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.target import Device
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray
@@ -146,9 +147,9 @@ def device_of(array: DeviceArray) -> tuple[int, int]:
     """
     if array.place.is_host:
         return CPU, 0
-    if array.place.target.name == "cuda":
+    if array.place.target == "cuda":
         return CUDA, array.device.index
-    raise BufferError(f"DLPack has no name for memory of {array.place.name}")
+    raise BufferError(f"DLPack has no name for memory of {array.place}")
 
 
 def export(
@@ -170,7 +171,7 @@ def export(
     if dl_device is not None and tuple(map(int, dl_device)) != device:
         if int(dl_device[0]) == CPU and copy is not False:
             return array.copy_to_host().__dlpack__(max_version=max_version)
-        raise BufferError(f"an array on {array.place.name} is not exported to device {dl_device}")
+        raise BufferError(f"an array on {array.place} is not exported to device {dl_device}")
     if copy:
         raise BufferError("kerneldsl exports without a copy; copy first, with to_device")
     is_versioned = max_version is not None and max_version[0] >= 1
@@ -188,7 +189,7 @@ def export(
         consumer = None if stream == _DEFAULT_STREAM else stream
         current = stream_of(array.place, None)
         if consumer is not current:
-            array.place.target.wait_stream(array.device, consumer, current)
+            array.place.wait_stream(consumer, current)
 
     extents = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // item for s in array.strides))
@@ -318,7 +319,7 @@ def _take(capsule: Any, obj: Any) -> DeviceArray:
     return DeviceArray(place, pointer, shape, strides, dtype, owner, is_read_only)
 
 
-def _place(device_type: int, device_id: int) -> Place:
+def _place(device_type: int, device_id: int) -> Device:
     return place_of("cpu" if device_type in (CPU, CUDA_HOST) else f"cuda:{device_id}")
 
 

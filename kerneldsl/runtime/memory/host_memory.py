@@ -19,17 +19,17 @@ from kerneldsl.runtime.memory.creation import Order, Shape, checked_dtype, check
 from kerneldsl.runtime.memory.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
 from kerneldsl.runtime.memory.shared_memory import SharedMemory
 from kerneldsl.runtime.memory.strided import HostMemory, contiguous_strides, host_view
-from kerneldsl.runtime.placement import Place, current_place, place_of
-from kerneldsl.target import DeviceLike
+from kerneldsl.runtime.placement import current_place, place_of
+from kerneldsl.target import Device, DeviceLike
 
 __all__ = ["managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]
 
 
-def _place(device: DeviceLike | None) -> Place:
+def _place(device: DeviceLike | None) -> Device:
     return current_place() if device is None else place_of(device)
 
 
-def _size(place: Place, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def _size(place: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
     size = math.prod(shape) * dtype.itemsize
     if size >= ABSURD_BYTES:
@@ -92,9 +92,7 @@ def pinned_empty(
     owner = SharedMemory(
         place,
         "pinned",
-        lambda: place.target.allocate_pinned(
-            place.device, nbytes, is_mapped=mapped, is_write_combined=write_combined
-        ),
+        lambda: place.allocate_pinned(nbytes, is_mapped=mapped, is_write_combined=write_combined),
     )
     owner.is_shared = True
     return host_view(owner.buffer.host_pointer, extents, strides, element, owner)
@@ -195,9 +193,7 @@ def managed_empty(
     place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
     nbytes = _size(place, extents, element)
     if place.is_host or nbytes == 0:
-        return empty(extents, element, order=order, device=place.device)
-    owner = SharedMemory(
-        place, "managed", lambda: place.target.allocate_managed(place.device, nbytes)
-    )
+        return empty(extents, element, order=order, device=place)
+    owner = SharedMemory(place, "managed", lambda: place.allocate_managed(nbytes))
     strides = contiguous_strides(extents, element.itemsize, order)
     return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)

@@ -17,7 +17,7 @@ from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.pools import MemoryPool
-    from kerneldsl.runtime.placement import Place
+    from kerneldsl.target import Device
 
 __all__ = ["acquire_again", "memory_info"]
 
@@ -36,7 +36,7 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
     memory.drain()
     if first.name != "POOL_LIMIT":
         try:
-            place.target.synchronize(place.device)
+            place.synchronize()
         except StreamError as error:  # somebody records a graph, so the device cannot be waited for
             logger.debug("%s", error)
         for other in tuple(memory.pools):
@@ -49,10 +49,10 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
         raise _explained(pool, nbytes, error) from error
 
 
-def memory_info(place: Place) -> tuple[int, int] | None:
+def memory_info(place: Device) -> tuple[int, int] | None:
     """Free bytes of a device, and all it has, or ``None`` where the target cannot say."""
     try:
-        return place.target.memory_info(place.device)
+        return place.memory_info()
     except NotImplementedError:
         return None
 
@@ -84,23 +84,23 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
     remedy = "Free arrays, with array.close() or by dropping them, or use smaller ones"
     remedy += "".join(f"; {advice}" for _, advice in caches)
     return OutOfMemoryError(
-        f"could not allocate {nbytes} bytes ({format_bytes(nbytes)}) on {place.name}",
+        f"could not allocate {nbytes} bytes ({format_bytes(nbytes)}) on {place}",
         code=error.code,
         name=error.name,
         value=nbytes,
         limit=limit,
         remedy=remedy,
         chain=tuple(chain),
-        doing=f"allocate {nbytes} bytes on {place.name}",
+        doing=f"allocate {nbytes} bytes on {place}",
     )
 
 
-def _caches_of_others(place: Place) -> list[tuple[str, str]]:
+def _caches_of_others(place: Device) -> list[tuple[str, str]]:
     """What torch and CuPy keep for later on the device, and how to make them let go of it."""
-    if place.target.name != "cuda":
+    if place.target != "cuda":
         return []
     found = []
-    index = place.device.index
+    index = place.index
     torch = imported("torch")
     try:
         if torch is not None and torch.cuda.is_initialized():

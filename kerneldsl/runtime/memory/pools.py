@@ -23,7 +23,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import Place, current_place, place_of
+from kerneldsl.runtime.placement import current_place, place_of
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.tables import format_bytes
@@ -100,12 +100,12 @@ class MemoryPool(ProcessOwned):
         self._limit: int | None = None
         self._counts = Counts()
         self._is_closed = False
-        self._backend = memory.place.target.create_pool(memory.place.device)
+        self._backend = memory.place.create_pool()
         memory.forget_pools()
         memory.pools.add(self)
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> Device:
         return self._memory.place
 
     @classmethod
@@ -117,7 +117,7 @@ class MemoryPool(ProcessOwned):
     @property
     def device(self) -> Device:
         """Whose memory it gives."""
-        return self._place.device
+        return self._place
 
     @property
     def is_closed(self) -> bool:
@@ -154,7 +154,7 @@ class MemoryPool(ProcessOwned):
             if limit is not None and limit < in_use:
                 raise ArgumentValueError(
                     f"the limit of {limit} bytes is less than the {in_use} bytes that arrays of "
-                    f"the pool {self.name!r} on {self._place.name} have",
+                    f"the pool {self.name!r} on {self._place} have",
                     value=limit,
                     limit=f"It must be at least {in_use} bytes now",
                     remedy="Free arrays first, with array.close() or by dropping them",
@@ -169,7 +169,7 @@ class MemoryPool(ProcessOwned):
         memory.drain()
         with memory.lock:
             return PoolStatistics(
-                device=self._place.name,
+                device=str(self._place),
                 name=self.name,
                 in_use_bytes=counts.in_use,
                 reserved_bytes=self._backend.reserved_bytes(),
@@ -212,7 +212,7 @@ class MemoryPool(ProcessOwned):
         """
         if self is self._memory.default:
             raise ArgumentValueError(
-                f"the default pool of {self._place.name} cannot be closed",
+                f"the default pool of {self._place} cannot be closed",
                 value=self.name,
                 remedy="pool.trim() gives back what it keeps unused",
             )
@@ -247,14 +247,14 @@ class MemoryPool(ProcessOwned):
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
         in_use = format_bytes(self._counts.in_use)
-        return f"MemoryPool({self.name!r} on {self._place.name}, {in_use} in use{closed})"
+        return f"MemoryPool({self.name!r} on {self._place}, {in_use} in use{closed})"
 
     # ------------------------------------------------------------------ allocating
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedResourceError(
-                f"the memory pool {self.name!r} on {self._place.name} has been closed",
+                f"the memory pool {self.name!r} on {self._place} has been closed",
                 value=self,
                 limit="A closed pool gives no memory",
                 remedy="Make another one: kd.MemoryPool(device)",
@@ -265,13 +265,13 @@ class MemoryPool(ProcessOwned):
         limit = self._limit
         if limit is not None and self._counts.in_use + nbytes > limit:
             raise OutOfMemoryError(
-                f"{nbytes} bytes do not fit into the pool {self.name!r} on {self._place.name}",
+                f"{nbytes} bytes do not fit into the pool {self.name!r} on {self._place}",
                 code=0,
                 name="POOL_LIMIT",
                 value=nbytes,
                 limit=f"{self._counts.in_use} of at most {limit} bytes are in use",
                 remedy="Free arrays, or raise pool.limit",
-                doing=f"allocate {nbytes} bytes on {self._place.name}",
+                doing=f"allocate {nbytes} bytes on {self._place}",
             )
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
@@ -284,7 +284,7 @@ class MemoryPool(ProcessOwned):
             # Another library's stream may be gone when the memory is freed, so the memory belongs
             # to the default stream; the other one only waits for it.
             buffer = self._take(nbytes, None)
-            memory.place.target.wait_stream(self.device, home, None)
+            memory.place.wait_stream(home, None)
             buffer.note_use(home)
             return buffer
         return self._take(nbytes, home)
@@ -308,10 +308,10 @@ class MemoryPool(ProcessOwned):
         return PooledBuffer(self, pointer, 0, None)
 
 
-def size_error(place: Place, nbytes: int) -> ArgumentValueError:
+def size_error(place: Device, nbytes: int) -> ArgumentValueError:
     """The error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
-        f"{nbytes} bytes were asked for on {place.name}",
+        f"{nbytes} bytes were asked for on {place}",
         value=nbytes,
         limit="An allocation has at least 0 and fewer than 2**63 bytes",
         remedy="Check the shape, and how it was computed",
@@ -323,12 +323,12 @@ _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar
 )
 
 
-def allocate(place: Place, nbytes: int, stream: Any = None) -> PooledBuffer:
+def allocate(place: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
     """Take memory of a device from its active pool.
 
     Parameters
     ----------
-    place : Place
+    place : Device
         The device.
     nbytes : int
         How many bytes; without any, no memory is taken.
@@ -374,7 +374,7 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
         memory.forget_pools()
         counts = [memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
-            device=place.name,
+            device=str(place),
             total_bytes=total,
             free_bytes=free,
             in_use_bytes=memory.in_use,

@@ -9,8 +9,7 @@ from typing import Any
 
 from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.runtime.memory.device_memory import device_memory
-from kerneldsl.runtime.placement import Place
-from kerneldsl.target import SharedBuffer
+from kerneldsl.target import Device, SharedBuffer
 
 __all__ = ["SharedMemory"]
 
@@ -20,7 +19,7 @@ class SharedMemory:
 
     Parameters
     ----------
-    place : Place
+    place : Device
         The device.
     kind : str
         ``"pinned"`` or ``"managed"``.
@@ -39,7 +38,7 @@ class SharedMemory:
         "place",
     )
 
-    def __init__(self, place: Place, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
+    def __init__(self, place: Device, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
         self.place = place
         self.is_managed = kind == "managed"
         self.is_closed = False

@@ -17,10 +17,9 @@ from kerneldsl.runtime.memory.strided import (
     run_axis,
     same_memory_order,
 )
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.order import keep_until_done, put
-from kerneldsl.target import DeviceStream
+from kerneldsl.target import Device, DeviceStream
 
 __all__ = ["MAX_RUNS", "byte_bounds", "fill_array", "host_view", "read_array", "write_array"]
 
@@ -38,7 +37,7 @@ def _refuse_recording(stream: Any, what: str) -> None:
 
 
 def read_array(
-    place: Place,
+    place: Device,
     pointer: int,
     strides: tuple[int, ...],
     out: np.ndarray[Any, Any],
@@ -51,7 +50,7 @@ def read_array(
 
     Parameters
     ----------
-    place : Place
+    place : Device
         The device.
     pointer, strides : int, tuple of int
         The array there.
@@ -66,7 +65,6 @@ def read_array(
     """
     if out.size == 0:
         return
-    target, device = place.target, place.device
     if strides == out.strides and out.flags.c_contiguous:  # as most are: spare them the arithmetic
         low, nbytes, start = pointer, out.nbytes, out.ctypes.data
         is_direct = True
@@ -80,17 +78,17 @@ def read_array(
     if not is_direct:
         _refuse_recording(stream, "a copy that is unpacked on the host")
         span = np.empty(nbytes, np.uint8)
-        target.copy_to_host(device, span.ctypes.data, low, nbytes, stream)
+        place.copy_to_host(span.ctypes.data, low, nbytes, stream)
         out[...] = host_view(
             span.ctypes.data + pointer - low, out.shape, strides, out.dtype, span, is_read_only=True
         )
     elif blocking:
         _refuse_recording(stream, "a copy to the host that waits")
-        target.copy_to_host(device, start, low, nbytes, stream)
+        place.copy_to_host(start, low, nbytes, stream)
     else:
 
         def run() -> None:
-            target.copy_to_host(device, start, low, nbytes, stream, blocking=False)
+            place.copy_to_host(start, low, nbytes, stream, blocking=False)
 
         put(stream, f"copy {nbytes} bytes to the host", run, out, owner)
         if not place.is_host:
@@ -99,7 +97,7 @@ def read_array(
 
 
 def write_array(
-    place: Place,
+    place: Device,
     pointer: int,
     strides: tuple[int, ...],
     array: np.ndarray[Any, Any],
@@ -139,18 +137,17 @@ def write_array(
     if place.is_host:
         host_view(pointer, shape, strides, array.dtype, None)[...] = array
         return
-    target, device = place.target, place.device
-    target.synchronize(device)
+    place.synchronize()
     span = np.empty(high - low, np.uint8)
-    target.copy_to_host(device, span.ctypes.data, low, high - low, stream)
+    place.copy_to_host(span.ctypes.data, low, high - low, stream)
     host_view(span.ctypes.data + pointer - low, shape, strides, array.dtype, span)[...] = array
-    target.copy_from_host(device, low, span.ctypes.data, high - low, stream)
+    place.copy_from_host(low, span.ctypes.data, high - low, stream)
     note_copy(place, "device_to_host", high - low)
     note_copy(place, "host_to_device", high - low)
 
 
 def _write(
-    place: Place,
+    place: Device,
     destination: int,
     source: int,
     nbytes: int,
@@ -159,14 +156,13 @@ def _write(
     needed: tuple[Any, ...],
 ) -> None:
     """Copy contiguous bytes of the host to the device."""
-    target, device = place.target, place.device
     if blocking:
         _refuse_recording(stream, "a copy from the host that waits")
-        target.copy_from_host(device, destination, source, nbytes, stream)
+        place.copy_from_host(destination, source, nbytes, stream)
     else:
 
         def run() -> None:
-            target.copy_from_host(device, destination, source, nbytes, stream, blocking=False)
+            place.copy_from_host(destination, source, nbytes, stream, blocking=False)
 
         put(stream, f"copy {nbytes} bytes from the host", run, *needed)
         if not place.is_host:
@@ -178,7 +174,7 @@ def _write(
 
 
 def fill_array(
-    place: Place,
+    place: Device,
     pointer: int,
     strides: tuple[int, ...],
     shape: tuple[int, ...],
@@ -213,7 +209,7 @@ def fill_array(
 
 
 def _fill(
-    place: Place,
+    place: Device,
     pointer: int,
     count: int,
     element: np.ndarray[Any, Any],
@@ -222,13 +218,12 @@ def _fill(
 ) -> None:
     pattern = _shortest(element.tobytes())
     repetitions = count * element.itemsize // len(pattern)
-    target, device = place.target, place.device
     if stream is None:  # as mostly, and never recorded
-        target.fill(device, pointer, pattern, repetitions)
+        place.fill(pointer, pattern, repetitions)
         return
 
     def run() -> None:
-        target.fill(device, pointer, pattern, repetitions, stream)
+        place.fill(pointer, pattern, repetitions, stream)
 
     put(stream, f"fill {count * element.itemsize} bytes", run, owner)
 

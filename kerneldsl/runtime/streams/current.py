@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import Place, context_place, current_place, place_of
+from kerneldsl.runtime.placement import StandIn, context_place, current_place, place_of
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import adopt, place_of_foreign
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
@@ -46,7 +46,7 @@ _NEVER_STREAMS = (bool, float, str, tuple, list)
 
 #: The active ``with stream:`` blocks of this context, outermost first, each with the device that
 #: was chosen before it.
-_active: contextvars.ContextVar[tuple[tuple[BaseStream, Place | None], ...]] = (
+_active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | StandIn | None], ...]] = (
     contextvars.ContextVar("kerneldsl_streams", default=())
 )
 
@@ -69,9 +69,9 @@ class BaseStream(ProcessOwned):
     )
 
     #: The default streams of devices, one object each.
-    _defaults: ClassVar[dict[tuple[type[BaseStream], Place], Any]] = {}
+    _defaults: ClassVar[dict[tuple[type[BaseStream], Device], Any]] = {}
 
-    def _begin(self, place: Place, stream: DeviceStream) -> None:
+    def _begin(self, place: Device, stream: DeviceStream) -> None:
         global are_in_use, are_some_nonblocking  # noqa: PLW0603 -- facts about the process
         self._place = place
         self._stream = stream
@@ -124,7 +124,7 @@ class BaseStream(ProcessOwned):
             place = place_of_foreign(stream, place)
         if place.is_host:
             raise ArgumentTypeError(
-                f"a {type(stream).__qualname__} is no stream of {place.name}",
+                f"a {type(stream).__qualname__} is no stream of {place}",
                 value=stream,
                 limit="Launches there finish before they return, in no other library's stream",
                 remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
@@ -137,11 +137,11 @@ class BaseStream(ProcessOwned):
         return self
 
     @classmethod
-    def _default(cls, place: Place) -> Self:
+    def _default(cls, place: Device) -> Self:
         """Return the default stream of a device, always the same object."""
         key = cls, place
         if key not in cls._defaults:
-            made, stream = cls.__new__(cls), place.target.wrap_stream(place.device, None)
+            made, stream = cls.__new__(cls), place.wrap_stream(None)
             stream.is_blocking = True
             made._begin(place, stream)
             made._is_default = True
@@ -152,7 +152,7 @@ class BaseStream(ProcessOwned):
     @property
     def device(self) -> Device:
         """Where the stream is."""
-        return self._place.device
+        return self._place
 
     @property
     def handle(self) -> int:
@@ -178,7 +178,7 @@ class BaseStream(ProcessOwned):
         """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
         if self._is_closed:
             raise ClosedResourceError.after_close(
-                f"a stream on {self._place.name}",
+                f"a stream on {self._place}",
                 self,
                 given_back="the stream",
                 instead="Make another one with kd.Stream()",
@@ -213,9 +213,9 @@ class BaseStream(ProcessOwned):
 
     def __repr__(self) -> str:
         if self._is_closed:
-            return f"<Stream on {self._place.name}, closed>"
+            return f"<Stream on {self._place}, closed>"
         if self._is_default:
-            return f"<Stream on {self._place.name}, the default>"
+            return f"<Stream on {self._place}, the default>"
         notes = [f"{self._stream.handle:#x}"]
         if self._stream.is_foreign:
             notes.append("of another library")
@@ -223,28 +223,28 @@ class BaseStream(ProcessOwned):
             notes += [] if self.is_blocking else ["not blocking"]
             notes += [f"priority {self.priority}"] if self.priority else []
         notes += ["recording"] if self.is_capturing else []
-        return f"<Stream on {self._place.name}, {', '.join(notes)}>"
+        return f"<Stream on {self._place}, {', '.join(notes)}>"
 
 
 # --------------------------------------------------------------------------- which one
 
 
-def active_stream(place: Place) -> BaseStream | None:
+def active_stream(place: Device) -> BaseStream | None:
     """The stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
-        if stream._place is place.actual:
+        if stream._place is place:
             return stream
     return None
 
 
-def as_stream(stream: Any, otherwise: Place) -> BaseStream:
+def as_stream(stream: Any, otherwise: Device) -> BaseStream:
     """Return a stream of ours, or one over another library's.
 
     Parameters
     ----------
     stream : object
         ``None`` for the current stream.
-    otherwise : Place
+    otherwise : Device
         The device whose current stream that is.
     """
     if stream is None:
@@ -252,7 +252,7 @@ def as_stream(stream: Any, otherwise: Place) -> BaseStream:
     return stream if isinstance(stream, BaseStream) else BaseStream.from_foreign(stream)
 
 
-def ambient_stream(place: Place) -> DeviceStream | None:
+def ambient_stream(place: Device) -> DeviceStream | None:
     """The stream of the innermost active ``with stream:`` of a device, or ``None``.
 
     Raises
@@ -266,12 +266,12 @@ def ambient_stream(place: Place) -> DeviceStream | None:
     return None if stream is None or stream._is_default else stream._open()
 
 
-def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
+def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
     """The stream of a device that something stands for, or ``None`` for its default stream.
 
     Parameters
     ----------
-    place : Place
+    place : Device
         The device.
     stream : object
         ``None`` for the current stream; a `Stream`; another library's stream or handle, which a
@@ -290,11 +290,11 @@ def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
         return ambient_stream(place)
     if isinstance(stream, BaseStream):
         found = stream._open()
-        if stream._place is not place.actual:
-            _refuse_place(stream._place.name, place)
+        if stream._place is not place:
+            _refuse_place(str(stream._place), place)
         return None if stream._is_default else found
     if isinstance(stream, DeviceStream):
-        if stream.device != place.device:
+        if stream.device != place:
             _refuse_place(str(stream.device), place)
         return stream
     if place.is_host or names_default_stream(stream):
@@ -302,16 +302,16 @@ def resolve_stream(place: Place, stream: Any) -> DeviceStream | None:
     return adopt(place, stream)
 
 
-def _refuse_place(found: str, place: Place) -> NoReturn:
+def _refuse_place(found: str, place: Device) -> NoReturn:
     raise DeviceMismatchError(
-        f"the stream is on {found}, and the work on {place.name}",
+        f"the stream is on {found}, and the work on {place}",
         value=found,
         limit="Work goes into a stream of its own device",
-        remedy=f"Make the stream with kd.Stream({place.name!r}), or leave it out",
+        remedy=f"Make the stream with kd.Stream('{place}'), or leave it out",
     )
 
 
-def stream_of(place: Place, stream: Any) -> DeviceStream | None:
+def stream_of(place: Device, stream: Any) -> DeviceStream | None:
     """Return the stream that work on memory of a device goes into; see :func:`resolve_stream`.
 
     Raises

@@ -12,7 +12,7 @@ from kerneldsl.errors import (
     GraphError,
 )
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import Place, current_place
+from kerneldsl.runtime.placement import current_place
 from kerneldsl.runtime.streams.current import BaseStream, as_stream
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import register
@@ -60,7 +60,7 @@ class Event(ProcessOwned):
         self.is_timed = bool(timed)
         self.is_blocking = bool(blocking)
         self._event: DeviceEvent | None = None
-        self._place: Place | None = None
+        self._place: Device | None = None
         self._is_closed = False
         #: The recording in which it was recorded last, if any.
         self._recording: Recording | None = None
@@ -68,7 +68,7 @@ class Event(ProcessOwned):
     @property
     def device(self) -> Device | None:
         """Where the event is; ``None`` before it is first recorded."""
-        return None if self._place is None else self._place.device
+        return None if self._place is None else self._place
 
     @property
     def handle(self) -> int:
@@ -111,14 +111,12 @@ class Event(ProcessOwned):
         stream = as_stream(stream, current_place())
         into, place = stream._open(), stream._place
         if self._event is None:
-            self._event = place.target.create_event(
-                place.device, is_timed=self.is_timed, is_blocking=self.is_blocking
-            )
+            self._event = place.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
             self._place = place
         elif self._place is not place:
             raise DeviceMismatchError(
-                f"the stream is on {place.name}, and the event on {self.device}",
-                value=place.name,
+                f"the stream is on {place}, and the event on {self.device}",
+                value=str(place),
                 limit="An event belongs to the device on which it was first recorded",
                 remedy="Take another event: kd.Event()",
             )
@@ -269,7 +267,7 @@ class Event(ProcessOwned):
             return "<Event, never recorded>"
         notes = "" if self.is_timed else ", not timed"
         notes += ", blocking" if self.is_blocking else ""
-        return f"<Event on {self._place.name}{notes}>"
+        return f"<Event on {self._place}{notes}>"
 
 
 def as_event(event: Any) -> Event:
@@ -343,7 +341,7 @@ def wait_for(stream: BaseStream, other: Any) -> None:
     )
     place = stream._place
     if _is_event(other):
-        waiting.wait(place.target.wrap_event(place.device, other))
+        waiting.wait(place.wrap_event(other))
         return
     Event(timed=False).record(BaseStream.from_foreign(other)).wait(stream)
 

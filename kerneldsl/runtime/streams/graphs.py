@@ -20,7 +20,6 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams.current import BaseStream, as_stream
 from kerneldsl.runtime.streams.launch_streams import note_uses
 from kerneldsl.runtime.streams.recordings import refuse_recording
@@ -32,7 +31,7 @@ __all__ = ["Graph", "capture"]
 _lock = ForkSafeLock()
 
 #: Where graphs ran that are gone, the marks after which nothing needs them, and what they needed.
-_retired: deque[tuple[Place, tuple[DeviceEvent, ...], list[Any]]] = deque()
+_retired: deque[tuple[Device, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
 class Graph(ProcessOwned):
@@ -72,7 +71,7 @@ class Graph(ProcessOwned):
         "_runs",
     )
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Device) -> None:
         self._place = place
         self._graph: DeviceGraph | None = None
         #: Why there is none.
@@ -94,7 +93,7 @@ class Graph(ProcessOwned):
     @property
     def device(self) -> Device:
         """Where it runs."""
-        return self._place.device
+        return self._place
 
     @property
     def node_count(self) -> int:
@@ -143,10 +142,10 @@ class Graph(ProcessOwned):
         into = stream._open()
         if stream._place is not self._place:
             raise DeviceMismatchError(
-                f"the stream is on {stream._place.name}, and the graph on {self._place.name}",
+                f"the stream is on {stream._place}, and the graph on {self._place}",
                 value=stream,
                 limit="A graph runs on the device on which it was recorded",
-                remedy=f"Launch it in a kd.Stream({self._place.name!r})",
+                remedy=f"Launch it in a kd.Stream('{self._place}')",
             )
         with self._lock:
             graph = self._ready("launch")
@@ -184,7 +183,7 @@ class Graph(ProcessOwned):
         key = into.own_handle
         event = None if into.is_foreign else self._runs.get(key)
         if event is None:
-            event = self._place.target.create_event(self.device, is_timed=False)
+            event = self._place.create_event(is_timed=False)
             if into.is_foreign:
                 # Its handle may name another stream at the next launch, so each has its own mark.
                 under_way = [run for run in self._foreign_runs if not run.is_done()]
@@ -216,7 +215,7 @@ class Graph(ProcessOwned):
             )
         if newer._place is not self._place:
             raise DeviceMismatchError(
-                f"the newer graph is on {newer._place.name}, and this one on {self._place.name}",
+                f"the newer graph is on {newer._place}, and this one on {self._place}",
                 value=newer,
                 limit="A graph is updated from one of its own device",
                 remedy="Record it in a stream of that device",
@@ -284,9 +283,9 @@ class Graph(ProcessOwned):
 
     def __repr__(self) -> str:
         if self._graph is None:
-            return f"<Graph on {self._place.name}: {self._problem}>"
+            return f"<Graph on {self._place}: {self._problem}>"
         count = self._graph.node_count
-        return f"<Graph on {self._place.name} of {count} step{'s' * (count != 1)}>"
+        return f"<Graph on {self._place} of {count} step{'s' * (count != 1)}>"
 
 
 _CLOSED = "it was closed"
@@ -372,7 +371,7 @@ class capture(ProcessOwned):
             graph._fences = [(s, _fence(stream._place, s)) for s in recording.streams]
 
 
-def _fence(place: Place, stream: DeviceStream) -> DeviceEvent:
-    event = place.target.create_event(place.device, is_timed=False)
+def _fence(place: Device, stream: DeviceStream) -> DeviceEvent:
+    event = place.create_event(is_timed=False)
     event.record(stream)
     return event

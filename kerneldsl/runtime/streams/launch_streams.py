@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kerneldsl.runtime.placement import Place
 from kerneldsl.runtime.streams import current
 from kerneldsl.runtime.streams.current import active_stream, ambient_stream, resolve_stream
 from kerneldsl.runtime.streams.order import owners_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 from kerneldsl.runtime.streams.stream_handles import find
+from kerneldsl.target import Device
 
 __all__ = ["launch_stream", "note_uses"]
 
 
-def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
+def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
     """Where to launch, after what other libraries have started on the arguments.
 
     Parameters
     ----------
-    place : Place
+    place : Device
         Where the kernel runs.
     named : object
         The stream of the launch, or ``None``.
@@ -48,7 +48,7 @@ def launch_stream(place: Place, named: Any, producers: tuple[int, ...]) -> Any:
         handle = getattr(stream, "handle", stream)
         for other in others:
             if other != handle:
-                place.target.wait_stream(place.device, stream, other)
+                place.wait_stream(stream, other)
     return stream
 
 

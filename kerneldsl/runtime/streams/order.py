@@ -8,8 +8,7 @@ from typing import Any
 
 from kerneldsl.errors import DriverError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.placement import Place
-from kerneldsl.target import DeviceEvent, DeviceStream
+from kerneldsl.target import Device, DeviceEvent, DeviceStream
 
 __all__ = ["is_foreign", "keep_until_done", "note_recorded", "owners_of", "put"]
 
@@ -72,17 +71,17 @@ def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
 
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.
-_kept: dict[tuple[Place, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+_kept: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
 #: Held while that is changed: who looks whether the oldest is done must be who takes it out.
 _kept_lock = ForkSafeLock()
 
 
-def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
+def keep_until_done(place: Device, stream: Any, *needed: Any) -> None:
     """Keep objects alive until what is in a stream now has finished.
 
     Parameters
     ----------
-    place : Place
+    place : Device
         The device.
     stream : object
         As for `put`. In a recorded stream the recording has the objects already.
@@ -90,10 +89,10 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
         Such as the array that a copy reads.
     """
     if not isinstance(stream, DeviceStream):
-        stream = place.target.wrap_stream(place.device, stream)
+        stream = place.wrap_stream(stream)
     if stream.recording is not None:
         return
-    event = place.target.create_event(place.device, is_timed=False)
+    event = place.create_event(is_timed=False)
     event.record(stream)
     with _kept_lock:
         _kept.setdefault((place, stream.handle), deque()).append((event, needed))
@@ -103,7 +102,7 @@ def keep_until_done(place: Place, stream: Any, *needed: Any) -> None:
 def let_go() -> None:
     """Let go of what the streams have done with."""
     done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
-    failures: list[tuple[Place, DriverError]] = []
+    failures: list[tuple[Device, DriverError]] = []
     with _kept_lock:
         for key, waiting in tuple(_kept.items()):
             try:

@@ -5,50 +5,50 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from kerneldsl.runtime.placement import Place, place_of
-from kerneldsl.target import DeviceStream
+from kerneldsl.runtime.placement import place_of
+from kerneldsl.target import Device, DeviceStream
 
 __all__ = ["adopt", "find", "forget", "forget_recorded", "place_of_foreign", "register"]
 
 #: Streams of ours by device and handle, so that they are known again when another library has
 #: wrapped them.
-_by_handle: weakref.WeakValueDictionary[tuple[Place, int], DeviceStream] = (
+_by_handle: weakref.WeakValueDictionary[tuple[Device, int], DeviceStream] = (
     weakref.WeakValueDictionary()
 )
-_places_with_streams: set[Place] = set()
+_places_with_streams: set[Device] = set()
 
 
-def register(place: Place, handle: int, stream: DeviceStream) -> None:
+def register(place: Device, handle: int, stream: DeviceStream) -> None:
     """Let a stream of ours be known again by its handle."""
     _by_handle[place, handle] = stream
     _places_with_streams.add(place)
 
 
-def find(place: Place, handle: int) -> DeviceStream | None:
+def find(place: Device, handle: int) -> DeviceStream | None:
     """The stream of ours that has a handle."""
     return _by_handle.get((place, handle))
 
 
-def forget(place: Place, handle: int) -> None:
+def forget(place: Device, handle: int) -> None:
     """Forget a handle that the device may give to another stream."""
     _by_handle.pop((place, handle), None)
 
 
-def forget_recorded(place: Place, stream: DeviceStream) -> None:
+def forget_recorded(place: Device, stream: DeviceStream) -> None:
     """Forget the handle that a stream has in a recording, which ends now."""
     if stream.handle != stream.own_handle:
         forget(place, stream.handle)
 
 
-def adopt(place: Place, stream: Any) -> DeviceStream:
+def adopt(place: Device, stream: Any) -> DeviceStream:
     """The device's stream behind another library's, ours if it is one of ours."""
-    wrapped = place.target.wrap_stream(place.device, stream)
+    wrapped = place.wrap_stream(stream)
     if place in _places_with_streams:
         return _by_handle.get((place, wrapped.handle), wrapped)
     return wrapped
 
 
-def place_of_foreign(stream: Any, otherwise: Place) -> Place:
+def place_of_foreign(stream: Any, otherwise: Device) -> Device:
     """Where another library's stream says it is."""
     if isinstance(stream, DeviceStream):
         return place_of(stream.device)

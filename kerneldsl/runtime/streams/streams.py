@@ -75,7 +75,7 @@ class Stream(BaseStream):
                 limit="A priority is an int; a lower one comes first",
             ) from None
         place = current_place() if device is None else place_of(device)
-        made = place.target.create_stream(place.device, priority=level, is_blocking=bool(blocking))
+        made = place.create_stream(priority=level, is_blocking=bool(blocking))
         made.priority, made.is_blocking = level, bool(blocking)
         self._begin(place, made)
         register(place, made.handle, made)
@@ -84,7 +84,7 @@ class Stream(BaseStream):
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
         """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
         if self._place.is_host:
-            raise AttributeError(f"a stream on {self._place.name} has no __cuda_stream__")
+            raise AttributeError(f"a stream on {self._place} has no __cuda_stream__")
         return lambda: (0, self._open().handle)
 
     def record(self, event: Event | None = None) -> Event:
@@ -190,7 +190,7 @@ class Stream(BaseStream):
         refuse_recording(self._stream, "close a stream")
         if self._is_default:
             raise ArgumentValueError(
-                f"the default stream of {self._place.name} cannot be closed",
+                f"the default stream of {self._place} cannot be closed",
                 value=self,
                 limit="It belongs to the device",
             )

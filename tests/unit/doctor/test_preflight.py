@@ -473,7 +473,8 @@ def test_a_device_that_only_pretends_to_run_is_found_out():
 
 def test_a_device_that_cannot_be_used_is_not_tried(monkeypatch):
     null = kd.get_target("null")
-    monkeypatch.setattr(null, "unusable_reason", lambda device: "it is too old", raising=False)
+    (device,) = null.devices()
+    monkeypatch.setitem(vars(device), "unusable_reason", lambda: "it is too old")
     monkeypatch.setattr(trial, "_try_kernel", lambda device: pytest.fail("was tried"))
     (check,) = trial.check_devices(null)
     assert check.status == "warning"
@@ -482,10 +483,7 @@ def test_a_device_that_cannot_be_used_is_not_tried(monkeypatch):
 
 @pytest.mark.parametrize(("free", "status"), [(90, "ok"), (1, "warning")])
 def test_memory_of_devices(free, status):
-    class Target(FakeTarget):
-        def memory_info(self, device):
-            return free * 2**20, 100 * 2**20
-
-    target = Target(devices=1)
-    (check,) = trial._check_memory(target, target.devices()[0])
+    (device,) = FakeTarget(devices=1).devices()
+    vars(device)["memory_info"] = lambda: (free * 2**20, 100 * 2**20)
+    (check,) = trial._check_memory(device)
     assert check.status == status

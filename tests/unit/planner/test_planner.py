@@ -29,13 +29,13 @@ from kerneldsl.planner.choose import (
 )
 from kerneldsl.planner.cost import predict
 from kerneldsl.planner.describe import describe, every_plan
-from kerneldsl.planner.described import described_device
 from kerneldsl.planner.extent_classes import extent_class
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from kerneldsl.target import ElementMapping, HostShare, Resources
+from targets.cuda.described import described_device
 from tests.support.extent import examples
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")

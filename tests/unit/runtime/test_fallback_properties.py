@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.runtime.memory.transfer import host_view
-from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, PoolBackend, Specialization
+from kerneldsl.target import Artifact, Executable, LaunchConfig, PoolBackend, Specialization
 from targets import null
 from tests.support.extent import examples
-from tests.support.fake_target import FakeTarget, installed
+from tests.support.fake_target import FakeDevice, FakeTarget, installed
 
 #: What can fail, in the order of a launch.
 STEPS = (
@@ -39,11 +39,50 @@ def mix(x, y, out, total):
         total[i] += x[i]  # a second run over changed data would be seen
 
 
+class FaultyDevice(FakeDevice):
+    def load(self, artifact: Artifact) -> Executable:
+        self.owner.begin("load")
+        return super().load(artifact)
+
+    def create_pool(self) -> PoolBackend:
+        pool = super().create_pool()
+        acquire = pool.acquire
+
+        def acquire_or_fail(nbytes: int, stream: Any) -> int:
+            self.owner.begin("allocate")
+            return acquire(nbytes, stream)
+
+        pool.acquire = acquire_or_fail  # type: ignore[method-assign]
+        return pool
+
+    def _copy(self, step: str, destination: int, source: int, nbytes: int) -> None:
+        if self.owner.fails(step):
+            ctypes.memmove(destination, source, nbytes // 2)
+            assert self.owner.error is not None
+            raise self.owner.error
+        ctypes.memmove(destination, source, nbytes)
+
+    def copy_from_host(
+        self, destination: int, source: int, nbytes: int, *args: Any, **named: Any
+    ) -> None:
+        self._copy("copy_from_host", destination, source, nbytes)
+
+    def copy_to_host(
+        self, destination: int, source: int, nbytes: int, *args: Any, **named: Any
+    ) -> None:
+        self._copy("copy_to_host", destination, source, nbytes)
+
+    def synchronize(self) -> None:
+        self.owner.begin("synchronize")
+
+
 class FaultyTarget(FakeTarget):
     """A device with memory of its own that runs `mix`, and fails where it is told to.
 
     A copy that fails has copied half; a kernel that fails while it runs has written half.
     """
+
+    device = FaultyDevice
 
     def __init__(self) -> None:
         super().__init__("faulty", devices=1)
@@ -68,41 +107,6 @@ class FaultyTarget(FakeTarget):
     def compile(self, specialization: Specialization) -> Artifact:
         self.begin("compile")
         return super().compile(specialization)
-
-    def load(self, artifact: Artifact, device: Device) -> Executable:
-        self.begin("load")
-        return super().load(artifact, device)
-
-    def create_pool(self, device: Device) -> PoolBackend:
-        pool = super().create_pool(device)
-        acquire = pool.acquire
-
-        def acquire_or_fail(nbytes: int, stream: Any) -> int:
-            self.begin("allocate")
-            return acquire(nbytes, stream)
-
-        pool.acquire = acquire_or_fail  # type: ignore[method-assign]
-        return pool
-
-    def _copy(self, step: str, destination: int, source: int, nbytes: int) -> None:
-        if self.fails(step):
-            ctypes.memmove(destination, source, nbytes // 2)
-            assert self.error is not None
-            raise self.error
-        ctypes.memmove(destination, source, nbytes)
-
-    def copy_from_host(
-        self, device: Device, destination: int, source: int, nbytes: int, *args: Any, **named: Any
-    ) -> None:
-        self._copy("copy_from_host", destination, source, nbytes)
-
-    def copy_to_host(
-        self, device: Device, destination: int, source: int, nbytes: int, *args: Any, **named: Any
-    ) -> None:
-        self._copy("copy_to_host", destination, source, nbytes)
-
-    def synchronize(self, device: Device) -> None:
-        self.begin("synchronize")
 
     def _mix(self, config: LaunchConfig, values: dict[str, Any]) -> None:
         self.begin("launch")

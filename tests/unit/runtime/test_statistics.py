@@ -14,7 +14,7 @@ from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.tally import Tally, tallies
 from kerneldsl.target import LaunchTimer
 from targets import null
-from tests.support.fake_target import FakeTarget, installed
+from tests.support.fake_target import FakeDevice, FakeTarget, installed
 
 
 @pytest.fixture(autouse=True)
@@ -44,16 +44,21 @@ class Timer(LaunchTimer):
         return self.elapsed if self.asked > 1 else None
 
 
+class TimedDevice(FakeDevice):
+    def start_timer(self, stream: Any) -> Timer:
+        timers = self.owner.timers
+        timers.append(Timer(1000 + len(timers)))
+        return timers[-1]
+
+
 class TimedTarget(FakeTarget):
     """A device whose launches take 1000, 1001, 1002… nanoseconds."""
+
+    device = TimedDevice
 
     def __init__(self) -> None:
         super().__init__("timed", devices=1)
         self.timers: list[Timer] = []
-
-    def start_timer(self, device: Any, stream: Any) -> Timer:
-        self.timers.append(Timer(1000 + len(self.timers)))
-        return self.timers[-1]
 
 
 def test_nothing_has_run():

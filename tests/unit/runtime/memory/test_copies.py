@@ -228,12 +228,11 @@ def test_zeros_upload_nothing() -> None:
 
 
 def test_the_default_fill_of_a_target(rng: np.random.Generator) -> None:
-    from kerneldsl.target import Target
+    from kerneldsl.target import Device
 
-    place = place_of("null")
     array = kd.empty(100_003, np.complex128, device="null")
     value = random_array(rng, (), "complex128")
-    Target.fill(place.target, place.device, array.pointer, value.tobytes(), array.size)
+    Device.fill(array.device, array.pointer, value.tobytes(), array.size)
     assert_same_bits(array.copy_to_host(), np.full(array.shape, value), "default")
 
 
@@ -269,8 +268,7 @@ def test_copies_that_do_not_wait(rng: np.random.Generator, device: str) -> None:
 
 
 def _event_class() -> type:
-    place = place_of("null")
-    return type(place.target.create_event(place.device, is_timed=False))
+    return type(place_of("null").create_event(is_timed=False))
 
 
 def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,14 +332,14 @@ def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
 def test_page_locked_memory_waits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """So copies from and to it need no event; copies of other memory do."""
     made: list[Any] = []
-    target = place_of("null").target
-    create_event = target.create_event
+    device = place_of("null")
+    create_event = device.create_event
 
     def create(*args: Any, **options: Any) -> Any:
         made.append(create_event(*args, **options))
         return made[-1]
 
-    monkeypatch.setattr(target, "create_event", create)
+    monkeypatch.setitem(vars(device), "create_event", create)
     stream, ours = kd.Stream("null"), kd.zeros((4, 6), device="null")
     host = kd.pinned_empty((8, 6), device="null")
     ours.copy_from_host(host[2:6], stream, blocking=False)

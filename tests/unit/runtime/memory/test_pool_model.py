@@ -112,16 +112,12 @@ class PoolMachine(RuleBasedStateMachine):
     def write(self, buffer: Any, value: int) -> None:
         held = ctypes.create_string_buffer(bytes([value]) * min(buffer.nbytes, 5000), 5000)
         nbytes = min(buffer.nbytes, 5000)
-        self.place.target.copy_from_host(
-            self.place.device, buffer.pointer, ctypes.addressof(held), nbytes
-        )
+        self.place.copy_from_host(buffer.pointer, ctypes.addressof(held), nbytes)
 
     def read(self, buffer: Any) -> bytes:
         held = ctypes.create_string_buffer(5000)
         nbytes = min(buffer.nbytes, 5000)
-        self.place.target.copy_to_host(
-            self.place.device, ctypes.addressof(held), buffer.pointer, nbytes
-        )
+        self.place.copy_to_host(ctypes.addressof(held), buffer.pointer, nbytes)
         return held.raw[:nbytes]
 
     @rule(key=buffers, stream=streams)

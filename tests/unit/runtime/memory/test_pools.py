@@ -500,7 +500,7 @@ def test_blocks_of_host_memory() -> None:
     for nbytes in (1, 255, 256, 257, 4097, 10**6, 10**9 + 1):
         assert nbytes <= block_bytes(nbytes) <= max(256, nbytes * 1.125 + 256)
         assert block_bytes(block_bytes(nbytes)) == block_bytes(nbytes)
-    pool = HostPool(place_of("cpu").device)
+    pool = HostPool(place_of("cpu"))
     pointers = [pool.acquire(1 << 27, None)[0] for _ in range(4)]
     for pointer in pointers:
         pool.release(pointer, 1 << 27, None, ())

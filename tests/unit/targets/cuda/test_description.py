@@ -12,7 +12,7 @@ import pytest
 import kerneldsl as kd
 from targets.cuda import description, nvml
 from targets.cuda.abilities import abilities_of
-from targets.cuda.devices import describe_device
+from targets.cuda.attributes import describe_device
 
 #: What an H200 answers.
 H200 = {
@@ -414,24 +414,26 @@ def _target_with(
     monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int], cuda: tuple[int, int] = (13, 0)
 ) -> Any:
     """The CUDA target over a driver that shows devices of these compute capabilities."""
-    from targets.cuda import target as module
+    from targets.cuda import device, target
 
     found = []
     for index, (major, minor) in enumerate(capabilities):
         answers = {**H200, "COMPUTE_CAPABILITY_MAJOR": major, "COMPUTE_CAPABILITY_MINOR": minor}
         fake = FakeDriver(FakeApi(answers, f"card {index}"))
         found.append(describe_device(fake.api, fake.call, index))
-    driver = SimpleNamespace(cuda_version=cuda, devices=lambda: tuple(found))
-    monkeypatch.setattr(module, "get_driver", lambda: driver)
-    return module.CudaTarget()
+    shown = tuple(found)
+    driver = SimpleNamespace(cuda_version=cuda, devices=lambda: shown)
+    for module in (device, target):
+        monkeypatch.setattr(module, "get_driver", lambda: driver)
+    return target.CudaTarget()
 
 
 def test_a_card_that_is_too_old_does_not_hide_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     target = _target_with(monkeypatch, (5, 2), (8, 6))
     assert target.unavailable_reason() is None
     old, new = target.devices()
-    assert "card 0 is sm_52" in target.unusable_reason(old)
-    assert target.unusable_reason(new) is None
+    assert "card 0 is sm_52" in old.unusable_reason()
+    assert new.unusable_reason() is None
 
 
 def test_a_card_newer_than_its_driver_does_not_hide_the_other(
@@ -440,8 +442,8 @@ def test_a_card_newer_than_its_driver_does_not_hide_the_other(
     target = _target_with(monkeypatch, (12, 0), (8, 6), cuda=(12, 2))
     assert target.unavailable_reason() is None
     new, old = target.devices()
-    assert "needs CUDA 12.8 (driver 570)" in target.unusable_reason(new)
-    assert target.unusable_reason(old) is None
+    assert "needs CUDA 12.8 (driver 570)" in new.unusable_reason()
+    assert old.unusable_reason() is None
 
 
 def test_only_cards_that_are_too_old_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def nvidia(monkeypatch):
         library_version = "580.1.2"
         versions: dict[str, str]
         nodes: dict[str, bool]
-        device = kd.get_target("null").devices()[0]
+        device = kd.get_target("null").devices()[0].description
         more: tuple[kd.Device, ...] = ()
         failure: Exception | None = None
         libdevice: Path | None = Path("/x/libdevice.10.bc")

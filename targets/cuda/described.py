@@ -8,12 +8,14 @@ SXM5, B200, B300, Jetson Thor, RTX PRO 6000 Blackwell and DGX Spark.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.target import Device, DeviceLimits
+from targets.cuda.device import CudaDevice
 
 __all__ = ["described_device"]
 
@@ -46,7 +48,18 @@ _CARDS: dict[tuple[int, int], _Card] = {
 }
 
 
-def described_device(arch: str) -> Device:
+class DescribedDevice(Device):
+    """A device that is not there: it can be planned for, and nothing else."""
+
+    is_described = True
+    compiler = CudaDevice.compiler
+
+    def __str__(self) -> str:
+        return f"{self.arch}, {self.name}"
+
+
+@functools.cache
+def described_device(arch: str) -> DescribedDevice:
     """A device of an architecture, to plan for.
 
     Parameters
@@ -56,7 +69,7 @@ def described_device(arch: str) -> Device:
 
     Returns
     -------
-    Device
+    DescribedDevice
         With the limits of the compute capability, and the size and speed of a large card.
 
     Raises
@@ -100,7 +113,7 @@ def described_device(arch: str) -> Device:
         "cooperative_launch": 1,
         "cluster_launch": int(capability >= (9, 0)),
     }
-    return Device(
+    return DescribedDevice(
         "cuda",
         0,
         f"{card.name} (described)",

@@ -1,0 +1,204 @@
+"""A described device: memory is host bytes behind made-up addresses, and launches are recorded."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import DriverError
+from kerneldsl.target import (
+    Artifact,
+    Compiler,
+    Device,
+    DeviceEvent,
+    DeviceInfo,
+    DeviceStream,
+    Executable,
+    PoolBackend,
+    SharedBuffer,
+)
+from targets.cuda.ptx_compiler import require_ptx
+from targets.cuda.streams import stream_handle
+from targets.null.memory import AddressSpace
+from targets.null.pools import NullPool, NullSharedBuffer
+from targets.null.streams import NullEvent, NullStream
+
+if TYPE_CHECKING:
+    from targets.null.target import NullTarget
+
+__all__ = ["NullDevice"]
+
+
+class NullDevice(Device):
+    """A device that a test has described.
+
+    Parameters
+    ----------
+    description : Device
+        What it is.
+    target : NullTarget
+        What plans its failures and records its launches.
+
+    Attributes
+    ----------
+    memory : AddressSpace
+        Its memory, to look at.
+    """
+
+    def __init__(self, description: Device, target: NullTarget) -> None:
+        super().__init__(**vars(description))
+        fields: dict[str, Any] = {"_owner": target, "memory": AddressSpace(self)}
+        vars(self).update(fields)
+
+    if TYPE_CHECKING:
+        _owner: NullTarget
+        memory: AddressSpace
+
+    @property
+    def compiler(self) -> Compiler:
+        return self._owner.compiler
+
+    def _begin(self, operation: str) -> None:
+        self._owner.faults.begin(operation, self)
+
+    def describe(self) -> DeviceInfo:
+        """What the description says; nothing that would need hardware."""
+        from targets.null.devices import describe
+
+        return describe(self, lambda: self.memory_info()[0])
+
+    def swallow(self, error: DriverError) -> None:
+        """Write it down; if it takes the device away, the next call there is told first."""
+        self._owner.faults.watch.swallow(self.index, error)
+        super().swallow(error)
+
+    # ----------------------------------------------------------------- kernels
+
+    def load(self, artifact: Artifact) -> Executable:
+        from targets.null.executable import NullExecutable
+
+        self._begin("load")
+        owner = self._owner
+        return NullExecutable(
+            require_ptx(artifact, self), self.memory, owner.record_launch, owner.driver
+        )
+
+    def synchronize(self) -> None:
+        watch = self._owner.faults.watch
+        launched = watch.in_flight(self.index)
+        self._begin("synchronize")
+        watch.settle(self.index, launched)
+
+    # ------------------------------------------------------------------ memory
+
+    def create_pool(self) -> PoolBackend:
+        return NullPool(self.memory, self._begin)
+
+    def memory_info(self) -> tuple[int, int]:
+        """Bytes that nobody holds, and all there are.
+
+        Raises
+        ------
+        NotImplementedError
+            The described device has no limit.
+        """
+        self._begin("memory_info")
+        free = self.memory.free_bytes()
+        if free is None:
+            raise NotImplementedError("the described device has no limit of memory")
+        return free, int(self.extra["total_memory_bytes"])
+
+    def allocate_pinned(
+        self, nbytes: int, *, is_mapped: bool, is_write_combined: bool
+    ) -> SharedBuffer:
+        self._begin("allocate")
+        return NullSharedBuffer(self.memory, nbytes, has_pointer=is_mapped)
+
+    def allocate_managed(self, nbytes: int) -> SharedBuffer:
+        self._begin("allocate")
+        return NullSharedBuffer(self.memory, nbytes, has_pointer=True)
+
+    def _access(self, operation: str, stream: Any, nbytes: int, do: Callable[[], None]) -> None:
+        """Do something with memory, unless it is to fail, or there is nothing to do."""
+        self._begin(operation)
+        stream_handle(stream)
+        if nbytes:
+            do()
+
+    def copy_from_host(
+        self,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        write = partial(self.memory.write, destination, source, nbytes)
+        self._access("copy_from_host", stream, nbytes, write)
+
+    def copy_to_host(
+        self,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        read = partial(self.memory.read, source, destination, nbytes)
+        self._access("copy_to_host", stream, nbytes, read)
+
+    def copy_on_device(
+        self, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        move = partial(self.memory.move, destination, source, nbytes)
+        self._access("copy_on_device", stream, nbytes, move)
+
+    def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
+        def write() -> None:
+            data = ctypes.create_string_buffer(pattern * count, len(pattern) * count)
+            self.memory.write(destination, ctypes.addressof(data), len(data))
+
+        self._access("fill", stream, count, write)
+
+    def can_access_peer(self, peer: Device) -> bool:
+        """Described devices are all linked with each other."""
+        return self != peer
+
+    def enable_peer_access(self, peer: Device) -> None:
+        self._owner.peer_access.add((self, peer))
+
+    def copy_to_peer(
+        self, source: int, peer: Device, destination: int, nbytes: int, stream: Any = None
+    ) -> None:
+        assert isinstance(peer, NullDevice)
+        there = peer.memory
+
+        def move() -> None:
+            held = ctypes.create_string_buffer(nbytes)
+            self.memory.read(source, ctypes.addressof(held), nbytes)
+            there.write(destination, ctypes.addressof(held), nbytes)
+
+        self._access("copy_to_peer", stream, nbytes, move)
+
+    # ----------------------------------------------------------------- streams
+
+    def wait_stream(self, stream: Any, earlier: Any) -> None:
+        """Check both streams; nothing runs, so nothing waits."""
+        stream_handle(stream)
+        stream_handle(earlier)
+
+    def create_stream(self, *, priority: int, is_blocking: bool) -> DeviceStream:
+        self._begin("create_stream")
+        return NullStream(self, self._begin)
+
+    def wrap_stream(self, stream: Any) -> DeviceStream:
+        """A stream over whatever CUDA takes for one."""
+        return NullStream(self, self._begin, stream_handle(stream), stream)
+
+    def create_event(self, *, is_timed: bool, is_blocking: bool = False) -> DeviceEvent:
+        self._begin("create_event")
+        return NullEvent(self, is_timed, self._begin)
