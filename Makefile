@@ -84,7 +84,7 @@ layers: $(VENV)/.stamp ## the import contracts between and inside the packages
 # What compares times runs first and alone; everything else then shares the cores.
 .PHONY: measure
 measure: $(VENV)/.stamp ## the tests that compare times, one after the other
-	@$(BIN)/python -m pytest -q -m measures
+	@$(BIN)/python -m pytest -q -m measures $$(grep -rl 'mark.measures' --include='test_*.py' tests)
 
 .PHONY: tests
 tests: $(VENV)/.stamp ## every other test, and the examples in the docstrings

@@ -6,7 +6,6 @@ import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -64,13 +63,11 @@ def rng() -> np.random.Generator:
     return fresh_rng()
 
 
-@pytest.fixture(scope="module")
-def small_heap() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> None:
     """Garbage is looked for among what the module's tests make, not in all that was imported."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -206,6 +206,7 @@ def turned(x, *, block, items):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", full_beyond(["null", "cpu"], ["cpu"]))
 def test_explain_miss_of_a_kernel_with_a_space(call, tmp_path: Path, place: str) -> None:
     """The member is planned as the launch plans it."""
@@ -339,6 +340,7 @@ for arch in ("sm_80", "sm_100"):
         assert "There is an entry" in call(*asked, "-s", "float32, float32[::1], float32[::1]")
 
 
+@pytest.mark.full
 def test_a_script_finds_what_lies_beside_it(call, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))

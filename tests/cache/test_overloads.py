@@ -47,6 +47,7 @@ SOME_OVERLOAD = OVERLOAD.format(value=1.0)
 LAUNCH = "\nresult = launch()\n"
 
 
+@pytest.mark.full
 def test_a_kernel_that_calls_it(tmp_path: Path) -> None:
     """With another value each time."""
     script = tmp_path / "script.py"
@@ -67,6 +68,7 @@ def test_a_kernel_that_was_kept_without_it(tmp_path: Path) -> None:
     assert "numba" not in found["modules"]
 
 
+@pytest.mark.full
 def test_one_that_is_registered_after_the_launch(tmp_path: Path) -> None:
     """What is compiled before is kept, and found where nothing was registered yet."""
     late = KERNEL + LAUNCH + SOME_OVERLOAD
@@ -90,6 +92,7 @@ CpuCompiler.compile = compile_later
     assert (found["misses"], found["writes"]) == ({"absent": 1}, 0)
 
 
+@pytest.mark.full
 def test_on_a_gpu(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     kernel = KERNEL.replace('"cpu"', '"null"')
@@ -151,7 +154,7 @@ def other(context, builder, from_type, to_type, value):
 }
 
 
-@pytest.mark.parametrize("how", full_beyond(OTHERS, ["a method", "a type"]))
+@pytest.mark.parametrize("how", full_beyond(OTHERS, ["a method"]))
 def test_every_kind_of_registration(tmp_path: Path, how: str) -> None:
     script = tmp_path / "script.py"
     assert run_script(script, KERNEL + LAUNCH)["writes"] == 1

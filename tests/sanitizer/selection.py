@@ -7,6 +7,7 @@ barrier case uses already brings no case of its own.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,10 @@ BARRIER_TOPICS = (
 )
 
 
-def intrinsics_of(case: Case) -> frozenset[str]:
+@cache
+def intrinsics_of(kernel: Any) -> frozenset[str]:
     """Names of the intrinsics that a case's kernel and its device functions call."""
-    units = make_unit(python_function(case.kernel)).reachable()
+    units = make_unit(python_function(kernel)).reachable()
     return frozenset(use.intrinsic.name for unit in units for use in unit.uses.values())
 
 
@@ -49,7 +51,7 @@ def sanitized_cases() -> tuple[Case, ...]:
         In the suite's order.
     """
     chosen = {c.name for c in CASES if c.name.partition(".")[0] in BARRIER_TOPICS}
-    used = {c.name: intrinsics_of(c) for c in CASES}
+    used = {c.name: intrinsics_of(c.kernel) for c in CASES}
     covered = frozenset().union(*(used[name] for name in chosen))
     for case in sorted(CASES, key=_element_count):
         if not used[case.name] <= covered:

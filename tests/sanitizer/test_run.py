@@ -132,7 +132,7 @@ def test_every_tool_has_a_planted_fault() -> None:
 
 def test_every_intrinsic_and_every_barrier_case_is_selected() -> None:
     selected = sanitized_cases()
-    assert frozenset().union(*(intrinsics_of(c) for c in selected)) == set(INTRINSICS)
+    assert frozenset().union(*(intrinsics_of(c.kernel) for c in selected)) == set(INTRINSICS)
     barriers = {c.name for c in CASES if c.name.partition(".")[0] in BARRIER_TOPICS}
     assert barriers <= {c.name for c in selected}
     assert {c.name.partition(".")[0] for c in CASES if c.name in barriers} == set(BARRIER_TOPICS)

@@ -39,6 +39,7 @@ def test_a_forked_child_prepares_anew():
     assert "parent and child are well" in run_child("fork")
 
 
+@pytest.mark.full
 def test_an_unknown_interpreter_is_warned_of_once():
     out = run_child("unknown_layout")
     assert out.count("KernelWarning") == 1

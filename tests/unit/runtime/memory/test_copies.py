@@ -24,8 +24,6 @@ from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, poisoned, random_array
 from tests.support.extent import examples
 
-pytestmark = pytest.mark.usefixtures("small_heap")
-
 DEVICES = ("cpu", "null")
 
 

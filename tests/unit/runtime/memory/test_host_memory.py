@@ -18,8 +18,6 @@ from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, random_array
 
-pytestmark = pytest.mark.usefixtures("small_heap")
-
 DEVICES = ("cpu", "null")
 
 

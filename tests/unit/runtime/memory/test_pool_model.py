@@ -28,7 +28,6 @@ from targets.null.devices import SMALL_OLD_CARD
 from tests.support.extent import examples
 
 #: Running out of memory collects garbage, often here.
-pytestmark = pytest.mark.usefixtures("small_heap")
 
 CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 

@@ -24,8 +24,6 @@ from targets.cpu.memory import HostPool, block_bytes
 from targets.null.devices import H100, SMALL_OLD_CARD
 from targets.null.pools import NullPool
 
-pytestmark = pytest.mark.usefixtures("small_heap")
-
 MIB = 2**20
 CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]
 
