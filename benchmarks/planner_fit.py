@@ -15,7 +15,6 @@ import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,11 @@ from planner_kernels import CASES, Case
 
 import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
+from kerneldsl.launch.decision import make_problems
+from kerneldsl.launch.spine import resources_of
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, choose
-from kerneldsl.planner.choose_member import choose_member
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
 from kerneldsl.runtime.arguments.binding import kinds_of
@@ -115,7 +115,7 @@ def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Dev
         DeviceRates.from_device(device),
         recorded=tuple(takes),
     )
-    chosen = choose(problem, takes.__getitem__).candidate
+    chosen = choose([problem], lambda _, mapping: takes[mapping]).candidate
     told = [f"{_by(c.block_dim)} items {_by(c.mapping.items)} v{c.mapping.vector}" for c in plans]
     return Recorded(
         case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen)
@@ -123,26 +123,30 @@ def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Dev
 
 
 def _member(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Device) -> Recorded:
-    space = case.kernel.space
+    request = case.kernel.forall(*size["extent"])._request(args)
+    asked = make_problems(request, tuple(size["extent"]))
+    assert asked is not None
     plans: dict[Any, float] = {}
     takes: dict[Any, tuple[int, int]] = {}
     for row in size["swept"]:
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in row["parameters"].items()}
-        (member,) = space.matching(**values)
+        (member,) = case.kernel.space.matching(**values)
         plans[member.values] = row["us"]
-        takes[case.kernel.code_of(member)] = row["registers"], row["spill_bytes"]
-    launch = case.kernel.forall(*size["extent"])
-    ask = partial(launch._ask, args, None, None)
-    asked, compile_member = launch._questions(ask, tuple(size["extent"]))
+        takes[request.of(member).state.constants] = row["registers"], row["spill_bytes"]
 
-    def recorded(member: Any) -> Resources:
-        registers, spill_bytes = takes[case.kernel.code_of(member)]
-        return replace(compile_member(member), registers=registers, spill_bytes=spill_bytes)
+    def recorded(problem: Problem, mapping: ElementMapping) -> Resources:
+        registers, spill_bytes = takes[problem.constants]
+        resources = resources_of(request, problem, mapping)
+        return replace(resources, registers=registers, spill_bytes=spill_bytes)
 
-    chosen = choose_member([a for a in asked if a.member.values in plans], recorded).member.values
+    chosen = choose(
+        [each for each in asked if each.member is not None and each.member.values in plans],
+        recorded,
+    ).candidate.member
+    assert chosen is not None
     told = [", ".join(f"{name}={value}" for name, value in values) for values in plans]
     return Recorded(
-        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen)
+        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen.values)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
-from kerneldsl.launch.dimensions import read_dim3, read_extent
+from kerneldsl.launch.dimensions import read_dim3
 
 if TYPE_CHECKING:
     from kerneldsl.abi import LaunchMode
@@ -39,6 +39,8 @@ class InspectionMixin:
 
         @property
         def _dispatcher(self) -> Dispatcher: ...
+
+        def _over(self, extent: tuple[int, ...], block: Any) -> LaunchShape: ...
 
     _block: Dim3 | None
 
@@ -150,20 +152,12 @@ class InspectionMixin:
         For a signature that is what it compiles for device arrays that are aligned and apart from
         each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
         """
-        from kerneldsl.launch.shape import LaunchShape
-
-        block_dim = self._block if block is None else read_dim3(block, "block_dim")
-        shape = LaunchShape(None, block_dim, read_extent(extent), None, 0)
-        # A name alone may be that of a GPU which is not there.
-        device = target if arch is None or target != "cuda" else None
-        return self._launched(shape, args, device, None if device else arch)
-
-    def _launched(
-        self, shape: LaunchShape, args: tuple[Any, ...], device: str | None, arch: str | None
-    ) -> tuple[Compiler, tuple[Specialization, ...]]:
         from kerneldsl.launch.spine import may_compile
 
-        request = self._dispatcher.request(shape, args, device, arch)
+        # A name alone may be that of a GPU which is not there.
+        device = target if arch is None or target != "cuda" else None
+        shape = self._over(extent, block)
+        request = self._dispatcher.request(shape, args, device, None if device else arch)
         return request.place.compiler, may_compile(request)
 
     def _text(

@@ -82,12 +82,11 @@ class Kernel(LaunchMixin, InspectionMixin, CopiedAsItself, Generic[P, R]):
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
             from kerneldsl.launch.dispatch import Dispatcher
-            from kerneldsl.launch.state import Definition
+            from kerneldsl.launch.state import Definition, KernelStates
 
-            options = self.options
-            made = Dispatcher(
-                Definition(self.function, options.compile, options.signature, self._constant_values)
-            )
+            options, constants = self.options, self._constant_values
+            definition = Definition(self.function, options.compile, options.signature, constants)
+            made = Dispatcher(KernelStates(definition))
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found

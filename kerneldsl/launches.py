@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
-from kerneldsl.launch.together import Together, read_together
+from kerneldsl.launch.together import ALONE, Together, read_together
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
 from kerneldsl.runtime.own import ProcessOwned
@@ -112,17 +112,6 @@ class Launch(ProcessOwned):
             has_come_to_be_timed |= table.tally.refill()
         if count >= self._due and not has_come_to_be_timed:
             self._prepare(args)
-
-    def _share_tables(self, launch: Launch) -> None:
-        """Let native code repeat what another launch, made in the place of this one, can repeat."""
-        if launch._tables == self._tables[: len(launch._tables)]:
-            return
-        from kerneldsl.launcher import machine
-
-        keys = [table.key for table in launch._tables]
-        others = (table for table in self._tables if table.key not in keys)
-        self._tables = (*launch._tables, *others)[:_MAX_TABLES]
-        set_entry(self, machine.entry_address("launch"))
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
         """Let native code repeat the launch that was just made, if it can."""
@@ -271,7 +260,8 @@ class Launch(ProcessOwned):
         shape = self._shape
         name = self.kernel.__qualname__
         if shape.extent is not None:
-            return f"<launch of {name} over {shape.extent}>"
+            source = "" if shape.space is None else ", from its space"
+            return f"<launch of {name} over {shape.extent}{source}>"
         return f"<launch of {name} with grid {shape.grid_dim}, block {shape.block_dim}>"
 
 
@@ -429,7 +419,7 @@ class LaunchMixin:
         """
         key: Any = None
         if plan is not None:
-            block, shared_bytes = self._given(plan, block, shared_bytes)
+            _check_plan(plan, block)
         together = self._together(cluster, cooperative, plan)
         if (
             plan is None
@@ -442,23 +432,35 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        from kerneldsl.launch.shape import LaunchShape
-
-        launch = make_launch(
-            self,
-            LaunchShape(
-                None,
-                self._block if block is None else read_dim3(block, "block_dim"),
-                read_extent(extent),
-                read_stream(stream),
-                read_shared_bytes(shared_bytes),
-                plan,
-                together=together,
-            ),
-        )
+        shape = self._over(extent, block, stream, shared_bytes, plan, together)
+        launch = make_launch(self, shape)
         if key is not None:
             remember_launch(self._extents, key, launch)
         return launch
+
+    def _over(
+        self,
+        extent: tuple[Any, ...],
+        block: Any,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        together: Together = ALONE,
+    ) -> LaunchShape:
+        """Read the shape of a launch over an extent."""
+        from kerneldsl.launch.shape import LaunchShape
+
+        if plan is not None:
+            block, shared_bytes = plan.block_dim, shared_bytes or plan.shared_bytes
+        return LaunchShape(
+            None,
+            self._block if block is None else read_dim3(block, "block_dim"),
+            read_extent(extent),
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            plan,
+            together=together,
+        )
 
     def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
         """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
@@ -468,27 +470,25 @@ class LaunchMixin:
             return read_together(plan.cluster_dim, plan.is_cooperative)
         return self._run_together
 
-    def _given(
-        self, plan: LaunchPlan, block: Any, shared_bytes: int
-    ) -> tuple[int | tuple[int, ...], int]:
-        """Block and shared memory of a plan that is given."""
-        from kerneldsl.planner.plan import LaunchPlan
 
-        if not isinstance(plan, LaunchPlan):
-            raise LaunchConfigError(
-                f"plan is a {type(plan).__name__}",
-                value=plan,
-                limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
-            )
-        if block is not None:
-            raise LaunchConfigError(
-                f"forall was given a plan and block={block!r}",
-                value=block,
-                limit="A plan says what the block is",
-                remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
-                "block_dim=…)",
-            )
-        return plan.block_dim, shared_bytes or plan.shared_bytes
+def _check_plan(plan: Any, block: Any) -> None:
+    """Refuse what is no plan, and a block beside one."""
+    from kerneldsl.planner.plan import LaunchPlan
+
+    if not isinstance(plan, LaunchPlan):
+        raise LaunchConfigError(
+            f"plan is a {type(plan).__name__}",
+            value=plan,
+            limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
+        )
+    if block is not None:
+        raise LaunchConfigError(
+            f"forall was given a plan and block={block!r}",
+            value=block,
+            limit="A plan says what the block is",
+            remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
+            "block_dim=…)",
+        )
 
 
 def are_plain(*values: Any) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import Request
@@ -19,7 +20,7 @@ from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import element_work
 from kerneldsl.target import Device, Executable, HostShare, LaunchConfig
 
-__all__ = ["configure", "tiled_config"]
+__all__ = ["configure"]
 
 #: Checked configurations of one executable that are remembered.
 _MAX_CONFIGS = 1024
@@ -34,7 +35,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         If the device cannot run this shape.
     """
     shape, place = request.shape, request.place
-    if shape.extent is not None and choice is not None:
+    if shape.extent is not None and choice is not None and is_planned(request):
         config = _planned_config(choice.candidate, shape, place)
     elif shape.extent is not None:
         if shape.tile is not None:
@@ -57,21 +58,6 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         loaded.configs.clear()
     loaded.configs[shape.key] = config
     return config
-
-
-def tiled_config(shape: LaunchShape) -> LaunchConfig:
-    """The configuration of a block kernel over an extent, whose first axis is along x.
-
-    Its grid is made of whole clusters where there are any.
-    """
-    assert shape.extent is not None
-    assert shape.block_dim is not None
-    along = (*shape.extent, 1, 1)[:3]
-    tile = shape.tile or shape.block_dim
-    x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
-    config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
-    cluster_dim = shape.together.cluster_dim
-    return config if cluster_dim is None else in_clusters(config, cluster_dim)
 
 
 def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> LaunchConfig:

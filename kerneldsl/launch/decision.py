@@ -1,15 +1,18 @@
-"""From a request to its plan: block and mapping, where they are the planner's to choose.
+"""From a request to its plan: block, mapping and member, where they are the planner's to choose.
 
 A plan is made once for each kernel, signature, device, class of extents
 (:func:`~kerneldsl.planner.extent_classes.extent_class`) and set of promises that hold; whoever
-launches looks it up by the request's key, which holds those. Targets that deal out elements as
-mappings say (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by
-themselves.
+launches looks it up by the request's key, which holds those. Targets that map elements to threads
+as mappings say (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by
+themselves. Where a kernel has a space, its members are candidates on every target, and one that is
+chosen serves whatever is promised of the arguments.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.count_work import body_work
@@ -20,7 +23,8 @@ from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.planner.candidates import Candidate, fit_grid
+from kerneldsl.launch.together import in_clusters
+from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice, Problem, choose
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.orientation import orient
@@ -28,8 +32,8 @@ from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
 from kerneldsl.target import (
     ONE_EACH,
-    Device,
     ElementMapping,
+    LaunchConfig,
     Promises,
     Resources,
 )
@@ -37,13 +41,27 @@ from kerneldsl.target import (
 if TYPE_CHECKING:
     from kerneldsl.launch.state import KernelState
     from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.planner.space import Member
 
-__all__ = ["decide", "is_planned", "make_problem", "mapping_of", "wide_stores_of"]
+__all__ = [
+    "decide",
+    "is_planned",
+    "make_problems",
+    "mapping_of",
+    "tiled_config",
+    "wide_stores_of",
+]
+
+#: Shared memory of a block that stays in a core's cache, and blocks for each thread of the CPU that
+#: even out their differences.
+_HOST_SHARED_BYTES, _HOST_BLOCKS = 32 * 1024, 4
 
 
 def is_planned(request: Request) -> bool:
-    """Whether block and mapping of a launch are the planner's to choose."""
+    """Return whether block and mapping, or the member, are the planner's to choose."""
     traits, shape = request.state.traits, request.shape
+    if shape.space is not None:
+        return True
     return (
         shape.extent is not None
         and request.place.compiler.maps_elements
@@ -57,14 +75,14 @@ def is_planned(request: Request) -> bool:
 def decide(
     request: Request, resources_of: Callable[[Problem, ElementMapping], Resources]
 ) -> Choice | None:
-    """Choose block and mapping, for the class of the extents.
+    """Choose block, mapping and member, for the class of the extents.
 
     Parameters
     ----------
     request : Request
         The launch.
     resources_of : callable
-        Compiles the kernel for a mapping, and says what it takes.
+        Compiles the kernel, or a member of its space, for a mapping, and says what it takes.
 
     Returns
     -------
@@ -74,7 +92,7 @@ def decide(
     Raises
     ------
     LaunchConfigError, ResourceLimitError
-        A given plan is not of this kernel or extent, or no block and mapping can run.
+        A given plan is not of this kernel or extent, or no block, mapping and member can run.
     """
     if not is_planned(request):
         return None
@@ -83,16 +101,21 @@ def decide(
     if known is not None:
         return known
     assert shape.extent is not None
-    if shape.plan is not None:
+    if shape.space is not None and request.place.is_host:
+        found = _on_host(request)
+    elif shape.plan is not None and shape.space is None:
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
-        if not state.traits.uses_grid_only:
-            _check_grid(shape, request.place)
-        problem = make_problem(request, request.extents)
-        if problem is None:
+        _check_grid(request)
+        problems = make_problems(request, request.extents)
+        if problems is None:
             return None
-        found = choose(problem, lambda mapping: resources_of(problem, mapping))
+        found = choose(problems, resources_of)
     state.choices[key] = found
+    member = found.candidate.member
+    if member is not None:  # its launch need not be decided again
+        settled = request.of(member)
+        settled.state.choices[settled.key] = found
     return found
 
 
@@ -103,50 +126,83 @@ def mapping_of(request: Request, choice: Choice | None) -> ElementMapping:
     return choice.candidate.mapping
 
 
-def make_problem(
-    request: Request,
-    extent: tuple[int, ...],
-    *,
-    can_map: bool | None = None,
-    unknown_trips: float = UNKNOWN_TRIPS,
-) -> Problem | None:
-    """Say what is to be planned.
+def tiled_config(shape: LaunchShape) -> LaunchConfig:
+    """Return the configuration of a block kernel over an extent, whose first axis is along x.
+
+    Its grid is made of whole clusters where there are any.
+    """
+    assert shape.extent is not None
+    assert shape.block_dim is not None
+    along = (*shape.extent, 1, 1)[:3]
+    tile = shape.tile or shape.block_dim
+    x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
+    config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
+    cluster_dim = shape.together.cluster_dim
+    return config if cluster_dim is None else in_clusters(config, cluster_dim)
+
+
+def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Problem] | None:
+    """Say what is to be planned, for each member where the request leaves it open.
 
     Parameters
     ----------
     request : Request
         The launch.
-    extent : tuple of int
-        Positive extents; of their class, for a plan that serves the class.
-    can_map : bool, optional
-        Whether indices may be mapped otherwise than one to a thread; by default where the kernel
-        uses ``grid`` alone.
-    unknown_trips : float
-        Rounds that a loop of unknown length is taken to make.
+    extent : tuple of int or None
+        Positive extents; of their class, for a plan that serves the class. ``None`` for a launch
+        of grid and block.
 
     Returns
     -------
-    Problem or None
+    list of Problem or None
         ``None`` where too little is known of the device.
+
+    Raises
+    ------
+    LaunchConfigError
+        The same, where the kernel has a space: nothing else says which member to take.
     """
+    space = request.shape.space
+    if space is None:
+        found = _make_problem(request, extent)
+        return None if found is None else [found]
+    problems = []
+    for member in space:
+        of_member = request.of(member, extent)
+        problem = _make_problem(of_member, extent)
+        if problem is None:
+            name = request.state.unit.qualname
+            raise LaunchConfigError(
+                f"{name} has a space, and too little is known of "
+                f"{request.place.name} to choose from it",
+                limit="Occupancy is computed for compute capability 7.5 and newer",
+                remedy="Name a member: kernel.member(…).forall(…, block=…)",
+            )
+        problems.append(replace(problem, member=member, constants=of_member.state.constants))
+    return problems
+
+
+def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem | None:
     unit, kinds, promises = request.state.unit, request.kinds, request.promises
-    device, block_dim = request.place, request.shape.block_dim
-    if can_map is None:
-        can_map = request.state.traits.uses_grid_only
+    device, shape = request.place, request.shape
     try:
         limits = DeviceOccupancyLimits.from_device(device)
     except ArgumentValueError:  # older than the model of occupancy
         return None
+    can_map = is_planned(request) and request.state.traits.uses_grid_only
+    trips: float = UNKNOWN_TRIPS
+    if extent is None or not is_planned(request):
+        extent, trips = _threads(shape)
     body = body_work(
         unit,
         x_is_last=can_map,
-        unknown_trips=unknown_trips,
-        block_dim=None if can_map else block_dim,
+        unknown_trips=trips,
+        block_dim=None if can_map else shape.block_dim,
     )
     uses_double = _uses_double(kinds, wide_stores_of(request))
     axes, seen = None, kinds
     if can_map and len(extent) > 1:
-        other = body_work(unit, x_is_last=False, unknown_trips=unknown_trips)
+        other = body_work(unit, x_is_last=False, unknown_trips=trips)
         oriented = orient(body, other, kinds, promises)
         body, seen = oriented.body, oriented.kinds
         axes = tuple(range(len(extent))) if oriented.is_first else None
@@ -160,10 +216,25 @@ def make_problem(
         rates=DeviceRates.from_device(device),
         max_vector=_max_vector(kinds, promises),
         can_map=can_map,
-        block_dim=block_dim,
-        shared_bytes=request.shape.shared_bytes,
+        block_dim=shape.block_dim,
+        shared_bytes=shape.shared_bytes,
         axes=axes,
     )
+
+
+def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
+    """Return the threads of a launch whose block is given, and rounds of a loop of unknown length.
+
+    Each thread is an index of its own.
+    """
+    assert shape.block_dim is not None
+    blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
+    assert blocks is not None
+    threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
+    if shape.tile is None:
+        return threads, UNKNOWN_TRIPS
+    # What a thread does for several indices, it mostly does in a loop.
+    return threads, max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
 
 
 def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
@@ -171,7 +242,7 @@ def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
     return wide_stores(request.state.unit, request.kinds)
 
 
-def _check_grid(shape: LaunchShape, device: Device) -> None:
+def _check_grid(request: Request) -> None:
     """Refuse an extent that is too large for a grid of any block that may be chosen.
 
     Raises
@@ -179,14 +250,43 @@ def _check_grid(shape: LaunchShape, device: Device) -> None:
     LaunchConfigError
         Naming the driver's limit, its value and the value found.
     """
+    shape, device = request.shape, request.place
+    if request.state.traits.uses_grid_only:
+        return  # its threads walk along axes where a grid is too small
     assert shape.extent is not None
-    mapping = ElementMapping(axes=tuple(range(len(shape.extent))), grid_stride="")
+    if shape.space is not None:
+        configs = [tiled_config(shape.of(member, shape.extent)) for member in shape.space]
+    else:
+        mapping = ElementMapping(axes=tuple(range(len(shape.extent))), grid_stride="")
+        configs = [
+            LaunchConfig(mapping.blocks(shape.extent, block), block)
+            for block in shape.blocks_within(device.limits)
+        ]
     most = device.limits.max_grid_dim
-    blocks = shape.blocks_within(device.limits)
-    if not any(fit_grid(mapping, shape.extent, block, most) for block in blocks):
-        widest = blocks[-1]
-        grid_dim = mapping.blocks(shape.extent, widest)
-        check_limits(device, grid_dim, widest, 0, 0, shape.extent)
+    if not any(
+        all(n <= top for n, top in zip(config.grid_dim, most, strict=True)) for config in configs
+    ):
+        widest = configs[-1]
+        check_limits(device, widest.grid_dim, widest.block_dim, 0, 0, shape.extent)
+
+
+def _on_host(request: Request) -> Choice:
+    """Choose a member for a CPU: the largest block whose storage stays in a core's cache.
+
+    Threads of a block are loops there, which are better long; but each of the machine's threads
+    should have some blocks.
+    """
+    space, threads = request.shape.space, request.place.limits.multiprocessor_count
+    assert space is not None
+
+    def rank(member: Member) -> tuple[bool, bool, int]:
+        tile = space.tile(member)
+        blocks = math.prod(-(-n // width) for n, width in zip(request.extents, tile, strict=False))
+        fits = space.shared_bytes(member) <= _HOST_SHARED_BYTES
+        return fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
+
+    member = max(space.members, key=rank)
+    return Choice(Candidate(member.block_dim, ONE_EACH, member), {})
 
 
 def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ...]) -> Candidate:

@@ -2,109 +2,105 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from kerneldsl.analysis.widening import WideStore
-from kerneldsl.analysis.work import UNKNOWN_TRIPS
-from kerneldsl.launch.configuration import tiled_config
-from kerneldsl.launch.decision import is_planned, make_problem, wide_stores_of
+from kerneldsl.launch.decision import is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
-from kerneldsl.launch.spine import compile_for, make_choice, prepare, resources_of
+from kerneldsl.launch.spine import compile_for, make_choice, prepare, resources_of, settle
 from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.choose import Choice, Problem
+from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.target import ONE_EACH, Artifact, Dim3, ElementMapping
 
-__all__ = ["describe_plan", "describe_plans", "given_problem"]
+__all__ = ["describe_plan", "describe_plans"]
 
 _DOUBLE = re.compile(r"\b(?:add|sub|mul|fma|div|sqrt|rcp|min|max|neg|abs|cvt)\.\S*f64\b")
 
 
 def describe_plan(request: Request) -> LaunchPlan:
-    """The plan of a launch, with its reasons."""
-    check_shape(request)
-    shape, place = request.shape, request.place
+    """Describe the plan of a launch, with its reasons."""
+    taken = settle(request)
+    check_shape(taken)
+    shape, place = taken.shape, taken.place
+    plan: LaunchPlan | None
     if shape.extent is not None and 0 in shape.extent:
-        return replace(
-            _bare(request, (0, 0, 0)), reasons=("The extent is empty: nothing is launched.",)
+        plan = replace(
+            _bare(taken, (0, 0, 0)), reasons=("The extent is empty: nothing is launched.",)
         )
-    plan = _decided(request) if is_planned(request) else _given(request)
-    if plan is None and place.is_host:
-        return _on_host(request)
-    if plan is None:
-        return replace(
-            _bare(request, shape.grid_dim or (1, 1, 1)),
-            reasons=("Too little is known of the device for more to be said.",),
-        )
-    is_mapped = request.state.traits.uses_grid_only and shape.mode.is_forall
+    elif place.is_host:
+        plan = _on_host(taken)
+    else:
+        plan = _decided(request) if is_planned(request) else _given(taken)
+        if plan is None:
+            plan = replace(
+                _bare(taken, shape.grid_dim or (1, 1, 1)),
+                reasons=("Too little is known of the device for more to be said.",),
+            )
+        else:
+            is_mapped = taken.state.traits.uses_grid_only and shape.mode.is_forall
+            notes = _notes(taken, plan.mapping if is_mapped else ONE_EACH)
+            plan = replace(_placed(plan, taken), notes=notes)
+    return plan if shape.member is None else replace(plan, parameters=shape.member.values)
+
+
+def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
+    """Describe every legal plan, the best first."""
+    taken = settle(request)
+    check_shape(taken)
+    extent = request.shape.extent
+    if is_planned(request) and not request.place.is_host and extent and 0 not in extent:
+        problems = make_problems(request, extent)
+        if problems is not None:
+            compiled = {
+                (each.constants, mapping): resources_of(request, each, mapping)
+                for each in problems
+                for mapping in each.mappings()
+            }
+            return tuple(_placed(each, taken) for each in every_plan(problems, compiled))
+    return (describe_plan(request),)
+
+
+def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
+    """The plan with what the planner does not know of the launch."""
+    shape = request.shape
     return replace(
         plan,
-        device=str(place),
-        notes=_notes(request, plan.mapping if is_mapped else ONE_EACH),
+        extent=shape.extent,
+        device=str(request.place),
         cluster_dim=shape.together.cluster_dim,
         is_cooperative=shape.together.is_cooperative,
     )
 
 
-def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
-    """Every legal plan, the best first."""
-    check_shape(request)
-    extent = request.shape.extent
-    if is_planned(request) and extent is not None and 0 not in extent:
-        problem = make_problem(request, extent)
-        if problem is not None:
-            compiled = {each: resources_of(request, problem, each) for each in problem.mappings()}
-            return tuple(
-                replace(each, device=str(request.place)) for each in every_plan(problem, compiled)
-            )
-    return (describe_plan(request),)
-
-
-def given_problem(request: Request) -> Problem | None:
-    """What there is to say of a launch whose block is given: one index for each thread."""
-    shape = request.shape
-    assert shape.block_dim is not None
-    blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
-    assert blocks is not None
-    threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
-    trips: float = UNKNOWN_TRIPS
-    if shape.tile is not None:
-        # What a thread does for several indices, it mostly does in a loop.
-        trips = max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
-    return make_problem(request, threads, can_map=False, unknown_trips=trips)
-
-
 def _decided(request: Request) -> LaunchPlan | None:
-    """The plan of a launch whose block and mapping are the planner's to choose."""
-    assert request.shape.extent is not None
+    """The plan of a launch whose block and mapping, or member, are the planner's to choose."""
     choice = make_choice(request)
-    problem = make_problem(request, request.shape.extent)
-    if choice is None or problem is None:
+    problems = make_problems(request, request.shape.extent)
+    if choice is None or problems is None:
         return None
     if not choice.compiled:
-        mapping = choice.candidate.mapping
+        (problem,), mapping = problems, choice.candidate.mapping
         resources = resources_of(request, problem, mapping)
-        choice = Choice(choice.candidate, {mapping: resources})
-    return describe(problem, choice)
+        choice = Choice(choice.candidate, {(problem.constants, mapping): resources})
+    return describe(problems, choice)
 
 
 def _given(request: Request) -> LaunchPlan | None:
     """The plan of a launch whose shape is given: what it does to the device."""
-    shape = request.shape
-    if request.place.is_host or shape.block_dim is None:
+    block_dim = request.shape.block_dim
+    problems = None if block_dim is None else make_problems(request, request.shape.extent)
+    if block_dim is None or problems is None:
         return None
-    problem = given_problem(request)
-    if problem is None:
-        return None
+    (problem,) = problems
     (mapping,) = problem.mappings()
-    resources = resources_of(request, problem, mapping)
-    plan = describe(problem, Choice(Candidate(shape.block_dim, mapping), {mapping: resources}))
-    return replace(plan, extent=shape.extent, considered_count=0)
+    compiled = {(problem.constants, mapping): resources_of(request, problem, mapping)}
+    plan = describe(problems, Choice(Candidate(block_dim, mapping), compiled))
+    return replace(plan, considered_count=0)
 
 
 def _on_host(request: Request) -> LaunchPlan:

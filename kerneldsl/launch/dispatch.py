@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.abi import LaunchMode
 from kerneldsl.environment import logger
@@ -28,8 +28,8 @@ from kerneldsl.launch.request import (
 )
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
-from kerneldsl.launch.spine import prepare
-from kerneldsl.launch.state import Definition, KernelState, KernelStates
+from kerneldsl.launch.spine import prepare, settle
+from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
@@ -40,6 +40,9 @@ from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.space import Member
 
 __all__ = ["Dispatcher", "Launchable"]
 
@@ -70,17 +73,17 @@ class Dispatcher:
 
     Parameters
     ----------
-    definition : Definition
-        What the kernel is made of.
+    states : KernelStates
+        The kernel.
     """
 
-    def __init__(self, definition: Definition) -> None:
-        self._states = KernelStates(definition)
+    def __init__(self, states: KernelStates) -> None:
+        self._states = states
         #: Finds the kernel's state for the captured constants as they are now.
         self.state = self._states.current
         #: What has been compiled so far, for captured constants of any value.
         self.infos = self._states.infos
-        self.is_debug = definition.options.debug
+        self.is_debug = states.definition.options.debug
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()
 
@@ -100,7 +103,7 @@ class Dispatcher:
         instead : Device, optional
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
-        state = self.state()
+        state = self.state() if shape.member is None else self._state_of(shape)
         request = make_request(state, shape, args, instead, is_launch=True)
         place, binding = request.place, request.binding
         if request.stand_in is not None:
@@ -111,6 +114,9 @@ class Dispatcher:
             stream = launch_stream(place, stream, binding.streams)
         progress = _NOTHING_YET
         try:
+            if shape.space is not None:
+                request = settle(request)
+                state, shape = request.state, request.shape
             loaded = state.loaded.get(request.key)
             config = loaded.configs.get(shape.key) if loaded is not None else None
             if loaded is None or config is None:
@@ -183,16 +189,7 @@ class Dispatcher:
         """Launch on the CPU after a device has failed."""
         # Now, and not in a stream of the CPU that is active or even recorded.
         stream = BaseStream._default(place_of("cpu")) if current.are_in_use else None
-        on_host = LaunchShape(
-            shape.grid_dim,
-            shape.block_dim,
-            shape.extent,
-            stream,
-            shape.shared_bytes,
-            tile=shape.tile,
-            together=shape.together,
-        )
-        self.launch(on_host, args, place_of("cpu"))
+        self.launch(shape.in_stream(stream), args, place_of("cpu"))
 
     def _record(
         self, request: Request, loaded: Loaded, config: LaunchConfig, args: tuple[Any, ...]
@@ -235,6 +232,12 @@ class Dispatcher:
             progress,
         )
 
+    def _state_of(self, shape: LaunchShape) -> KernelState:
+        """The kernel as it is now; of a kernel with a space, the member that the shape is of."""
+        if shape.member is None:
+            return self.state()
+        return self._states.of_member(shape.member).current()
+
     # ------------------------------------------------------------------ what would be launched
 
     def find(
@@ -263,20 +266,30 @@ class Dispatcher:
         KernelError
             What is the user's own mistake, as the launch would raise it.
         """
-        request = make_request(self.state(), shape, args, is_launch=True)
-        if request.stand_in is not None or (make and not check_shape(request)):
+        request = make_request(self._state_of(shape), shape, args, is_launch=True)
+        if request.stand_in is not None:
             return None
-        loaded = request.state.loaded.get(request.key)
-        config = loaded.configs.get(shape.key) if loaded is not None else None
-        if make and config is None:
-            try:
+        if shape.space is not None and not make and request.key not in request.state.choices:
+            return None
+        try:
+            request = settle(request)
+            if make and not check_shape(request):
+                return None
+            loaded = request.state.loaded.get(request.key)
+            config = loaded.configs.get(request.shape.key) if loaded is not None else None
+            if make and config is None:
                 loaded, config = prepare(request)
-            except RECOVERABLE:
-                if request.place.is_host:
-                    raise
+        except RECOVERABLE:
+            if request.place.is_host:
+                raise
+            return None
         if loaded is None or config is None:
             return None
         return Launchable(request, loaded, config)
+
+    def of_member(self, member: Member) -> Dispatcher:
+        """Launch a member of the kernel's space, with what is known of it already."""
+        return Dispatcher(self._states.of_member(member))
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments given by name, put behind those given by position."""
@@ -286,7 +299,7 @@ class Dispatcher:
         self, shape: LaunchShape, args: tuple[Any, ...]
     ) -> tuple[KernelState, tuple[int, ...], Device]:
         """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
-        state = self.state()
+        state = self._state_of(shape)
         binding = read_arguments(state, args, is_launch=True)
         return state, binding.given, actual(resolve(binding.place or shape.place))
 
@@ -302,7 +315,7 @@ class Dispatcher:
         `args` may be the text of a signature.
         """
         place = named_place(device, arch)
-        return make_request(self.state(), shape, args, place)
+        return make_request(self._state_of(shape), shape, args, place)
 
     def specialize(
         self,

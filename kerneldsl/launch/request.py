@@ -6,7 +6,7 @@ Launches, plans and inspections all begin here, with arguments or with the text 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -22,6 +22,9 @@ from kerneldsl.runtime.arguments.signature import conform
 from kerneldsl.runtime.placement import StandIn, place_of, resolve
 from kerneldsl.target import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.target.promises import MAX_ALIGNMENT, is_narrow
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.space import Member
 
 __all__ = [
     "Request",
@@ -43,7 +46,8 @@ class Request(NamedTuple):
     state : KernelState
         The kernel, for the captured constants as they are.
     shape : LaunchShape
-        Grid and block, or the extent.
+        Grid and block, or the extent; where it leaves the member of a space open, the request is
+        one for a decision alone, and :meth:`of` gives that of the member.
     place : Device
         Where it runs.
     binding : Binding
@@ -75,6 +79,12 @@ class Request(NamedTuple):
         """The same for arguments of which something else holds."""
         *others, _, extents = self.key
         return self._replace(promise_number=number, key=(*others, number, extents))
+
+    def of(self, member: Member, extent: tuple[int, ...] | None = None) -> Request:
+        """Make the request of a member of the kernel's space; for another extent, or the same."""
+        assert self.state.of_member is not None
+        state, shape = self.state.of_member(member), self.shape.of(member, extent)
+        return _complete(state, shape, self.place, self.binding)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -124,6 +134,17 @@ def make_request(
             place, stand_in = chosen.device, chosen if is_launch else None
         else:
             place = chosen
+    if shape.space is not None:
+        limits = place.limits
+        extents = shape.planned_for if place.is_host else shape.planned_within(limits)
+        key = (binding.codes, place, extents, shape.together)
+        return Request(state, shape, place, binding, False, NOTHING, extents, key, stand_in)
+    found = _complete(state, shape, place, binding)
+    return found if stand_in is None else found._replace(stand_in=stand_in)
+
+
+def _complete(state: KernelState, shape: LaunchShape, place: Device, binding: Binding) -> Request:
+    """Find what holds of the arguments, and what the request is found by."""
     is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
     promise_number, extents = NOTHING, None
     if place.compiler.maps_elements:
@@ -145,9 +166,7 @@ def make_request(
         promise_number,
         extents,
     )
-    return Request(
-        state, shape, place, binding, is_overlapping, promise_number, extents, key, stand_in
-    )
+    return Request(state, shape, place, binding, is_overlapping, promise_number, extents, key)
 
 
 def check_shape(request: Request) -> bool:

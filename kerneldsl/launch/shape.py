@@ -14,6 +14,7 @@ from kerneldsl.target import DeviceLimits, Dim3
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.planner.space import Member, Space
 
 __all__ = ["LaunchShape"]
 
@@ -21,20 +22,27 @@ _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 
 
 class LaunchShape:
-    """Grid and block, or an extent, with stream and dynamic shared memory, already read."""
+    """Grid and block, or an extent, with stream and dynamic shared memory, already read.
+
+    The shape of a kernel with a space leaves the block open: it has the space, and the shape that
+    :meth:`of` makes of it has a member.
+    """
 
     __slots__ = (
         "_planned_within",
+        "_shapes",
         "block_dim",
         "extent",
         "forall_ndim",
         "grid_dim",
         "key",
+        "member",
         "mode",
         "place",
         "plan",
         "planned_for",
         "shared_bytes",
+        "space",
         "stream",
         "tile",
         "together",
@@ -50,6 +58,9 @@ class LaunchShape:
         plan: LaunchPlan | None = None,
         tile: Dim3 | None = None,
         together: Together = ALONE,
+        *,
+        space: Space | None = None,
+        member: Member | None = None,
     ) -> None:
         self.grid_dim = grid_dim
         self.block_dim = block_dim
@@ -66,6 +77,9 @@ class LaunchShape:
         self.tile = tile
         #: Which blocks run at the same time.
         self.together = together
+        #: The kernel's space, while the member is open; the member, once it is not.
+        self.space = space
+        self.member = member
         #: What is planned for: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
@@ -75,6 +89,46 @@ class LaunchShape:
         self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
         #: The same for blocks of one index a thread, and the limits of a device that it is for.
         self._planned_within: tuple[DeviceLimits | None, Any] = (None, None)
+        #: Shapes of members, for this extent.
+        self._shapes: dict[Member, LaunchShape] = {}
+
+    def of(self, member: Member, extent: tuple[int, ...] | None = None) -> LaunchShape:
+        """Return the shape in which a member of the space is launched; of another extent, or ours.
+
+        One object for the same member and our extent.
+        """
+        known = self._shapes.get(member) if extent is None else None
+        if known is not None:
+            return known
+        assert self.space is not None
+        made = LaunchShape(
+            None,
+            member.block_dim,
+            extent or self.extent,
+            self.stream,
+            self.space.shared_bytes(member),
+            self.plan,
+            self.space.tile(member),
+            self.together,
+            member=member,
+        )
+        if extent is None:
+            self._shapes[member] = made
+        return made
+
+    def in_stream(self, stream: Any) -> LaunchShape:
+        """Return the same shape in another stream, where a plan for this place counts no more."""
+        return LaunchShape(
+            self.grid_dim,
+            self.block_dim,
+            self.extent,
+            stream,
+            self.shared_bytes,
+            tile=self.tile,
+            together=self.together,
+            space=self.space,
+            member=self.member,
+        )
 
     def planned_within(self, limits: DeviceLimits) -> Any:
         """What is planned for where threads do not walk on: classes end where grids do."""
@@ -82,12 +136,18 @@ class LaunchShape:
             return self.planned_for
         known = self._planned_within
         if known[0] is not limits:
-            ends = grid_ends(self.blocks_within(limits), limits.max_grid_dim)
+            most, cluster_dim = limits.max_grid_dim, self.together.cluster_dim
+            if cluster_dim is not None:  # grids are made of whole ones
+                x, y, z = (n // width * width for n, width in zip(most, cluster_dim, strict=True))
+                most = x, y, z
+            ends = grid_ends(self.blocks_within(limits), most)
             self._planned_within = known = (limits, extent_class(self.extent, ends))
         return known[1]
 
     def blocks_within(self, limits: DeviceLimits) -> Sequence[Dim3]:
-        """The blocks that the launch may have: the one that is given, or all that are tried."""
+        """The indices that blocks which the launch may have serve, where threads have one each."""
+        if self.space is not None:
+            return self.space.tiles
         if self.block_dim is not None:
             return (self.block_dim,)
         assert self.extent is not None

@@ -1,8 +1,9 @@
 """The steps of a launch, in their order.
 
 ``Request → Choice → Specialization → Artifact → Loaded → LaunchConfig``: each is made from those
-before it, and found again in a table of the kernel's state. To choose a mapping, the planner has
-the steps behind it made for some mappings, since a device's own assembler says what each takes.
+before it, and found again in a table of the kernel's state. To choose a mapping, or a member of a
+space, the planner has the steps behind it made for some of them, since a device's own assembler
+says what each takes.
 """
 
 from __future__ import annotations
@@ -25,23 +26,43 @@ from kerneldsl.target import (
     Specialization,
 )
 
-__all__ = ["compile_for", "load_for", "make_choice", "may_compile", "prepare", "resources_of"]
+__all__ = [
+    "compile_for",
+    "load_for",
+    "make_choice",
+    "may_compile",
+    "prepare",
+    "resources_of",
+    "settle",
+]
 
 
 def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
     """Make what a launch starts, or as much of it as is not there yet."""
     state, key = request.state, request.key
-    loaded = state.loaded.get(key)
-    if loaded is not None:
-        choice = state.choices.get(key)
-    else:
-        choice = make_choice(request)
+    loaded, choice = state.loaded.get(key), state.choices.get(key)
+    if loaded is None:
+        choice = choice or make_choice(request)
         loaded = state.loaded[key] = load_for(request, mapping_of(request, choice))
     return loaded, configure(request, choice, loaded)
 
 
+def settle(request: Request) -> Request:
+    """Take the best member, where the kernel has a space and the request leaves it open."""
+    shape = request.shape
+    if shape.space is None:
+        return request
+    if shape.extent is not None and 0 in shape.extent:
+        return request.of(shape.space.members[0])
+    choice = request.state.choices.get(request.key) or make_choice(request)
+    assert choice is not None
+    assert choice.candidate.member is not None
+    return request.of(choice.candidate.member)
+
+
 def may_compile(request: Request) -> tuple[Specialization, ...]:
     """What a launch may compile: for arrays on the device, and for copies of NumPy's."""
+    request = settle(request)
     check_shape(request)
     requests = dict.fromkeys((request, request.with_promises(NOTHING)))
     found = (specialize_anew(each, mapping_of(each, make_choice(each))) for each in requests)
@@ -73,11 +94,14 @@ def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
 
 
 def resources_of(request: Request, problem: Problem, mapping: ElementMapping) -> Resources:
-    """What the kernel takes with a mapping, compiled for that."""
+    """What the kernel, or a member of its space, takes with a mapping, compiled for that."""
+    if request.shape.space is not None:
+        assert problem.member is not None
+        request = request.of(problem.member)
     used = mapping if problem.can_map else ONE_EACH
     if not request.place.is_described:
         return load_for(request, used).executable.resources
     try:
         return compile_for(request, used).resources()
     except ToolMissingError:  # no assembler on this machine
-        return estimate_resources(problem, mapping, {})
+        return estimate_resources(problem, mapping)

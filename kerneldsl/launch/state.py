@@ -20,6 +20,7 @@ from kerneldsl.target import Artifact, CompileOptions, Device, Specialization
 
 if TYPE_CHECKING:
     from kerneldsl.launch.executable import Loaded
+    from kerneldsl.planner.space import Member
     from kerneldsl.runtime.specialization_info import SpecializationInfo
 
 __all__ = ["Definition", "KernelState", "KernelStates"]
@@ -40,7 +41,8 @@ class Definition(NamedTuple):
     signature : tuple of Kind or None
         The declared kinds of the parameters.
     constants : mapping, optional
-        Values of the function's keyword-only parameters.
+        Values of the function's keyword-only parameters; of a kernel with a space, those of its
+        first member.
     """
 
     function: Callable[..., Any]
@@ -71,7 +73,12 @@ class KernelState:
     loaded : dict
         Key of a request to executable, for the fast path.
     choices : dict
-        Key of a request to what was planned for it.
+        Key of a request to what was planned for it; of a request that leaves the member of a space
+        open, all but the promises.
+    constants : tuple
+        Values of the compile-time parameters.
+    of_member : callable or None
+        Finds the state for a member of the kernel's space, where it has one.
     forms : dict
         All but the promises of what code is compiled for, to the specializations it was compiled
         for.
@@ -88,10 +95,12 @@ class KernelState:
         "captured",
         "choices",
         "compile_s",
+        "constants",
         "executables",
         "failures",
         "forms",
         "loaded",
+        "of_member",
         "options",
         "overlap_matters",
         "parameter_count",
@@ -103,12 +112,20 @@ class KernelState:
         "unit",
     )
 
-    def __init__(self, definition: Definition, unit: FunctionUnit, traits: KernelTraits) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        unit: FunctionUnit,
+        traits: KernelTraits,
+        of_member: Callable[[Member], KernelState] | None = None,
+    ) -> None:
         self.unit = unit
+        self.of_member = of_member
         self.traits = traits
         self.traits_if_overlapping = replace(
             traits, barrier_problems=traits.barrier_problems_if_overlapping
         )
+        self.constants = tuple((definition.constants or {}).values())
         self.options = definition.options
         self.signature = definition.signature
         self.signature_codes = tuple(map(code_of, definition.signature or ()))
@@ -170,10 +187,15 @@ class KernelStates:
     ----------
     definition : Definition
         The kernel.
+    members : dict, optional
+        The states for members of the kernel's space, by the values of the constants.
     """
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(
+        self, definition: Definition, members: dict[tuple[Any, ...], KernelStates] | None = None
+    ) -> None:
         self.definition = definition
+        self._members = {} if members is None else members
         self._current: KernelState | None = None
         self._states: list[KernelState] = []
         self._lock = ForkSafeLock()
@@ -191,6 +213,21 @@ class KernelStates:
             except NameError:  # deleted; making the unit anew says so, with the line
                 pass
         return self._renew()
+
+    def of_member(self, member: Member) -> KernelStates:
+        """Find the states for a member of the kernel's space; those with equal constants share."""
+        given, values = self.definition.constants or {}, dict(member.values)
+        constants = {name: values[name] for name in given}
+        code = tuple(constants.values())
+        self._members.setdefault(tuple(given.values()), self)
+        known = self._members.get(code)
+        if known is None:
+            definition = self.definition._replace(constants=constants)
+            known = self._members.setdefault(code, KernelStates(definition, self._members))
+        return known
+
+    def _state_of(self, member: Member) -> KernelState:
+        return self.of_member(member).current()
 
     def _renew(self) -> KernelState:
         with self._lock:
@@ -220,11 +257,16 @@ class KernelStates:
         if self._states:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
             logger.debug("%s is made anew: %s changed", unit.qualname, ", ".join(changed))
-        return KernelState(self.definition, unit, analyze(unit))
+        # Only a kernel with a space is part of a cycle of references.
+        of_member = None if constants is None else self._state_of
+        return KernelState(self.definition, unit, analyze(unit), of_member)
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
-        """What has been compiled so far, for captured constants of any value."""
-        return tuple(info for state in tuple(self._states) for info in state.infos())
+        """What has been compiled so far, for captured constants and members of any value."""
+        every = dict.fromkeys((self, *self._members.values()))
+        return tuple(
+            info for each in every for state in tuple(each._states) for info in state.infos()
+        )
 
 
 def _is_same(captured: Any) -> bool:

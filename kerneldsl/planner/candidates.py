@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.space import Member
 
 __all__ = [
     "BLOCK_THREADS",
@@ -35,10 +38,21 @@ _ROWS = (1, 2, 4)
 
 
 class Candidate(NamedTuple):
-    """A block, and how the extent's indices are dealt out to threads."""
+    """A block, and how the extent's indices are mapped to threads.
+
+    Parameters
+    ----------
+    block_dim : tuple of int
+        Threads of a block.
+    mapping : ElementMapping
+        How indices are mapped.
+    member : Member or None
+        The member of the kernel's space, where it has one.
+    """
 
     block_dim: Dim3
     mapping: ElementMapping = ONE_EACH
+    member: Member | None = None
 
     @property
     def block_threads(self) -> int:

@@ -1,15 +1,17 @@
-"""Choosing a plan for an element kernel: every legal one is compared, the best is taken.
+"""Choosing a plan: every legal candidate is compared, the best is taken.
 
-Comparing costs no compilation: registers of mappings that are not compiled yet are estimated. The
-mapping that seems best is compiled, and compared again with what the assembler gave it; if another
-one then seems better, that is compiled too, `MAX_COMPILED` at most.
+Candidates are blocks × mappings, for a kernel with a space × members. Comparing costs no
+compilation: registers of code that is not compiled yet are estimated. The code of the candidate
+that seems best is compiled, and all that share it are compared again with what the assembler gave
+it; if another one then seems better, that is compiled too, `MAX_COMPILED` at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.candidates import (
@@ -27,21 +29,26 @@ from kerneldsl.planner.resources import KernelResources
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
+if TYPE_CHECKING:
+    from kerneldsl.planner.space import Member
+
 __all__ = [
     "MAX_COMPILED",
     "TIE",
     "Choice",
+    "Compiled",
     "Problem",
     "Scored",
     "choose",
     "estimate_resources",
-    "in_order",
     "nothing_fits",
     "rank",
-    "score",
 ]
 
-#: Mappings that are compiled for one decision, at most.
+#: What was compiled, by compile-time parameters and mapping, and what it takes.
+Compiled: TypeAlias = dict[tuple[tuple[Any, ...], ElementMapping], Resources]
+
+#: Mappings and members that are compiled for one decision, at most.
 MAX_COMPILED = 3
 #: Of what a thread loads at one place of the source, what it holds at once: a loop is unrolled so
 #: far, while all of its rounds are counted as loads.
@@ -52,7 +59,7 @@ TIE = 0.01
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be planned.
+    """What is to be planned; of a kernel with a space, a problem for each member.
 
     Parameters
     ----------
@@ -71,13 +78,17 @@ class Problem:
     max_vector : int
         The longest vector that the arguments' alignment allows.
     can_map : bool
-        Whether the kernel's indices may be dealt out otherwise than one to a thread.
+        Whether the kernel's indices may be mapped otherwise than one to a thread.
     block_dim : tuple of int or None
         The block, where the user has said it.
     shared_bytes : int
         Dynamic shared memory of a block.
     axes : tuple of int or None
         The axis of the extent along x, then y, then z; ``None`` has the last along x.
+    member : Member or None
+        The member of the kernel's space, where it has one.
+    constants : tuple
+        Values of the compile-time parameters; members for which they are equal share code.
     """
 
     kernel: str
@@ -91,6 +102,8 @@ class Problem:
     block_dim: Dim3 | None = None
     shared_bytes: int = 0
     axes: tuple[int, ...] | None = None
+    member: Member | None = None
+    constants: tuple[Any, ...] = ()
 
     def mappings(self) -> tuple[ElementMapping, ...]:
         """The mappings that the kernel can be compiled with."""
@@ -108,6 +121,7 @@ class Problem:
 class Scored(NamedTuple):
     """A legal plan with what the models say of it."""
 
+    problem: Problem
     candidate: Candidate
     grid_dim: Dim3
     held: Occupancy
@@ -117,18 +131,18 @@ class Scored(NamedTuple):
 
 
 def rank(
-    problem: Problem,
-    compiled: dict[ElementMapping, Resources],
+    problems: Sequence[Problem],
+    compiled: Compiled,
     mappings: Iterable[ElementMapping] | None = None,
 ) -> list[Scored]:
     """Compare all legal plans.
 
     Parameters
     ----------
-    problem : Problem
+    problems : sequence of Problem
         What is to be planned.
     compiled : dict
-        What those mappings take that are compiled already; the others' is estimated.
+        What is compiled already, and what it takes; the others' resources are estimated.
     mappings : iterable of ElementMapping, optional
         Which to compare; by default all.
 
@@ -137,23 +151,23 @@ def rank(
     list of Scored
         The best first: by time, and the plainer one of those that are within `TIE` of the best.
     """
-    tried = problem.mappings() if mappings is None else mappings
-    return in_order([each for mapping in tried for each in score(problem, mapping, compiled)])
-
-
-def in_order(found: list[Scored]) -> list[Scored]:
-    """Plans, the best first."""
+    found = [
+        plan
+        for each in problems
+        for mapping in (each.mappings() if mappings is None else mappings)
+        for plan in _score(each, mapping, compiled)
+    ]
     return sorted(found, key=_order(found)) if found else found
 
 
-def best_of(found: Iterable[Scored]) -> Scored | None:
-    """The plan that is first in order; ``None`` where there is none."""
+def _best_of(found: Iterable[Scored]) -> Scored | None:
+    """Return the plan that is first in order; ``None`` where there is none."""
     plans = list(found)
     return min(plans, key=_order(plans)) if plans else None
 
 
 def _order(found: list[Scored]) -> Callable[[Scored], tuple[float, ...]]:
-    """By time; of those within `TIE` of the best, the plainer one."""
+    """Order by time; of those within `TIE` of the best, the plainer one."""
     best = min(each.prediction.time_ns for each in found)
 
     def order(each: Scored) -> tuple[float, ...]:
@@ -165,24 +179,28 @@ def _order(found: list[Scored]) -> Callable[[Scored], tuple[float, ...]]:
 
 
 def _plainness(each: Scored) -> tuple[float, ...]:
-    """Of equal plans: fewer items, longer vectors, a block near 256 threads, wide along x."""
-    candidate = each.candidate
-    distance = abs(candidate.block_threads.bit_length() - (256).bit_length())
+    """Order equal plans: fewer items, longer vectors, a block near 256 threads, wide along x.
+
+    Members do different work, so of those that do less comes first.
+    """
+    candidate, work = each.candidate, each.problem.work
+    mapping = candidate.mapping
+    if candidate.member is not None:
+        distance = abs(math.log2(candidate.block_threads / 256))
+        return mapping.item_count, -mapping.vector, distance, work.loads + work.stores
     return (
-        candidate.mapping.item_count,
-        -candidate.mapping.vector,
-        distance,
+        mapping.item_count,
+        -mapping.vector,
+        abs(candidate.block_threads.bit_length() - (256).bit_length()),
         candidate.block_threads,
         -candidate.block_dim[0],
     )
 
 
-def score(
-    problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
-) -> list[Scored]:
-    """Every legal block with one mapping."""
+def _score(problem: Problem, mapping: ElementMapping, compiled: Compiled) -> list[Scored]:
+    """Judge every legal block with one mapping."""
     device, limits = problem.device, problem.limits
-    known = compiled.get(mapping)
+    known = compiled.get((problem.constants, mapping))
     resources = known or estimate_resources(problem, mapping, compiled)
     kernel = KernelResources.from_resources(resources, limits)
     most = min(resources.max_block_threads, device.limits.max_threads_per_block)
@@ -194,7 +212,7 @@ def score(
     found: list[Scored] = []
     holds: dict[int, Occupancy] = {}
     for block_dim in blocks:
-        candidate = Candidate(block_dim, mapping)
+        candidate = Candidate(block_dim, mapping, problem.member)
         threads = candidate.block_threads
         if threads > most:
             continue
@@ -216,19 +234,21 @@ def score(
             problem.rates,
             spill_bytes=resources.spill_bytes or 0,
         )
-        found.append(Scored(candidate, grid_dim, held, prediction, resources, known is not None))
+        is_compiled = known is not None
+        found.append(Scored(problem, candidate, grid_dim, held, prediction, resources, is_compiled))
     return found
 
 
 def estimate_resources(
-    problem: Problem, mapping: ElementMapping, compiled: dict[ElementMapping, Resources]
+    problem: Problem, mapping: ElementMapping, compiled: Compiled | None = None
 ) -> Resources:
-    """What a mapping would take, judged by the source, and by another mapping that is compiled."""
+    """Judge what a mapping would take by the source, and by another mapping that is compiled."""
     work, items = problem.work, mapping.item_count
     held = min(work.load_bytes, _HELD_BYTES * max(work.places, 1))
     each = max(1.0, held / 4) + (2.0 if work.double_operations else 1.0)
     base = 14.0 + 2.0 * min(work.places, 12)
-    known = min(compiled.items(), key=lambda pair: pair[0].item_count, default=None)
+    like = ((m, r) for (values, m), r in (compiled or {}).items() if values == problem.constants)
+    known = min(like, key=lambda pair: pair[0].item_count, default=None)
     if known is not None and known[1].registers is not None:
         base = known[1].registers - each * known[0].item_count
     registers = int(min(255, max(16, base + each * items)))
@@ -239,29 +259,31 @@ def estimate_resources(
 
 
 class Choice(NamedTuple):
-    """A decision: the block and mapping, and what was compiled to find it.
+    """A decision: block, mapping and member, and what was compiled to find them.
 
     Parameters
     ----------
     candidate : Candidate
         What was chosen.
     compiled : dict
-        Mappings that were compiled, and what they take.
+        What was compiled, and what it takes.
     """
 
     candidate: Candidate
-    compiled: dict[ElementMapping, Resources]
+    compiled: Compiled
 
 
-def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resources]) -> Choice:
+def choose(
+    problems: Sequence[Problem], compile_code: Callable[[Problem, ElementMapping], Resources]
+) -> Choice:
     """Choose a plan.
 
     Parameters
     ----------
-    problem : Problem
-        What is to be planned.
-    compile_mapping : callable
-        Compiles the kernel with a mapping and says what it takes.
+    problems : sequence of Problem
+        What is to be planned: one, or one for each member of a space.
+    compile_code : callable
+        Compiles the kernel for a problem's member with a mapping and says what it takes.
 
     Returns
     -------
@@ -270,33 +292,47 @@ def choose(problem: Problem, compile_mapping: Callable[[ElementMapping], Resourc
     Raises
     ------
     ResourceLimitError
-        No block of any size can run.
+        No block of any size, or no member, can run.
     """
-    compiled: dict[ElementMapping, Resources] = {}
-    scores = {each: score(problem, each, compiled) for each in problem.mappings()}
+    compiled: Compiled = {}
+    codes = [(each, mapping) for each in problems for mapping in each.mappings()]
+    scores = [_score(*code, compiled) for code in codes]
     while True:
-        first = best_of(each for found in scores.values() for each in found)
+        first = _best_of(each for found in scores for each in found)
         if len(compiled) == MAX_COMPILED or (first is not None and first.is_compiled):
             break
-        wanted = next(iter(scores)) if first is None else first.candidate.mapping
+        if first is None:  # it is compiled nevertheless: the estimate may be wrong
+            problem, mapping = next((code for code in codes if _has_grid(code[0])), codes[0])
+        else:
+            problem, mapping = first.problem, first.candidate.mapping
+        wanted = (problem.constants, mapping)
         if wanted in compiled:  # it does not fit, and neither did what was estimated
             break
-        compiled[wanted] = compile_mapping(wanted)
-        scores[wanted] = score(problem, wanted, compiled)
-    ready = [each for found in scores.values() for each in found if each.is_compiled]
-    taken = best_of(ready)
+        compiled[wanted] = compile_code(problem, mapping)
+        scores = [
+            _score(*code, compiled) if (code[0].constants, code[1]) == wanted else found
+            for code, found in zip(codes, scores, strict=True)
+        ]
+    taken = _best_of(each for found in scores for each in found if each.is_compiled)
     if taken is None:
-        raise nothing_fits(problem, compiled)
+        raise nothing_fits(problems, compiled)
     # The block is the best for its mapping, whatever other mappings there were to compare with: so
     # arguments that get the same code get the same block.
-    best = best_of(scores[taken.candidate.mapping])
+    best = _best_of(next(found for found in scores if any(each is taken for each in found)))
     assert best is not None
     return Choice(best.candidate, compiled)
 
 
-def nothing_fits(problem: Problem, compiled: dict[ElementMapping, Resources]) -> ResourceLimitError:
-    """The error of a kernel that cannot run in any block that is allowed."""
-    resources = next(iter(compiled.values()))
+def nothing_fits(problems: Sequence[Problem], compiled: Compiled) -> ResourceLimitError:
+    """Make the error of a kernel that cannot run in any block, or as any member, it may have."""
+    problem, resources = next(
+        (each, takes)
+        for (values, _), takes in compiled.items()
+        for each in problems
+        if each.constants == values
+    )
+    if problem.member is not None:
+        return _no_member_fits(problems, problem, resources)
     kernel = KernelResources.from_resources(resources, problem.limits)
     threads = resources.max_block_threads
     block = problem.block_dim
@@ -311,3 +347,32 @@ def nothing_fits(problem: Problem, compiled: dict[ElementMapping, Resources]) ->
         f"thread and can have blocks of {resources.max_block_threads} threads",
         remedy="Use a smaller block, fewer shared_bytes, or compile with max_registers=",
     )
+
+
+def _no_member_fits(
+    problems: Sequence[Problem], first: Problem, takes: Resources
+) -> ResourceLimitError:
+    assert first.member is not None
+    without = sum(not _has_grid(each) for each in problems)
+    return ResourceLimitError(
+        f"no member of the space of {first.kernel} can run on {first.device}",
+        value=len(problems),
+        limit=f"One of them, {first.member}, has {first.member.block_threads} threads of "
+        f"{takes.registers} registers and {takes.static_shared_bytes + first.shared_bytes} bytes "
+        f"of shared memory a block; the device allows "
+        f"{first.device.limits.max_threads_per_block} threads and "
+        f"{first.limits.max_shared_memory_per_block_optin} bytes"
+        + (
+            f"; {without} members make more blocks of the extent than a grid has" if without else ""
+        ),
+        remedy="Add smaller blocks or tiles to the space",
+    )
+
+
+def _has_grid(problem: Problem) -> bool:
+    """Return whether the device allows a grid of the problem's block, or of some block."""
+    if problem.block_dim is None:
+        return True
+    most = problem.device.limits.max_grid_dim
+    fits = (fit_grid(m, problem.extent, problem.block_dim, most) for m in problem.mappings())
+    return any(grid_dim is not None for grid_dim in fits)

@@ -8,59 +8,76 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kerneldsl.planner.bounds import BOUND_WORDS
-from kerneldsl.planner.choose import TIE, Choice, Problem, Scored, nothing_fits, rank
+from kerneldsl.planner.choose import (
+    TIE,
+    Choice,
+    Compiled,
+    Problem,
+    Scored,
+    nothing_fits,
+    rank,
+)
 from kerneldsl.planner.cost import CONSTANTS
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
-from kerneldsl.target import ElementMapping, Resources
 
-__all__ = ["describe", "describe_scored", "every_plan"]
+__all__ = ["describe", "every_plan"]
 
 #: Alternatives that a plan tells of.
 _TOLD = 6
 
 
-def describe(problem: Problem, choice: Choice) -> LaunchPlan:
+def describe(problems: Sequence[Problem], choice: Choice) -> LaunchPlan:
     """Write a decision down as a plan for an extent.
 
     Parameters
     ----------
-    problem : Problem
-        What is planned; its extent may be another one of the class that was decided for.
+    problems : sequence of Problem
+        What is planned; their extent may be another one of the class that was decided for.
     choice : Choice
         The decision.
 
     Returns
     -------
     LaunchPlan
+        Its `parameters` are the values of the member, where there is one.
 
     Raises
     ------
     ResourceLimitError
         The choice cannot run.
     """
-    ranked = rank(problem, choice.compiled)
+    ranked = rank(problems, choice.compiled)
     wanted = choice.candidate
     taken = next((each for each in ranked if each.candidate == wanted), None)
     if taken is None:
-        fixed = replace(problem, block_dim=wanted.block_dim)
+        fixed = [
+            replace(each, block_dim=wanted.block_dim)
+            for each in problems
+            if each.member == wanted.member
+        ]
         taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
     if taken is None:
-        raise nothing_fits(problem, choice.compiled)
-    return describe_scored(problem, taken, [each for each in ranked if each.candidate != wanted])
+        raise nothing_fits(problems, choice.compiled)
+    plan = _describe(taken, [each for each in ranked if each.candidate != wanted])
+    refused = len({each.member for each in problems} - {each.candidate.member for each in ranked})
+    if wanted.member is not None and refused:
+        why = f"{refused} of the {len(problems)} members cannot run there."
+        plan = replace(plan, reasons=(why,))
+    return plan
 
 
-def every_plan(
-    problem: Problem, compiled: dict[ElementMapping, Resources]
-) -> tuple[LaunchPlan, ...]:
-    """All legal plans of mappings that are compiled, the best first."""
-    return tuple(describe_scored(problem, each) for each in rank(problem, compiled, compiled))
+def every_plan(problems: Sequence[Problem], compiled: Compiled) -> tuple[LaunchPlan, ...]:
+    """Return all legal plans of what is compiled, the best first."""
+    return tuple(_describe(each) for each in rank(problems, compiled) if each.is_compiled)
 
 
-def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
+def _describe(taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
     """Write down a plan that was compared with others, the best of them first."""
+    problem = taken.problem
     held, resources, prediction = taken.held, taken.resources, taken.prediction
     x, y, z = taken.candidate.mapping.blocks(problem.extent, taken.candidate.block_dim)
     grid = Coverage(held, x * y * z)
@@ -93,11 +110,22 @@ def describe_scored(problem: Problem, taken: Scored, others: Sequence[Scored] = 
         bound=prediction.bound,
         considered_count=len(others) + 1,
         considered=_alternatives(taken, others),
+        parameters=_parameters(taken),
     )
 
 
+def _parameters(each: Scored) -> tuple[tuple[str, Any], ...]:
+    member = each.candidate.member
+    return () if member is None else member.values
+
+
 def _alternatives(taken: Scored, others: Sequence[Scored]) -> tuple[PlanAlternative, ...]:
-    """The best of other blocks and of other mappings; one index a thread is always among them."""
+    """Return the best of other blocks and of other mappings, or of other members.
+
+    One index a thread is always among the mappings.
+    """
+    if taken.candidate.member is not None:
+        return tuple(_alternative(taken, each) for each in others[:_TOLD])
     same = [each for each in others if each.candidate.mapping == taken.candidate.mapping]
     other = [each for each in others if each.candidate.mapping != taken.candidate.mapping]
     told = _first_of_each(same, lambda each: each.candidate.block_threads)[: _TOLD // 2]
@@ -105,14 +133,17 @@ def _alternatives(taken: Scored, others: Sequence[Scored]) -> tuple[PlanAlternat
     plain = [each for each in mappings if each.candidate.mapping.is_one_each]
     told += mappings[: _TOLD - len(told) - len(plain)]
     told += [each for each in plain if each not in told]
-    return tuple(
-        PlanAlternative(
-            each.candidate.block_dim,
-            each.candidate.mapping,
-            each.prediction.time_ns,
-            _why(taken, each),
-        )
-        for each in sorted(told, key=lambda each: each.prediction.time_ns)
+    told.sort(key=lambda each: each.prediction.time_ns)
+    return tuple(_alternative(taken, each) for each in told)
+
+
+def _alternative(taken: Scored, other: Scored) -> PlanAlternative:
+    return PlanAlternative(
+        other.candidate.block_dim,
+        other.candidate.mapping,
+        other.prediction.time_ns,
+        _why(taken, other),
+        _parameters(other),
     )
 
 
@@ -124,16 +155,22 @@ def _first_of_each(ranked: list[Scored], key: Callable[[Scored], object]) -> lis
 
 
 def _why(taken: Scored, other: Scored) -> str:
-    """Why a plan lost against the one that was taken."""
+    """Say why a plan lost against the one that was taken."""
     mine, its = taken.prediction, other.prediction
-    excess = its.time_ns / mine.time_ns - 1.0
-    if excess <= TIE:
+    is_member = other.candidate.member is not None
+    if its.time_ns / mine.time_ns - 1.0 <= TIE:
         if other.candidate.mapping.item_count > taken.candidate.mapping.item_count:
             return "no faster, with more items a thread"
+        if is_member:
+            return "no faster; blocks near 256 threads, which do less, are preferred"
         if other.candidate.mapping != taken.candidate.mapping:
             return "no faster"
         return "no faster; blocks near 256 threads are preferred"
-    if its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight:
+    if is_member and other.held.active_warps < taken.held.active_warps:
+        by = " and ".join(name.replace("_", " ") for name in other.held.limiters)
+        return f"{other.held.active_warps} warps at once, limited by {by}"
+    are_fewer = its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight
+    if are_fewer and not is_member:
         return f"fewer bytes in flight: {its.bytes_in_flight / 1e6:.3g} MB"
     spills = f"; {other.resources.spill_bytes} bytes spilled" if other.resources.spill_bytes else ""
     return f"limited by {BOUND_WORDS[its.bound]}{spills}"

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
@@ -139,6 +140,11 @@ class Space:
             member = Member(_read_block(values[0]), named)
             if where is None or where(member):
                 yield member
+
+    @cached_property
+    def tiles(self) -> tuple[Dim3, ...]:
+        """The different numbers of indices that blocks of the members serve."""
+        return tuple(dict.fromkeys(map(self.tile, self.members)))
 
     def __len__(self) -> int:
         return len(self.members)

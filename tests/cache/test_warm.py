@@ -117,7 +117,7 @@ def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
 
 #: What a first launch has no use for, and what waits until it is asked for.
 PUT_OFF = (
-    *("kerneldsl.planner.choose_member", "kerneldsl.planner.describe", "kerneldsl.planner.plan"),
+    *("kerneldsl.planner.describe", "kerneldsl.planner.plan", "kerneldsl.planner.space"),
     *("kerneldsl.runtime.memory.copies", "kerneldsl.runtime.recovery", "kerneldsl.runtime.scores"),
     *("kerneldsl.spaces", "kerneldsl.timing", "numpy.typing", "targets.cuda.compiler"),
     *("kerneldsl.planner.described", "kerneldsl.runtime.specialization_info", "statistics"),

@@ -134,7 +134,7 @@ def test_the_member_is_chosen_once_with_and_without_a_stream(
         def never(*_: Any, **__: Any) -> Any:
             raise AssertionError("planned again")
 
-        monkeypatch.setattr("kerneldsl.spaces.choose_member", never)
+        monkeypatch.setattr("kerneldsl.launch.decision.choose", never)
         for extent in (5000, 4999, 4900):  # of one class
             sums.forall(extent)(x, out)
             sums.forall(extent, stream=stream)(x, out)
@@ -162,7 +162,7 @@ def test_so_many_extents_are_remembered(target: NullTarget) -> None:
     for extent in range(4000, 4600):
         sums.forall(extent)(x, out)
     assert len(sums._extents) <= 256
-    assert len(sums._members) <= 256
+    assert len(sums._dispatcher.state().choices) <= 256
 
 
 def test_blocks_of_a_member_run_together(target: NullTarget) -> None:
@@ -205,6 +205,68 @@ def test_blocks_of_a_member_serve_what_it_covers(target: NullTarget) -> None:
     inner.forall(x.size)(x)
     assert target.launches[-1].config.grid_dim == (64, 1, 1)
     assert inner.forall(x.size).plan(x).grid_dim == (64, 1, 1)
+
+
+def test_a_member_given_an_extent_serves_what_its_blocks_have_threads(target: NullTarget) -> None:
+    """Not what a block of the space's covers, although both launch the same code."""
+
+    @kd.kernel(space=kd.Space(block=[64], covers=lambda c: 2 * c.block))
+    def filled(x, *, block):
+        i = kd.blockIdx.x * 2 * block + kd.threadIdx.x
+        kd.syncthreads()
+        if i < x.size:
+            x[i] = 1
+
+    x = kd.zeros(1024, np.float32)
+    for _ in range(2):
+        filled.forall(x.size)(x)
+        assert target.launches[-1].config.grid_dim == (8, 1, 1)
+        filled.member(block=64).forall(x.size, block=64)(x)
+        assert target.launches[-1].config.grid_dim == (16, 1, 1)
+    assert len(filled.specializations) == 1
+
+
+@kd.kernel(space=kd.Space(block=[64, 128, 256], bias=[1, 2]))
+def shifted(x, out, *, bias):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] + bias
+
+
+def test_members_of_an_element_kernel_are_mapped(target: NullTarget) -> None:
+    """Blocks, mappings and members are candidates of one comparison; the best is launched."""
+    n = 1 << 22
+    x, out = kd.zeros(n, np.float32), kd.zeros(n, np.float32)
+    plan = shifted.forall(n).plan(x, out)
+    assert plan.mapping.item_count > 1
+    assert dict(plan.parameters)["block"] in (64, 128, 256)
+    assert plan.considered_count > 6
+    for launch in (shifted.forall(n), shifted.forall(n, plan=plan)):
+        launch(x, out)
+        config = target.launches[-1].config
+        assert (config.grid_dim, config.block_dim) == (plan.grid_dim, plan.block_dim)
+    best, *others = shifted.forall(n).plans(x, out)
+    assert (best.block_dim, best.mapping) == (plan.block_dim, plan.mapping)
+    assert {dict(each.parameters)["bias"] for each in others} == {1, 2}
+
+
+def test_a_device_that_fails_while_members_are_compared_leaves_it_to_the_cpu(
+    target: NullTarget, rng: np.random.Generator
+) -> None:
+    @kd.kernel(space=kd.Space(block=[32, 64]))
+    def doubled(x, out, *, block):
+        cells = kd.shared.array(64, np.float64)
+        i = kd.grid(1)
+        cells[kd.threadIdx.x] = x[i] if i < x.size else 0.0
+        kd.syncthreads()
+        if i < out.size:
+            out[i] = 2 * cells[kd.threadIdx.x]
+
+    x, out = rng.random(100), np.full(100, np.nan)
+    target.fail_next("load", null.fault("device"))
+    with pytest.warns(kd.FallbackWarning):
+        doubled.forall(100)(x, out)
+    np.testing.assert_array_equal(out, 2 * x)
 
 
 def test_members_that_no_device_can_hold_are_left_out() -> None:
@@ -338,10 +400,17 @@ def scaled(x, out, *, block):
 FACTOR = 2.0
 
 
+def _choices() -> list[Any]:
+    """The members that were decided for, as the captured values are now."""
+    known = scaled._dispatcher.state().choices
+    return [choice for key, choice in known.items() if len(key) == 4]
+
+
 @pytest.fixture
 def native() -> None:
     require_native()
     scaled._remember_launches()
+    scaled._dispatcher.state().choices.clear()
 
 
 def test_a_repeated_launch_is_native(native: None, rng: np.random.Generator) -> None:
@@ -370,7 +439,7 @@ def test_other_kinds_of_arguments_choose_anew(native: None, rng: np.random.Gener
                 launch(given, out)
             np.testing.assert_array_equal(out, FACTOR * given.astype(np.float64))
             warm_up(launch, given, out)
-        assert len(launch._launches) == 3
+        assert len(_choices()) == 3
         for dtype in (np.float32, np.float64, np.int16):
             given, out = (1000 * x).astype(dtype), np.full(1000, np.nan)
             with is_native(launch):
@@ -385,14 +454,15 @@ def test_another_captured_value_chooses_anew(
     with kd.use("cpu"):
         launch = scaled.forall(1000)
         warm_up(launch, x, np.empty(1000))
-        chosen = len(launch._launches)
+        known = scaled._dispatcher.state()
         for factor in (5.0, -3.0):
             monkeypatch.setitem(globals(), "FACTOR", factor)
             for _ in range(5):
                 out = np.full(1000, np.nan)
                 launch(x, out)
                 np.testing.assert_array_equal(out, factor * x)
-        assert len(launch._launches) == chosen + 2
+            assert scaled._dispatcher.state() is not known
+            assert len(_choices()) == 1
 
 
 def test_another_place_chooses_anew(

@@ -66,6 +66,15 @@ def _block() -> Any:
     return fill
 
 
+def _member() -> Any:
+    @kd.kernel(space=kd.Space(block=[32], covers=lambda c: 2 * c.block))
+    def fill(x, *, block):
+        kd.syncthreads()
+        x[2 * block * kd.blockIdx.x + kd.threadIdx.x] = 1.0
+
+    return fill
+
+
 @pytest.fixture(autouse=True)
 def by_way_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches are not repeated by native code, whatever other tests have made of it."""
@@ -79,15 +88,16 @@ def x(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def _launches(x: Any) -> dict[str, Callable[[], Any]]:
-    element, block = _element(), _block()
+    element, block, member = _element(), _block(), _member()
     return {
         "forall": lambda: element.forall(64, block=32)(x),
         "explicit": lambda: element[2, 32](x),
         "block": lambda: block[1, 64](x),
+        "space": lambda: member.forall(64)(x),
     }
 
 
-@pytest.mark.parametrize("form", ["forall", "explicit", "block"])
+@pytest.mark.parametrize("form", ["forall", "explicit", "block", "space"])
 def test_a_first_launch_enters_each_step_once_and_in_order(form: str, x: Any) -> None:
     launch = _launches(x)[form]
     with entered() as first:

@@ -147,8 +147,7 @@ def test_the_choice_does_not_depend_on_which_extent_came_first(target: NullTarge
     """65 535 rows fit a grid of every member, 65 536 one of two: classes end between them."""
     chosen = []
     for order in ((60_000, 65_535, 65_536, 70_000), (70_000, 65_536, 65_535, 60_000)):
-        shared_cells._choices.clear()
-        shared_cells._members.clear()
+        shared_cells._dispatcher.state().choices.clear()
         shared_cells._remember_launches()
         for rows in order:
             shared_cells.forall(64, rows)(x)

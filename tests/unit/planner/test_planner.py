@@ -61,7 +61,7 @@ def problem(
     return Problem("k", extent, work, device, limits, DeviceRates.from_device(device), **options)
 
 
-def light(mapping: ElementMapping) -> Resources:
+def light(_: Problem, mapping: ElementMapping) -> Resources:
     return Resources(min(16 + 2 * mapping.item_count, 255), 0, 0, 0, 1024)
 
 
@@ -241,14 +241,14 @@ def test_a_faster_memory_is_never_slower(work: ElementWork, n: int) -> None:
 
 
 def test_streaming_wants_several_items_and_a_small_grid_one() -> None:
-    large = choose(problem((2**28,)), light).candidate
+    large = choose([problem((2**28,))], light).candidate
     assert large.mapping.item_count > 1
     assert large.mapping.vector > 1
-    small = choose(problem((2**10,)), light).candidate
+    small = choose([problem((2**10,))], light).candidate
     assert small.mapping.item_count == 1
     assert small.block_threads <= 256
     # No multiprocessor is left idle for the sake of items.
-    middle = choose(problem((2**15,)), light).candidate
+    middle = choose([problem((2**15,))], light).candidate
     assert 2**15 // (middle.block_threads * middle.mapping.item_count) >= 64
 
 
@@ -263,12 +263,12 @@ def test_no_plan_is_illegal(
     asked = problem(extent, work, arch, max_vector=max_vector)
     device = asked.device
     try:
-        choice = choose(asked, lambda _: takes)
+        choice = choose([asked], lambda *_: takes)
     except ResourceLimitError:
-        assert not rank(asked, dict.fromkeys(asked.mappings(), takes))
+        assert not rank([asked], {((), each): takes for each in asked.mappings()})
         return
-    plans = every_plan(asked, {choice.candidate.mapping: takes})
-    assert describe(asked, choice).block_dim == choice.candidate.block_dim
+    plans = every_plan([asked], {((), choice.candidate.mapping): takes})
+    assert describe([asked], choice).block_dim == choice.candidate.block_dim
     for plan in plans:
         limits = device.limits
         assert plan.block_threads <= min(takes.max_block_threads, limits.max_threads_per_block)
@@ -293,8 +293,8 @@ def test_a_plan_for_a_class_serves_every_extent_in_it(extent: tuple[int, ...], a
     whole = extent_class(extent)
     assert all(n <= top < 1.25 * n + 8 for n, top in zip(extent, whole, strict=True))
     assert extent_class(whole) == whole
-    choice = choose(problem(whole, arch=arch), light)
-    plan = describe(problem(extent, arch=arch), choice)
+    choice = choose([problem(whole, arch=arch)], light)
+    plan = describe([problem(extent, arch=arch)], choice)
     assert (plan.block_dim, plan.mapping) == (choice.candidate.block_dim, choice.candidate.mapping)
     assert plan.extent == extent
 
@@ -302,11 +302,11 @@ def test_a_plan_for_a_class_serves_every_extent_in_it(extent: tuple[int, ...], a
 def test_few_mappings_are_compiled() -> None:
     asked: list[ElementMapping] = []
 
-    def heavy(mapping: ElementMapping) -> Resources:
+    def heavy(_: Problem, mapping: ElementMapping) -> Resources:
         asked.append(mapping)
         return Resources(255, 500 * mapping.item_count, 0, 0, 256)
 
-    choose(problem((2**26,)), heavy)
+    choose([problem((2**26,))], heavy)
     assert 1 <= len(asked) <= MAX_COMPILED
     assert len(set(asked)) == len(asked)
 
@@ -314,13 +314,13 @@ def test_few_mappings_are_compiled() -> None:
 def test_a_kernel_that_cannot_run_says_why() -> None:
     with pytest.raises(ResourceLimitError, match=r"cannot run.*block_dim \(1024, 1, 1\)"):
         choose(
-            problem((1000,), block_dim=(1024, 1, 1)),
-            lambda _: Resources(128, 0, 0, 0, 512),
+            [problem((1000,), block_dim=(1024, 1, 1))],
+            lambda *_: Resources(128, 0, 0, 0, 512),
         )
 
 
 def test_threads_walk_where_a_grid_is_too_small() -> None:
-    plan = describe(problem((2**45,)), choose(problem((2**45,)), light))
+    plan = describe([problem((2**45,))], choose([problem((2**45,))], light))
     assert "x" in plan.mapping.grid_stride
     assert plan.grid_dim[0] <= 2**31 - 1
     assert fit_grid(ElementMapping(grid_stride=""), (2**45,), (32, 1, 1), (2**31 - 1, 1, 1)) is None
@@ -336,7 +336,7 @@ def test_what_is_not_known_cannot_be_described() -> None:
 
 def test_a_plan_is_a_value() -> None:
     asked = problem((2**24,))
-    plan = describe(asked, choose(asked, light))
+    plan = describe([asked], choose([asked], light))
     scope = {each.__name__: each for each in (LaunchPlan, PlanAlternative, ElementMapping)}
     again = eval(repr(plan), scope)  # noqa: S307 - that is what is promised
     assert again == plan
@@ -352,7 +352,7 @@ def test_a_plan_is_a_value() -> None:
 
 def test_one_index_a_thread_is_always_told_of() -> None:
     asked = problem((2**28,))
-    plan = describe(asked, choose(asked, light))
+    plan = describe([asked], choose([asked], light))
     assert any(each.mapping.item_count == 1 for each in plan.considered)
     assert all(each.why for each in plan.considered)
 
@@ -360,7 +360,7 @@ def test_one_index_a_thread_is_always_told_of() -> None:
 def test_a_plan_can_be_described_for_what_was_not_ranked() -> None:
     asked = problem((1000,))
     odd = Candidate((224, 1, 1), asked.mappings()[0])
-    plan = describe(asked, Choice(odd, {odd.mapping: light(odd.mapping)}))
+    plan = describe([asked], Choice(odd, {((), odd.mapping): light(asked, odd.mapping)}))
     assert plan.block_dim == (224, 1, 1)
 
 
@@ -381,7 +381,7 @@ def test_registers_of_a_loop_are_not_estimated_by_its_rounds() -> None:
         kinds = parse_signature("float32[::1], float32[::1]")
         body = body_work(sums._dispatcher.state().unit, block_dim=(1024, 1, 1))
         found = problem((1 << 24,), element_work(body, kinds), block_dim=(1024, 1, 1))
-        return estimate_resources(found, ElementMapping(), {}).registers or 0
+        return estimate_resources(found, ElementMapping()).registers or 0
 
     # Of such a kernel with 8 rounds the assembler makes 28 registers, with 32 rounds 35.
     assert estimated(1) < estimated(8) < estimated(32) == estimated(256) <= 40
@@ -398,7 +398,7 @@ def test_registers_of_a_loop_are_not_estimated_by_its_rounds() -> None:
     ],
 )
 def test_units_of_a_plan(ns: float, bytes_moved: int, expected: str) -> None:
-    plan = describe(problem((1 << 20,)), Choice(Candidate((1, 1, 1), ElementMapping()), {}))
+    plan = describe([problem((1 << 20,))], Choice(Candidate((1, 1, 1), ElementMapping()), {}))
     one = replace(plan, predicted_ns=ns, bytes_moved=bytes_moved, active_blocks=1, registers=1)
     text = explain_plan(one)
     assert f"Predicted {expected}, limited by" in text
@@ -411,7 +411,7 @@ def test_what_limits_is_said_in_the_same_words_everywhere() -> None:
     whys = []
     for work in (AXPY, AXPY._replace(operations=5000.0), AXPY._replace(rounds=9)):
         found = problem((1 << 24,), work)
-        plan = describe(found, choose(found, light))
+        plan = describe([found], choose([found], light))
         whys += [each.why for each in plan.considered if each.why.startswith("limited by")]
     assert whys
     assert {why.removeprefix("limited by ") for why in whys} <= set(BOUND_WORDS.values())

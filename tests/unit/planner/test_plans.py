@@ -81,9 +81,9 @@ def test_planning_happens_once_for_a_class(
     asked = []
     real = decision.choose
 
-    def counted(problem: Any, compile_mapping: Any) -> Any:
-        asked.append(problem.extent)
-        return real(problem, compile_mapping)
+    def counted(problems: Any, compile_code: Any) -> Any:
+        asked.extend(problem.extent for problem in problems)
+        return real(problems, compile_code)
 
     monkeypatch.setattr(decision, "choose", counted)
 
