@@ -20,6 +20,9 @@ BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
 BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_codes.py \
   cuda/test_description.py cuda/test_driver.py null/test_target.py)
+# What compiles, and what reads the interpreter's memory.
+ANOTHER_PYTHON_TESTS ?= tests/passes tests/ptx tests/fuzz tests/conformance/test_kernels.py \
+  $(addprefix tests/unit/,frontend analysis lowering launcher targets/cpu)
 FUZZ_PROGRAMS ?= 20000
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?= cpu,null
@@ -42,7 +45,7 @@ $(VENV)/.stamp: pyproject.toml .ci/make-venv
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
-	  | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	  | while IFS=$$'\t' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my.jpg --json")
@@ -55,7 +58,7 @@ check: ## what a change must pass, in minutes
 
 .PHONY: check-full
 check-full: ## all that runs without a GPU: before a release, or after a large change
-	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python
 
 .PHONY: static
 static: format lint types layers ## what runs nothing of ours: format, lint, types, layers
@@ -102,6 +105,11 @@ bindings-quick: bindings-12
 bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	@KERNELDSL_TEST_BINDINGS=$* .venv-cuda$*/bin/python -m pytest -q -p no:cacheprovider \
 	  -n $(WORKERS) -m "not measures and not slow" $(BINDINGS_TESTS)
+
+.PHONY: another-python
+another-python: .venv-cuda12/.stamp ## a quick run of what compiles, with another version of Python
+	@KERNELDSL_CHECK=quick .venv-cuda12/bin/python -m pytest -q -p no:cacheprovider \
+	  -n $(WORKERS) -m "not measures and not slow" $(ANOTHER_PYTHON_TESTS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.stamp ## 20000 generated programs against the oracle (FUZZ_PROGRAMS, FUZZ_SEED, FUZZ_TARGETS)

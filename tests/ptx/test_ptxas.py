@@ -47,8 +47,9 @@ def test_what_ptxas_refuses_is_told() -> None:
 
 
 def test_an_architecture_that_this_ptxas_does_not_know_is_told() -> None:
-    with pytest.raises(ToolMissingError, match="sm_60"):
-        compile_ptx(heavy, _SIGNATURE, "sm_60").resources()
+    text = compile_ptx(heavy, _SIGNATURE).ptx
+    with pytest.raises(ToolMissingError, match="sm_999"):
+        ptxas.assemble(text, "sm_999")
 
 
 def test_a_missing_ptxas_is_told(monkeypatch) -> None:
