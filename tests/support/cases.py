@@ -13,10 +13,10 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.abi import LaunchMode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
-from tests.support.arrays import assert_same_bits, assert_within_ulp
+from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall
 
-__all__ = ["Case", "CaseList", "kind_of"]
+__all__ = ["Case", "CaseList", "integers_into", "kind_of"]
 
 #: Makes the arguments of one launch; outputs are poisoned.
 Maker = Callable[[np.random.Generator], tuple[Any, ...]]
@@ -147,6 +147,15 @@ class CaseList:
     def add(self, name: str, kernel: Any, arguments: Maker, **fields: Any) -> None:
         """Add a case; `fields` are those of :class:`Case`."""
         self.cases.append(Case(f"{self.topic}.{name}", kernel, arguments, **fields))
+
+
+def integers_into(size: int, *scalars: Any) -> Maker:
+    """Return a maker of small random integers, a poisoned array of int64 and given scalars."""
+
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        return (rng.integers(-1000, 1000, size), poisoned(size, np.int64), *scalars)
+
+    return make
 
 
 def kind_of(value: Any) -> Kind:

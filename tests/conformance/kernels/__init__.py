@@ -14,6 +14,7 @@ from tests.conformance.kernels import (
     evaluation,
     floats,
     functions,
+    guards,
     ids,
     integers,
     mathematics,
@@ -48,6 +49,7 @@ CASES: list[Case] = [
     *warps.CASES,
     *atomics.CASES,
     *evaluation.CASES,
+    *guards.CASES,
 ]
 
 

@@ -1,26 +1,16 @@
-"""Names, order of evaluation and types, which no rewriting of a target may change."""
+"""Names and the order of evaluation, which no rewriting of a target may change."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import kerneldsl as kd
-from tests.support.arrays import poisoned
-from tests.support.cases import CaseList
+from tests.support.cases import CaseList, integers_into
 
 __all__ = ["CASES"]
 
 _list = CaseList("evaluation")
 CASES = _list.cases
-
-GREATEST, LEAST = 2**63 - 1, -(2**63)
-
-
-def _ints(size, *scalars):
-    def make(rng):
-        return (rng.integers(-1000, 1000, size), poisoned(size, np.int64), *scalars)
-
-    return make
 
 
 # -- names --------------------------------------------------------------------------------------
@@ -54,7 +44,7 @@ def _under(name):
 
 
 for _name in ("count", "active", "vote_1", "types_0", "mask_1", "left", "slot_x", "saved_1", "min"):
-    _list.add(f"barrier_function_{_name}", _under(_name), _ints(8), block=(8,))
+    _list.add(f"barrier_function_{_name}", _under(_name), integers_into(8), block=(8,))
 
 
 @kd.func
@@ -90,7 +80,7 @@ def eleven_calls(x, out):
     out[t] = step1(s, t, x[t])
 
 
-_list.add("eleven_calls", eleven_calls, _ints(4), block=(4,))
+_list.add("eleven_calls", eleven_calls, integers_into(4), block=(4,))
 
 
 @kd.kernel
@@ -107,7 +97,7 @@ def variables_alike(x, out):
     out[t] = v * 100 + v_1 * 10 + v_2 * 2
 
 
-_list.add("variables_alike", variables_alike, _ints(16), block=(16,))
+_list.add("variables_alike", variables_alike, integers_into(16), block=(16,))
 
 
 @kd.func
@@ -121,7 +111,7 @@ def saved_twice(x, out):
     out[t] = x[t] * 1000 + counted(x, t)
 
 
-_list.add("saved_twice", saved_twice, _ints(4), block=(4,))
+_list.add("saved_twice", saved_twice, integers_into(4), block=(4,))
 
 
 @kd.kernel
@@ -134,7 +124,7 @@ def two_votes(x, out):
         out[t] = n + kd.syncthreads_and(x[t] < 990)
 
 
-_list.add("two_votes", two_votes, _ints(16), block=(16,))
+_list.add("two_votes", two_votes, integers_into(16), block=(16,))
 
 # -- order of evaluation ------------------------------------------------------------------------
 
@@ -157,7 +147,7 @@ def augmented_element(x, out):
     out[t] = s[t]
 
 
-_list.add("augmented_element", augmented_element, _ints(8), block=(8,))
+_list.add("augmented_element", augmented_element, integers_into(8), block=(8,))
 
 
 @kd.kernel
@@ -168,7 +158,7 @@ def augmented_place(x, out):
     out[exchange(s, t, t)] -= exchange(s, t, x[t])
 
 
-_list.add("augmented_place", augmented_place, _ints(8), block=(8,))
+_list.add("augmented_place", augmented_place, integers_into(8), block=(8,))
 
 
 @kd.kernel
@@ -178,7 +168,7 @@ def target_with_barrier(x, out):
     out[exchange(s, t, t)] = x[t] + t
 
 
-_list.add("target_with_barrier", target_with_barrier, _ints(8), block=(8,))
+_list.add("target_with_barrier", target_with_barrier, integers_into(8), block=(8,))
 
 
 @kd.kernel
@@ -189,7 +179,7 @@ def value_before_target(x, out):
     out[exchange(s, t, t)] = s[t]
 
 
-_list.add("value_before_target", value_before_target, _ints(8), block=(8,))
+_list.add("value_before_target", value_before_target, integers_into(8), block=(8,))
 
 
 @kd.kernel
@@ -198,7 +188,7 @@ def atomic_in_tuple(x, out):
     out[i] = (kd.atomic.add(x, 0, 1), i)[1]
 
 
-_list.add("atomic_in_tuple", atomic_in_tuple, _ints(8), block=(8,))
+_list.add("atomic_in_tuple", atomic_in_tuple, integers_into(8), block=(8,))
 
 # -- branches and loops around barriers ---------------------------------------------------------
 
@@ -222,7 +212,7 @@ def captured_flags(x, out):
     out[t] = v
 
 
-_list.add("captured_flags", captured_flags, _ints(8), block=(8,))
+_list.add("captured_flags", captured_flags, integers_into(8), block=(8,))
 
 
 @kd.kernel
@@ -241,7 +231,7 @@ def tuple_targets(x, out):
     out[t] = c
 
 
-_list.add("tuple_targets", tuple_targets, _ints(8), block=(8,))
+_list.add("tuple_targets", tuple_targets, integers_into(8), block=(8,))
 
 
 @kd.func
@@ -257,349 +247,4 @@ def id_after_return(x, out):
     out[i] = lane(x[i])
 
 
-_list.add("id_after_return", id_after_return, _ints(13), grid=(2,), block=(8,))
-
-# -- types --------------------------------------------------------------------------------------
-
-
-@kd.kernel(contract=False)
-def guarded_types(x, out):
-    i = kd.blockIdx.x * kd.blockDim.x + kd.threadIdx.x
-    v = x[i] if i < x.size else 0.0
-    w = 0.0
-    if i < x.size:
-        w = x[i]
-    if i < out.size:
-        out[i] = v * v + w * w
-
-
-def _as_doubles(x, out):
-    square = x.astype(np.float64) ** 2
-    return {1: square + square}
-
-
-_list.add(
-    "guarded_types",
-    guarded_types,
-    lambda rng: (rng.random(12).astype(np.float32), poisoned(12, np.float64)),
-    grid=(2,),
-    block=(8,),
-    expected=_as_doubles,
-)
-
-# -- guards of unsigned scalars ------------------------------------------------------------------
-
-
-@kd.kernel
-def unsigned_guards(out, a, b):
-    i = kd.grid(1)
-    if i < out.shape[1]:
-        if i + a < b:
-            out[0, i] = 1
-        if -(i + a) > -5:
-            out[1, i] = 1
-        if i + a - b < a:
-            out[2, i] = 1
-
-
-@kd.kernel
-def below_difference(out, a, b):
-    i = kd.grid(1)
-    if i + a < b and i < out.shape[1]:
-        out[0, i] = 1
-
-
-def _unsigned_guards(out, a, b):
-    i, a, b = np.arange(out.shape[1]), int(a), int(b)
-    tests = (i + a < b, -(i + a) > -5, i + a - b < a)
-    return {0: np.array([np.where(test, 1, row) for test, row in zip(tests, out, strict=True)])}
-
-
-def _below_difference(out, a, b):
-    after = out.copy()
-    after[0, : max(int(b) - int(a), 0)] = 1
-    return {0: after}
-
-
-for _dtype in (np.uint8, np.uint16, np.uint32):
-    for _a, _b in ((1, 0), (0, 9), (3, 9)):
-        for _kernel, _expected in (
-            (unsigned_guards, _unsigned_guards),
-            (below_difference, _below_difference),
-        ):
-            _list.add(
-                f"{_kernel.__name__}_{_dtype.__name__}_{_a}_{_b}",
-                _kernel,
-                lambda rng, d=_dtype, a=_a, b=_b: (poisoned((3, 12), np.int64), d(a), d(b)),
-                extent=(12,),
-                expected=_expected,
-            )
-
-# -- guards that assume something of a scalar, around a loop that is interchanged -----------------
-
-
-@kd.kernel
-def interchanged_under_assumption(x, out, n, shift):
-    i = kd.grid(1)
-    if i + shift < n:
-        acc = 0
-        for k in range(x.shape[0]):
-            acc += x[k, i]
-        out[i] = acc
-
-
-def _column_sums(x, out, n, shift):
-    last = min(max(n - shift, 0), out.size) if abs(shift) < 2**62 else 0
-    return {1: np.append(x.sum(axis=0)[:last], out[last:])}
-
-
-for _name, _n, _shift in (("small", 90, 3), ("wraps", 90, GREATEST - 200), ("none", 3, 5)):
-    _list.add(
-        f"interchanged_under_assumption_{_name}",
-        interchanged_under_assumption,
-        lambda rng, n=_n, shift=_shift: (
-            rng.integers(-9, 9, (5, 100)),
-            poisoned(100, np.int64),
-            n,
-            shift,
-        ),
-        extent=(100,),
-        expected=_column_sums,
-    )
-
-# -- divisions under conditions -----------------------------------------------------------------
-
-
-@kd.kernel
-def gather(table, x, out, n, m):
-    i = kd.grid(1)
-    if i < out.size and m > 0:
-        acc = 0
-        for j in range(n):
-            acc += table[j % m] * table[i] if x[i] > 0 else 0
-        out[i] = acc
-
-
-@kd.kernel
-def ring_sum(ring, out, n, depth):
-    i = kd.grid(1)
-    if i < out.size and depth > 0:
-        acc = 0
-        for k in range(n):
-            acc += ring[k % depth, i - 1] if i > 0 else 0
-        out[i] = acc
-
-
-@kd.kernel
-def quotient_in_own_loop(x, out, n, m):
-    i = kd.grid(1)
-    if i < out.size:
-        acc = 0
-        for k in range(n):
-            if x[k] > 0:
-                acc += x[i // m] * k
-        out[i] = acc
-
-
-@kd.func
-def ring_function(ring, x, i, n, m):
-    acc = 0
-    for k in range(n):
-        if x[k] > 0:
-            acc += ring[i % m] + i // m
-    return acc
-
-
-@kd.kernel
-def division_in_function(x, out, n, m):
-    i = kd.grid(1)
-    if i < out.size:
-        out[i] = ring_function(x, x, i, n, m)
-
-
-for _size in (7, 15, 16, 17, 64, 200):
-    _list.add(
-        f"gather_{_size}",
-        gather,
-        lambda rng, n=_size: (
-            rng.integers(-9, 9, n),
-            rng.integers(-1, 2, n),
-            poisoned(n, np.int64),
-            20,
-            3,
-        ),
-        extent=(_size,),
-    )
-    _list.add(
-        f"ring_sum_{_size}",
-        ring_sum,
-        lambda rng, n=_size: (rng.integers(-9, 9, (3, n)), poisoned(n, np.int64), 5, 3),
-        extent=(_size,),
-    )
-    _list.add(
-        f"quotient_in_own_loop_{_size}",
-        quotient_in_own_loop,
-        _ints(_size, _size, 3),
-        extent=(_size,),
-    )
-    _list.add(
-        f"division_in_function_{_size}",
-        division_in_function,
-        _ints(_size, _size, 3),
-        extent=(_size,),
-    )
-
-
-@kd.kernel
-def divided_by_anything(x, out, d):
-    i = kd.grid(1)
-    if i < x.size:
-        out[i, 0] = x[i] // d
-        out[i, 1] = x[i] % d
-
-
-for _divisor in (1, -1, 2, -3, 1000, GREATEST, LEAST):
-    _list.add(
-        f"divided_by_{_divisor}",
-        divided_by_anything,
-        lambda rng, d=_divisor: (
-            np.append(rng.integers(LEAST + 1, GREATEST, 29), [LEAST + 1, -1, 0, 1, GREATEST]),
-            poisoned((34, 2), np.int64),
-            d,
-        ),
-        extent=(40,),
-    )
-
-# -- guards at the ends of int64 ----------------------------------------------------------------
-
-
-@kd.kernel
-def guards(x, out, n, shift):
-    i = kd.grid(1)
-    if i < out.size:
-        v = 0
-        if i <= n:
-            v += 1
-        if i < n:
-            v += 10
-        if i > n:
-            v += 100
-        if i + shift < n:
-            v += 1000
-        if n - i >= shift:
-            v += 10000
-        if i == n:
-            v += 100000
-        out[i] = v
-
-
-@kd.kernel
-def not_beyond(x, out, n, shift):
-    i = kd.grid(1)
-    if i <= n and i < out.size:
-        out[i] = 1
-
-
-@kd.kernel
-def linear_place(x, out, n, shift):
-    """The place of a block is a product of three, of which nothing is known beforehand."""
-    t = kd.threadIdx.x + kd.threadIdx.y * kd.blockDim.x
-    block = kd.blockIdx.x + kd.gridDim.x * (kd.blockIdx.y + kd.gridDim.y * kd.blockIdx.z)
-    i = block * 21 + t + shift
-    if i >= n:
-        return
-    s = kd.shared.array(21, np.int64)
-    s[t] = x[i]
-    kd.syncthreads()
-    out[i] = s[0] + t
-
-
-def _linear_place(x, out, n, shift):
-    i = np.arange(n)
-    return {1: x[i - i % 21] + i % 21}
-
-
-for _n in (40, 63):
-    _list.add(
-        f"linear_place_{_n}",
-        linear_place,
-        lambda rng, n=_n: (rng.integers(0, 99, n), poisoned(n, np.int64), n, 0),
-        grid=(1, 3),
-        block=(3, 7),
-        expected=_linear_place,
-    )
-
-
-@kd.kernel
-def shifted_below(x, out, n, shift):
-    i = kd.grid(1)
-    if i < out.size and i + shift < n:
-        out[i] = 2
-
-
-@kd.kernel
-def reversed_below(x, out, n, shift):
-    t = kd.threadIdx.x
-    i = kd.blockIdx.x * kd.blockDim.x + t
-    w = x[i] if i + shift < n else 0
-    if i < out.size:
-        if n - i > shift:
-            out[i] = 3
-        else:
-            out[i] = w
-
-
-def _wrapped(body):
-    """What the guards say in the arithmetic of int64, which wraps."""
-
-    def expected(x, out, n, shift):
-        with np.errstate(over="ignore"):
-            i = np.arange(out.size, dtype=np.int64)
-            return {1: body(x, out, i, np.int64(n), np.int64(shift))}
-
-    return expected
-
-
-def _guards(x, out, i, n, shift):
-    v = np.where(i <= n, 1, 0) + np.where(i < n, 10, 0) + np.where(i > n, 100, 0)
-    v += np.where(i + shift < n, 1000, 0) + np.where(n - i >= shift, 10000, 0)
-    return v + np.where(i == n, 100000, 0)
-
-
-def _reversed_below(x, out, i, n, shift):
-    w = np.where(i + shift < n, x[: out.size], 0)
-    return np.where(n - i > shift, 3, w)
-
-
-_WRAPPING = (
-    (guards, _guards),
-    (not_beyond, lambda x, out, i, n, shift: np.where(i <= n, 1, out)),
-    (shifted_below, lambda x, out, i, n, shift: np.where(i + shift < n, 2, out)),
-    (reversed_below, _reversed_below),
-)
-_LIMITS = (
-    (GREATEST, 0),
-    (LEAST, 0),
-    (GREATEST, GREATEST),
-    (LEAST, GREATEST),
-    (LEAST + 5, 7),
-    (GREATEST - 3, -9),
-    (5, GREATEST),
-    (-5, LEAST),
-    (9, 4),
-)
-for _kernel, _body in _WRAPPING:
-    for _number, (_n, _shift) in enumerate(_LIMITS):
-        for _shape in ({"extent": (24,)}, {"grid": (3,), "block": (8,)}):
-            _list.add(
-                f"{_kernel.__name__}_{_number}_{next(iter(_shape))}",
-                _kernel,
-                lambda rng, n=_n, shift=_shift: (
-                    rng.integers(1, 100, 24),
-                    poisoned(21, np.int64),
-                    n,
-                    shift,
-                ),
-                expected=_wrapped(_body),
-                **_shape,
-            )
+_list.add("id_after_return", id_after_return, integers_into(13), grid=(2,), block=(8,))
