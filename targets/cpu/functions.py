@@ -23,12 +23,12 @@ from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.target import Specialization
-from targets.cpu.emit import BUILTINS
 from targets.cpu.exchanges import post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored
 from targets.cpu.prepare import FAULT, prepare_function
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
+from targets.cpu.syntax import BUILTINS
 from targets.cpu.versions import ALWAYS
 
 __all__ = ["Binder", "numba_flags"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import types
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,14 +26,8 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.target import Specialization
-from targets.cpu.emit import (
-    STRIP,
-    Emitter,
-    Probe,
-    Slot,
-    once_definitions,
-    render_for_typing,
-)
+from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
+from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
@@ -46,6 +39,8 @@ from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
+from targets.cpu.syntax import assign, call, definition, load
+from targets.cpu.typing_probes import Probe, render_for_typing
 from targets.cpu.votes import isolate_barriers
 
 __all__ = ["Generated", "generate"]
@@ -179,15 +174,21 @@ class _Generator:
         private |= set(pure.assignments) - known - set(pure.definitions)
         liveness = Liveness(frozenset(private))
         liveness.run(items)
-        self.private_arrays = _array_variables(tree, self.arrays)
+        self.private_arrays = array_variables(tree, self.arrays)
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
-        emitter = Emitter(self.space, pure, liveness, slots, fetched, frozenset(once))
+        origins = Variables(pure, liveness, slots, fetched, frozenset(once))
+        space = self.space
+        emitter = (
+            ElementEmitter(origins, space)
+            if isinstance(space, ElementSpace)
+            else BlockEmitter(origins, space)
+        )
         body = [
             *self.slot_statements(slots),
             *self.axes_of_one(),
-            self.units_loop([*once_definitions(pure, once), *emitter.items(items)]),
+            self.units_loop([*(definition(pure, n) for n in once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
         self.storage.check(self.unit)
@@ -224,7 +225,7 @@ class _Generator:
             copies = math.prod(self.block_dim) if is_local and cuts else 1
             array = StaticArray(use, self.unit.locate_use(name), copies)
             offset = self.storage.place_array(array)
-            variable = _only_variable(tree, name) if not (is_local and cuts) else None
+            variable = take_only_variable(tree, name) if not (is_local and cuts) else None
             if is_local and variable:
                 self.local_arrays.add(variable)
             storage = variable or self.names.make("storage")
@@ -234,13 +235,10 @@ class _Generator:
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
                 index = self.space.linear_thread()
-                view = ast.Call(
-                    ast.Name("kd_view", ast.Load()), [ast.Name(storage, ast.Load()), index], []
-                )
-                replaced[name] = view
+                replaced[name] = call("kd_view", load(storage), index)
             elif variable is None:
-                replaced[name] = ast.Name(storage, ast.Load())
-        _CallReplacement(replaced).visit(tree)
+                replaced[name] = load(storage)
+        CallReplacement(replaced).visit(tree)
 
     def place_room(self) -> Room | None:
         """Reserve what warps exchange values through, where they do."""
@@ -285,8 +283,7 @@ class _Generator:
             self.namespace[maker] = array_maker(
                 static["dtype"], static["shape"], array.copies, offset
             )
-            call = _call(maker, SCRATCH, "kd_dynamic")
-            statements.append(ast.Assign([ast.Name(storage, ast.Store())], call))
+            statements.append(assign(storage, call(maker, load(SCRATCH), load("kd_dynamic"))))
         return statements
 
     def place_slots(
@@ -305,7 +302,7 @@ class _Generator:
         # One trip of a loop, since an item may leave the block with `continue`.
         trip = ast.While(ast.Constant(True), [*rendered, ast.Break()], [])
         starts: list[ast.stmt] = [
-            ast.Assign([ast.Name(name, ast.Store())], _call("kd_unknown"))
+            assign(name, call("kd_unknown"))
             for name in sorted({name for probe in probes.values() for name in probe.names})
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
@@ -359,7 +356,7 @@ class _Generator:
 
     def slot_statements(self, slots: dict[str, Slot]) -> list[ast.stmt]:
         return [
-            ast.Assign([ast.Name(name, ast.Store())], _call(maker, SCRATCH))
+            assign(name, call(maker, load(SCRATCH)))
             for slot in slots.values()
             for name, maker in zip(slot.names, slot.makers, strict=True)
         ]
@@ -376,7 +373,7 @@ class _Generator:
         idle = list(self.space.thread_names)
         if not self.spec.options.debug:
             idle = [n for n in idle if n not in self.space.loop_names]
-        return [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(0)) for n in idle]
+        return [assign(n, ast.Constant(0)) for n in idle]
 
     def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
         """The loop over this call's units of work: row segments or blocks."""
@@ -439,73 +436,6 @@ for kd_block in kd_range(kd_first, kd_last):
         kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
         kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """
-
-
-def _array_variables(tree: ast.FunctionDef, storage: Collection[str]) -> frozenset[str]:
-    """Variables that always hold a shared or a local array of this block.
-
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        With its arrays placed.
-    storage : collection of str
-        Variables of the generated code that hold such an array.
-    """
-    found: set[str] = set()
-    stores: Counter[str] = Counter()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                stores[name] += 1
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=value)):
-                found |= {name} if value in storage else set()
-            case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="kd_view"))
-            ):
-                found.add(name)
-    return frozenset((*storage, *(name for name in found if stores[name] == 1)))
-
-
-def _only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
-    """Take ``sm = kd.shared.array(…)`` out of the tree if it is all that ``sm`` ever is.
-
-    The variable is then set once, before any block runs.
-    """
-    for owner in ast.walk(tree):
-        body = getattr(owner, "body", None)
-        if not isinstance(body, list):
-            continue
-        for node in body:
-            match node:
-                case ast.Assign(
-                    targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=found))
-                ) if found == maker:
-                    stores = [
-                        n
-                        for n in ast.walk(tree)
-                        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
-                    ]
-                    if len(stores) == 1:
-                        body.remove(node)
-                        body += [] if body else [place_at(ast.Pass(), node)]
-                        return name
-    return None
-
-
-class _CallReplacement(ast.NodeTransformer):
-    def __init__(self, replaced: dict[str, ast.expr]) -> None:
-        self.replaced = replaced
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in self.replaced:
-            return place_at(copy_tree(self.replaced[node.func.id]), node)
-        return node
-
-
-def _call(name: str, *arguments: str) -> ast.Call:
-    loads: list[ast.expr] = [ast.Name(a, ast.Load()) for a in arguments]
-    return ast.Call(ast.Name(name, ast.Load()), loads, [])
 
 
 def _numba_bytes(element: Any) -> int:
