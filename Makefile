@@ -81,8 +81,9 @@ types: $(VENV)/.stamp ## mypy --strict over the three packages
 	@$(BIN)/mypy
 
 .PHONY: layers
-layers: $(VENV)/.stamp ## the import contracts between and inside the packages
+layers: $(VENV)/.stamp ## the import contracts between and inside the packages, and no cycles
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.support.import_cycles
 
 # What compares times runs first and alone; everything else then shares the cores.
 .PHONY: measure

@@ -146,6 +146,8 @@ if TYPE_CHECKING:
         from_dlpack as from_dlpack,
         full as full,
         full_like as full_like,
+        managed_empty as managed_empty,
+        mapped_view as mapped_view,
         ones as ones,
         ones_like as ones_like,
         to_device as to_device,
@@ -153,8 +155,6 @@ if TYPE_CHECKING:
         zeros_like as zeros_like,
     )
     from kerneldsl.runtime.memory.host_memory import (
-        managed_empty as managed_empty,
-        mapped_view as mapped_view,
         pinned_copy as pinned_copy,
         pinned_empty as pinned_empty,
     )
@@ -251,13 +251,13 @@ _MODULES = {
     "kerneldsl.runtime.memory.arrays": "DeviceArray",
     "kerneldsl.runtime.memory.copies": "can_access_peer copy enable_peer_access",
     "kerneldsl.runtime.memory.creation": (
-        "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
-        "zeros_like"
+        "as_array empty empty_like from_dlpack full full_like managed_empty mapped_view ones "
+        "ones_like to_device zeros zeros_like"
     ),
     "kerneldsl.runtime.fallback": "fallback fallback_policy",
     "kerneldsl.runtime.streams.events": "Event",
     "kerneldsl.runtime.streams.graphs": "Graph",
-    "kerneldsl.runtime.memory.host_memory": "managed_empty mapped_view pinned_copy pinned_empty",
+    "kerneldsl.runtime.memory.host_memory": "pinned_copy pinned_empty",
     "kerneldsl.runtime.memory.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
     "kerneldsl.runtime.memory.pools": "MemoryPool memory_stats",

@@ -25,8 +25,9 @@ from kerneldsl.launcher.layout import (
 )
 from kerneldsl.launcher.subscript import put_subscript
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.arguments.readers import seal
+from kerneldsl.runtime.arguments.array_readers import seal
 from kerneldsl.runtime.memory.arrays import DeviceArray
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.placement import context_place
 from kerneldsl.runtime.streams import current
 
@@ -206,7 +207,7 @@ def _make(
     python.update((entry.symbol, id(entry.python)) for entry in entries)
     addresses = Addresses(
         state=ctypes.addressof(_state),
-        array_block=slot_offset(DeviceArray, "_block", trial, b"trial"),
+        array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         place_variable=id(context_place),

@@ -22,7 +22,8 @@ from kerneldsl.launcher.exchange import (
 from kerneldsl.launcher.layout import WRITEABLE
 from kerneldsl.launcher.table import Step, StepKind
 from kerneldsl.runtime.arguments.binding import code_of
-from kerneldsl.runtime.memory.arrays import OTHER_HOME, READ_ONLY, DeviceArray
+from kerneldsl.runtime.memory.arrays import DeviceArray
+from kerneldsl.runtime.memory.geometry import OTHER_HOME, READ_ONLY
 from kerneldsl.target import Device
 
 __all__ = ["StepMaker"]

@@ -175,6 +175,11 @@ def current_place() -> Device:
     return actual(_chosen())
 
 
+def chosen_place(device: DeviceLike | None) -> Device:
+    """The device that is named, or `current_place` where none is."""
+    return current_place() if device is None else place_of(device)
+
+
 def actual(chosen: Device | StandIn) -> Device:
     """Where kernels run under a choice."""
     return chosen.device if isinstance(chosen, StandIn) else chosen
@@ -338,7 +343,7 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
     """
-    return (current_place() if device is None else place_of(device)).describe()
+    return chosen_place(device).describe()
 
 
 def synchronize(device: DeviceLike | None = None) -> None:

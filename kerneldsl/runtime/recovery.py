@@ -32,8 +32,10 @@ from kerneldsl.runtime.arguments.binding import Binding, kinds_of
 from kerneldsl.runtime.arguments.passed_arrays import PassedArray
 from kerneldsl.runtime.arguments.staging import Progress
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.memory.device_memory import device_memories
-from kerneldsl.runtime.memory.transfer import host_view, write_array
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.pools import device_memories
+from kerneldsl.runtime.memory.strided import host_view
+from kerneldsl.runtime.memory.transfer import write_array
 from kerneldsl.runtime.statistics import note_copy, note_fallback
 from kerneldsl.target import Device
 
@@ -253,4 +255,5 @@ class FailedLaunch:
         for array in arrays:
             if array.position in self.traits.written:
                 mirror = mirrors[array.parameters]
-                write_array(self.place, array.pointer, array.strides, mirror, self.stream)
+                memory = self.place, array.pointer, array.shape, array.strides, mirror.dtype
+                write_array(ArrayGeometry(*memory, owner=None), mirror, self.stream)

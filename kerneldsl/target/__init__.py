@@ -19,9 +19,10 @@ if TYPE_CHECKING:
         UnusableCodeError,
     )
     from kerneldsl.target.contract import Compiler, Target
-    from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
+    from kerneldsl.target.device import Device
     from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
     from kerneldsl.target.info import DeviceInfo, DeviceLike
+    from kerneldsl.target.limits import DeviceKind, DeviceLimits, Dim3
     from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
     from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
     from kerneldsl.target.options import CompileOptions
@@ -81,9 +82,10 @@ _HOME = {
         "code": "Artifact Executable HostShare LaunchConfig Resources Specialization "
         "UnusableCodeError",
         "contract": "Compiler Target",
-        "device": "Device DeviceKind DeviceLimits Dim3",
+        "device": "Device",
         "element_mapping": "ONE_EACH ElementMapping",
         "info": "DeviceInfo DeviceLike",
+        "limits": "DeviceKind DeviceLimits Dim3",
         "memory": "Buffer PoolBackend SharedBuffer",
         "native": "DriverEntry Holds HostEntry NativeEntry",
         "options": "CompileOptions",

@@ -12,8 +12,9 @@ from kerneldsl.abi import EXPLICIT, LaunchMode, ParameterLayout
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
-from kerneldsl.target.device import Device, Dim3
+from kerneldsl.target.device import Device
 from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.target.limits import Dim3
 from kerneldsl.target.options import DEFAULT_OPTIONS, CompileOptions
 from kerneldsl.target.promises import NO_PROMISES, Promises
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.target.checks import Check
     from kerneldsl.target.code import Artifact, Executable, LaunchConfig, Specialization
-    from kerneldsl.target.device import Device, Dim3
+    from kerneldsl.target.device import Device
+    from kerneldsl.target.limits import Dim3
 
 __all__ = ["Compiler", "Target"]
 

@@ -1,4 +1,4 @@
-"""A device: what it is, the limits that a launch on it is checked against, and what it can do.
+"""A device: what it is, and what it can do.
 
 With :class:`~kerneldsl.target.contract.Target` and its compiler this is the contract of a target:
 each method's docstring says what an implementation **must**, **should** or **may** do.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kerneldsl.environment import logger
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.target.limits import DeviceKind, DeviceLimits
 
 if TYPE_CHECKING:
     from kerneldsl.errors import DriverError
@@ -24,30 +25,10 @@ if TYPE_CHECKING:
     from kerneldsl.target.streams import DeviceEvent, DeviceStream
     from kerneldsl.target.timer import LaunchTimer
 
-__all__ = ["Device", "DeviceKind", "DeviceLimits", "Dim3"]
-
-#: Extents along x, y and z.
-Dim3: TypeAlias = tuple[int, int, int]
+__all__ = ["Device"]
 
 #: Bytes of a pattern that the default of `Device.fill` copies from the host.
 _SEED_BYTES = 1 << 16
-
-#: What a device is: a GPU with memory of its own, one that shares the host's, a share of a GPU that
-#: a virtual machine was given, a CPU, or something else.
-DeviceKind: TypeAlias = Literal["discrete", "integrated", "virtual", "cpu", "other"]
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceLimits:
-    """Limits of a device that a launch is checked against, with the driver's names for them."""
-
-    max_threads_per_block: int
-    max_block_dim: Dim3
-    max_grid_dim: Dim3
-    max_shared_memory_per_block: int
-    """Bytes of static and dynamic shared memory a block may have together, opt-in included."""
-    warp_size: int
-    multiprocessor_count: int
 
 
 @dataclass(frozen=True)

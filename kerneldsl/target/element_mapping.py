@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from kerneldsl.target.device import Dim3
+from kerneldsl.target.limits import Dim3
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
 

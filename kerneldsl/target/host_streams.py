@@ -9,11 +9,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import GraphError
-from kerneldsl.target.device import Device
 from kerneldsl.target.streams import DeviceEvent, DeviceGraph, DeviceStream, Recording, Step
+
+if TYPE_CHECKING:
+    from kerneldsl.target.device import Device
 
 __all__ = ["HostEvent", "HostGraph", "HostStream"]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kerneldsl.errors import AttributeUnavailableError, KernelError
-from kerneldsl.target.device import Device, DeviceKind, DeviceLimits, Dim3
 from kerneldsl.target.info_fields import Applies, Field
+from kerneldsl.target.limits import DeviceKind, DeviceLimits, Dim3
+
+if TYPE_CHECKING:
+    from kerneldsl.target.device import Device
 
 __all__ = ["DeviceInfo", "DeviceLike"]
 
@@ -335,7 +338,7 @@ _FIELDS: tuple[Field[Any], ...] = tuple(
 
 
 #: What can stand wherever a device is taken: a text such as ``"cuda:1"``, or a device.
-DeviceLike: TypeAlias = str | Device | DeviceInfo
+DeviceLike: TypeAlias = "str | Device | DeviceInfo"
 
 
 def _known_of(device: Device) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
-from kerneldsl.target.device import Dim3
+from kerneldsl.target.limits import Dim3
 
 __all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
 

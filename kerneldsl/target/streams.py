@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerneldsl.target.device import Device
+if TYPE_CHECKING:
+    from kerneldsl.target.device import Device
 
 __all__ = [
     "DeviceEvent",

@@ -10,17 +10,17 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType, numpy_dtype
 from kerneldsl.registry import get_target
+from kerneldsl.runtime.arguments.array_readers import read_device_array, read_ndarray
 from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused
-from kerneldsl.runtime.arguments.readers import read_device_array, read_ndarray
 from kerneldsl.runtime.memory import dlpack
-from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
-from kerneldsl.runtime.memory.transfer import host_view
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.strided import contiguous_strides, host_view
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 from kerneldsl.target import Device
 
-__all__ = ["as_device_array", "find_reader"]
+__all__ = ["as_geometry", "find_reader"]
 
 #: Element types as torch prints its dtypes.
 _TORCH_DTYPES = {f"torch.{name}": row for name, row in ELEMENT_TYPES.items()}
@@ -41,8 +41,8 @@ def find_reader(value: Any) -> Reader | None:
     return None
 
 
-def as_device_array(obj: Any) -> DeviceArray:
-    """A device array over the memory of a foreign object, ready for the current stream.
+def as_geometry(obj: Any) -> ArrayGeometry:
+    """The array that a foreign object is, ready for the current stream.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _read_torch(value: Any, binding: Binding) -> int:
     binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
     place = _cuda_place(index, binding)
     pointer = _aligned(value.data_ptr(), element)
-    return _read(DeviceArray(place, pointer, shape, strides, element, value), binding)
+    return _read(ArrayGeometry(place, pointer, shape, strides, element, value), binding)
 
 
 def _refuse_lazy(value: Any, row: ElementType) -> None:
@@ -126,7 +126,7 @@ def _read_cupy(value: Any, binding: Binding) -> int:
     pointer = _aligned(memory.ptr, dtype)
     binding.streams += (sys.modules["cupy"].cuda.get_current_stream().ptr,)
     place = _cuda_place(memory.device_id, binding)
-    return _read(DeviceArray(place, pointer, value.shape, value.strides, dtype, value), binding)
+    return _read(ArrayGeometry(place, pointer, value.shape, value.strides, dtype, value), binding)
 
 
 # --------------------------------------------------------------------------- both
@@ -136,7 +136,7 @@ def _read_cupy(value: Any, binding: Binding) -> int:
 _codes: dict[tuple[np.dtype[Any], int, str], int] = {}
 
 
-def _read(array: DeviceArray, binding: Binding) -> int:
+def _read(array: ArrayGeometry, binding: Binding) -> int:
     """Read an array over another library's memory, which is made anew for each launch."""
     key = (array.dtype, array.ndim, array.layout)
     code = _codes.get(key)
@@ -175,9 +175,7 @@ def _read_dlpack(value: Any, binding: Binding) -> int:
     except ArgumentTypeError as error:
         raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
     if array.place.is_host:
-        view = host_view(
-            array.pointer, array.shape, array.strides, array.dtype, array, array.is_read_only
-        )
+        view = array.as_numpy(array)
         binding.keep += (view,)
         if array.is_read_only:
             view.flags.writeable = False
@@ -211,8 +209,8 @@ def _dtype_of(typestr: str) -> np.dtype[Any]:
 
 def _from_cuda_array_interface(
     value: Any, interface: dict[str, Any] | None = None
-) -> tuple[DeviceArray, int | None]:
-    """A device array over the memory that the interface describes, and the producer's stream."""
+) -> tuple[ArrayGeometry, int | None]:
+    """The array that the interface describes, and the producer's stream."""
     if interface is None:
         interface = value.__cuda_array_interface__
     if interface.get("mask") is not None:
@@ -236,5 +234,5 @@ def _from_cuda_array_interface(
     target = get_target("cuda")
     index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
     place = place_of(f"cuda:{index}")
-    array = DeviceArray(place, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
+    array = ArrayGeometry(place, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
     return array, interface.get("stream")

@@ -16,7 +16,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ElementKind, numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.runtime.arguments.binding import Binding, bits_of, kinds_of, value_of
-from kerneldsl.runtime.memory.arrays import contiguous_strides
+from kerneldsl.runtime.memory.strided import contiguous_strides
 
 __all__ = ["conform"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from kerneldsl.abi import ArrayParameters
 from kerneldsl.environment import logger
 from kerneldsl.runtime.memory.pools import allocate
-from kerneldsl.runtime.memory.transfer import byte_bounds, host_view
+from kerneldsl.runtime.memory.strided import byte_bounds, host_view
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.target import Buffer, Device
 

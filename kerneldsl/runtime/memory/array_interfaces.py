@@ -10,16 +10,13 @@ NumPy, "The array interface protocol", version 3; Numba, "CUDA Array Interface",
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.runtime.memory.strided import host_view
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.streams.current import stream_of
-
-if TYPE_CHECKING:
-    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["as_numpy", "cuda_interface", "host_interface"]
 
@@ -27,7 +24,7 @@ __all__ = ["as_numpy", "cuda_interface", "host_interface"]
 _LEGACY_DEFAULT_STREAM = 1
 
 
-def cuda_interface(array: DeviceArray) -> dict[str, Any]:
+def cuda_interface(array: ArrayGeometry) -> dict[str, Any]:
     """The value of ``__cuda_array_interface__``.
 
     Raises
@@ -52,7 +49,7 @@ def cuda_interface(array: DeviceArray) -> dict[str, Any]:
     }
 
 
-def host_interface(array: DeviceArray) -> dict[str, Any]:
+def host_interface(array: ArrayGeometry) -> dict[str, Any]:
     """The value of ``__array_interface__``.
 
     Raises
@@ -77,7 +74,7 @@ def host_interface(array: DeviceArray) -> dict[str, Any]:
     }
 
 
-def as_numpy(array: DeviceArray, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+def as_numpy(array: ArrayGeometry, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     """What ``array.__array__`` returns: a NumPy array over the same memory, or a copy.
 
     Raises
@@ -98,9 +95,7 @@ def as_numpy(array: DeviceArray, dtype: Any, copy: bool | None) -> np.ndarray[An
             remedy="Use array.copy_to_host()",
         )
     array.lend()
-    view = host_view(
-        array.pointer, array.shape, array.strides, array.dtype, array, array.is_read_only
-    )
+    view = array.as_numpy(array)
     if dtype is not None and view.dtype != dtype:
         if copy is False:
             raise ValueError("a conversion to another dtype needs a copy")

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import math
-import struct
-import weakref
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
-from kerneldsl.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-    ClosedResourceError,
-    KernelError,
-    ReadOnlyArrayError,
-)
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.language.kinds import Layout
-from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.memory.array_interfaces import as_numpy, cuda_interface, host_interface
-from kerneldsl.runtime.memory.direct_copies import copied_from_host, copied_to_host
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
-from kerneldsl.runtime.memory.strided import contiguous_strides, host_view, layout_of
+from kerneldsl.runtime.memory.pools import allocate
+from kerneldsl.runtime.memory.strided import Order, contiguous_strides
 from kerneldsl.runtime.memory.transfer import fill_array, read_array, write_array
+from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
-from kerneldsl.target import Device, DeviceStream
+from kerneldsl.target import Device
 
-__all__ = [
-    "OTHER_HOME",
-    "READ_ONLY",
-    "BasicIndex",
-    "DeviceArray",
-    "contiguous_strides",
-    "layout_of",
-]
-
-#: Flags of an array's block.
-READ_ONLY, OTHER_HOME = 1, 2
-#: Stands for owners that do not know the arrays over their memory.
-_NO_FAMILY: Any = object()
-#: Held where an array gets a family, lest two threads make it one each.
-_family_lock = ForkSafeLock()
+__all__ = ["DeviceArray", "new_array"]
 
 
-class DeviceArray:
+class DeviceArray(ArrayGeometry):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
@@ -75,73 +53,7 @@ class DeviceArray:
     :meth:`copy_to_host` or :meth:`item`.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_block",
-        "_owner",
-        "code",
-        "dtype",
-        "is_closed",
-        "is_read_only",
-        "layout",
-        "packed",
-        "place",
-        "pointer",
-        "shape",
-        "size",
-        "strides",
-    )
-
-    def __init__(
-        self,
-        place: Device,
-        pointer: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        dtype: np.dtype[Any],
-        owner: Any,
-        is_read_only: bool = False,
-        *,
-        layout: Layout | None = None,
-    ) -> None:
-        self.place = place
-        self.pointer = pointer
-        self.shape = shape
-        #: Kept, for ``kernel.forall(array.size)``.
-        self.size = math.prod(shape)
-        self.strides = strides
-        self.dtype = dtype
-        #: Keeps the memory alive.
-        self._owner = owner
-        self.is_read_only = is_read_only
-        self.is_closed = False
-        self.layout: Layout = layout or layout_of(shape, strides, dtype.itemsize)
-        #: What a launch passes: pointer, extents, and strides unless contiguous.
-        self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
-        #: Code of the kind, filled in when it is first passed to a kernel.
-        self.code = -1
-        #: The same for native code, filled in with the code: see :meth:`seal`.
-        self._block: bytes | None = None
-
-    @property
-    def device(self) -> Device:
-        """Where the array is."""
-        return self.place
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+    __slots__ = ()
 
     @property
     def T(self) -> Self:
@@ -196,23 +108,6 @@ class DeviceArray:
         pointer = self.pointer + byte_offset(view)
         return self._over(pointer, view.shape, view.strides, self.is_read_only)
 
-    def _over(
-        self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
-    ) -> Self:
-        """An array over the same memory, which is closed when this one is."""
-        self.check_open()
-        owner = self._owner
-        view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
-        family = getattr(owner, "family", _NO_FAMILY)
-        if family is None:
-            with _family_lock:
-                if owner.family is None:
-                    owner.family = weakref.WeakSet((self,))
-                family = owner.family
-        if family is not _NO_FAMILY:
-            family.add(view)
-        return view
-
     def as_read_only(self) -> Self:
         """Return a view that neither kernels nor copies write."""
         return self._over(self.pointer, self.shape, self.strides, is_read_only=True)
@@ -260,26 +155,14 @@ class DeviceArray:
         """
         self.check_open()
         if out is None:
-            order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
+            order: Order = "F" if self.layout == "F" else "C"
             if blocking or self.place.is_host:
                 out = np.empty(self.shape, self.dtype, order=order)
             else:
                 from kerneldsl.runtime.memory.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
-        if copied_to_host(self, out, stream, blocking):
-            return out
-        self._check_partner(out, "out")
-        if not out.flags.writeable:
-            raise ReadOnlyArrayError(
-                "out is a read-only array", value=out, remedy="Pass a writable array"
-            )
-        stream = stream_of(self.place, stream)
-        read_array(
-            self.place, self.pointer, self.strides, out, stream, blocking=blocking, owner=self
-        )
-        if not blocking:
-            self.note_use(stream)
+        read_array(self, out, stream_of(self.place, stream), blocking=blocking)
         return out
 
     def copy_from_host(
@@ -298,15 +181,7 @@ class DeviceArray:
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
-        if copied_from_host(self, array, stream, blocking):
-            return
-        self._check_partner(array, "array")
-        self.check_writable()
-        stream = stream_of(self.place, stream)
-        write_array(
-            self.place, self.pointer, self.strides, array, stream, blocking=blocking, owner=self
-        )
-        self.note_use(stream)
+        write_array(self, array, stream_of(self.place, stream), blocking=blocking)
 
     def fill(self, value: Any, stream: Any = None) -> None:
         """Set every element to a value, converted to the dtype, in the stream's order.
@@ -329,33 +204,7 @@ class DeviceArray:
                 limit=f"NumPy says: {error}",
                 remedy="Pass one number that the dtype holds",
             ) from error
-        stream = stream_of(self.place, stream)
-        fill_array(
-            self.place,
-            self.pointer,
-            self.strides,
-            self.shape,
-            element,
-            stream,
-            is_contiguous=self.layout != "A",
-            owner=self,
-        )
-        self.note_use(stream)
-
-    def note_use(self, stream: Any) -> None:
-        """Note that something in a stream now uses the memory, so that it is not given out before.
-
-        Parameters
-        ----------
-        stream : DeviceStream or None or object
-            As :func:`~kerneldsl.runtime.streams.current.stream_of` returns it. Launches and copies
-            note theirs.
-        """
-        note_use = getattr(self._owner, "note_use", None)
-        if note_use is not None and not (
-            isinstance(stream, DeviceStream) and stream.recording is not None
-        ):
-            note_use(stream)
+        fill_array(self, element, stream_of(self.place, stream))
 
     def item(self) -> Any:
         """Return the only element as a Python number; a transfer from the device."""
@@ -371,10 +220,8 @@ class DeviceArray:
         """An array of its own with the same elements on the same device, as NumPy's copies are."""
         self.check_open()
         from kerneldsl.runtime.memory.copies import copy_between
-        from kerneldsl.runtime.memory.creation import empty
 
-        order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
-        made = empty(self.shape, self.dtype, order=order, device=self.device)
+        made = new_array(self.place, self.shape, self.dtype, "F" if self.layout == "F" else "C")
         copy_between(made, self)
         return made
 
@@ -386,11 +233,6 @@ class DeviceArray:
         return _arrived, (self.copy_to_host(), str(self.place))
 
     # ------------------------------------------------------------------ memory
-
-    @property
-    def is_managed(self) -> bool:
-        """Whether it is in managed memory, which moves between host and device by itself."""
-        return getattr(self._owner, "is_managed", False)
 
     def host_view(self) -> np.ndarray[Any, Any]:
         """Return a NumPy array over the same memory, after the device has come to rest.
@@ -415,80 +257,7 @@ class DeviceArray:
                 remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
             )
         self.lend()
-        return host_view(
-            pointer, self.shape, self.strides, self.dtype, self._owner, self.is_read_only
-        )
-
-    def close(self) -> None:
-        """Give the memory back now, in the order of the streams that used it.
-
-        This array and every other array over the same memory cannot be used any more. Memory that
-        was taken over from another library, lent to one, or recorded into a graph is only let go
-        of. Twice is harmless.
-        """
-        owner = self._owner
-        is_lent = getattr(owner, "is_shared", False) or getattr(owner, "is_recorded", False)
-        for array in (self, *(getattr(owner, "family", None) or ())):
-            array.is_closed = True
-            array.code = -1  # so that a launch looks
-            array._block = None
-            if not is_lent:
-                array._owner = None
-        if hasattr(owner, "family") and not is_lent:
-            owner.close()
-
-    def seal(self, code: int) -> None:
-        """Note the code of the kind, and lay out what native code passes to a kernel.
-
-        The block is the place's identity, the code and flags (1: read-only; 2: the memory comes
-        from another stream than the default one), then pointer, extents and strides, all int64.
-        """
-        home = getattr(self._owner, "_home", None)
-        flags = READ_ONLY * self.is_read_only | OTHER_HOME * (home is not None)
-        self._block = struct.pack(
-            f"=qqqQ{2 * len(self.shape)}q",
-            *(id(self.place), code, flags, self.pointer, *self.shape, *self.strides),
-        )
-        self.code = code
-
-    def check_open(self) -> None:
-        """Raise `ClosedResourceError` if the memory has been given back."""
-        if self.is_closed:
-            raise ClosedResourceError.after_close(
-                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place}",
-                self,
-                given_back="the memory of an array and of its views",
-                instead="Leave it to Python",
-            )
-
-    def check_writable(self) -> None:
-        """Raise `ClosedResourceError` or `ReadOnlyArrayError` if it cannot be written."""
-        self.check_open()
-        if self.is_read_only:
-            raise ReadOnlyArrayError(
-                f"{self!r} is read-only",
-                value=self,
-                remedy="Write to the array it is a view of, or to a copy",
-            )
-
-    def lend(self) -> None:
-        """Note that another library gets the memory, and uses it in streams that nobody knows."""
-        self.check_open()
-        if hasattr(self._owner, "is_shared"):
-            self._owner.is_shared = True
-
-    def _check_partner(self, array: Any, name: str) -> None:
-        if not isinstance(array, np.ndarray):
-            raise ArgumentTypeError(
-                f"{name} is a {type(array).__qualname__}", limit="It must be a NumPy array"
-            )
-        if array.shape != self.shape or array.dtype != self.dtype:
-            raise ArgumentValueError(
-                f"{name} has shape {array.shape} and dtype {array.dtype}; the device array has "
-                f"shape {self.shape} and dtype {self.dtype}",
-                value=array,
-                remedy="Make one with np.empty(array.shape, array.dtype)",
-            )
+        return self.as_numpy(self._owner, pointer)
 
     # ------------------------------------------------------------------ protocols
 
@@ -539,8 +308,26 @@ class DeviceArray:
         return f"<table><caption>DeviceArray</caption>{cells}</table>"
 
 
+def new_array(
+    place: Device,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    order: Order = "C",
+    stream: Any = None,
+) -> DeviceArray:
+    """Allocate a contiguous array from the active pool; see :func:`kerneldsl.empty`."""
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    buffer = allocate(place, size, stream)
+    strides = contiguous_strides(shape, dtype.itemsize, order)
+    layout: Layout | None = "C" if order == "C" else None
+    return DeviceArray(place, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
+
+
 def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
     """The array that has been pickled, on the device of that name."""
-    from kerneldsl.runtime.memory.creation import to_device
-
-    return to_device(elements, device=device)
+    order: Order = "F" if elements.flags.fnc else "C"
+    made = new_array(place_of(device), elements.shape, elements.dtype, order)
+    made.copy_from_host(elements)
+    return made

@@ -6,29 +6,19 @@ by default that may be read or changed when the copy returns.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
-from kerneldsl.runtime.memory.strided import (
-    byte_bounds,
-    host_view,
-    is_dense,
-    offsets,
-    run_axis,
-    same_memory_order,
-)
-from kerneldsl.runtime.memory.transfer import MAX_RUNS
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.strided import byte_bounds
+from kerneldsl.runtime.memory.transfer import pieces_between, read_array, to_host, write_array
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.order import put
 from kerneldsl.target import Device, DeviceLike
-
-if TYPE_CHECKING:
-    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["can_access_peer", "copy", "copy_between", "enable_peer_access"]
 
@@ -38,7 +28,7 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
 
     Parameters
     ----------
-    destination, source : DeviceArray or ndarray
+    destination, source : ArrayGeometry or ndarray
         Both may be on the host, on one device, or on two. Contiguous arrays are copied in one
         piece; strided ones in pieces, and where those are many, over the host.
     stream : optional
@@ -64,10 +54,8 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
     GraphError
         In a stream that is recorded, for a copy that waits or needs the host.
     """
-    from kerneldsl.runtime.memory.arrays import DeviceArray
-
     for name, array in (("destination", destination), ("source", source)):
-        if not isinstance(array, DeviceArray | np.ndarray):
+        if not isinstance(array, ArrayGeometry | np.ndarray):
             raise ArgumentTypeError(
                 f"the {name} is a {type(array).__qualname__}",
                 value=array,
@@ -82,18 +70,20 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
             limit="copy() neither converts nor broadcasts",
             remedy="Copy to an array made with kd.empty_like(source)",
         )
-    if isinstance(destination, DeviceArray):
-        if isinstance(source, DeviceArray):
+    if isinstance(destination, ArrayGeometry):
+        if isinstance(source, ArrayGeometry):
             copy_between(destination, source, stream)
         else:
-            destination.copy_from_host(source, stream, blocking=blocking)
-    elif isinstance(source, DeviceArray):
-        source.copy_to_host(destination, stream, blocking=blocking)
+            stream = stream_of(destination.place, stream)
+            write_array(destination, source, stream, blocking=blocking)
+    elif isinstance(source, ArrayGeometry):
+        source.check_open()
+        read_array(source, destination, stream_of(source.place, stream), blocking=blocking)
     else:
         np.copyto(destination, source)
 
 
-def copy_between(destination: DeviceArray, source: DeviceArray, stream: Any = None) -> None:
+def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any = None) -> None:
     """Copy from one device array to another of the same shape and dtype."""
     destination.check_writable()
     source.check_open()
@@ -105,30 +95,29 @@ def copy_between(destination: DeviceArray, source: DeviceArray, stream: Any = No
         _copy_to_peer(destination, source, stream)
     else:
         over = [array.place for array in (source, destination) if not array.place.is_host]
-        ours = _stream_of_either(stream, *over)
-        host = source.copy_to_host(stream=ours if source.place is over[0] else None)
-        destination.copy_from_host(host, ours if destination.place is over[0] else None)
+        _copy_over_host(destination, source, _stream_of_either(stream, *over))
 
 
-def _copy_on_device(destination: DeviceArray, source: DeviceArray, stream: Any) -> None:
+def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
+    """Copy between two devices by way of host memory; the stream is of one of them."""
+    home = getattr(stream, "device", None)
+    read, write = (
+        stream if array.device == home else stream_of(array.place, None)
+        for array in (source, destination)
+    )
+    write_array(destination, to_host(source, read), write)
+
+
+def _copy_on_device(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
     place, nbytes = source.place, source.nbytes
+    what = f"copy {nbytes} bytes on {place}"
     if place.is_host:
-        held = (
-            host_view(destination.pointer, source.shape, destination.strides, source.dtype, None),
-            host_view(source.pointer, source.shape, source.strides, source.dtype, None),
-        )
-        put(
-            stream,
-            f"copy {nbytes} bytes on {place}",
-            lambda: np.copyto(*held),
-            destination,
-            source,
-        )
+        held = destination.as_numpy(None), source.as_numpy(None)
+        put(stream, what, lambda: np.copyto(*held), destination, source)
     else:
-        pieces = _pieces(destination, source)
-        if pieces is None:
-            host = source.copy_to_host(stream=stream)
-            destination.copy_from_host(host, stream)
+        pieces = pieces_between(destination, source)
+        if pieces is None or (len(pieces) > 1 and _overlap(destination, source)):
+            write_array(destination, to_host(source, stream), stream)
             return
         (to, come_from, size), *rest = pieces
 
@@ -137,7 +126,7 @@ def _copy_on_device(destination: DeviceArray, source: DeviceArray, stream: Any) 
                 place.copy_on_device(*piece, stream)
 
         if rest or abs(to - come_from) >= size:
-            put(stream, f"copy {nbytes} bytes on {place}", run, destination, source)
+            put(stream, what, run, destination, source)
         elif to != come_from:
             _copy_overlapping(destination, to, come_from, size, stream)
         destination.note_use(stream)
@@ -145,29 +134,14 @@ def _copy_on_device(destination: DeviceArray, source: DeviceArray, stream: Any) 
     note_copy(place, "device_to_device", nbytes)
 
 
-def _pieces(destination: DeviceArray, source: DeviceArray) -> list[tuple[int, int, int]] | None:
-    """Destination, source and size of contiguous pieces; ``None`` for many, or ones that overlap.
-
-    One piece alone may overlap itself.
-    """
-    left, right = destination.strides, source.strides
-    if left == right and source.layout != "A":  # as most are: spare them the arithmetic
-        return [(destination.pointer, source.pointer, source.nbytes)]
-    shape, size = source.shape, source.itemsize
-    bounds = [byte_bounds(a.pointer, shape, a.strides, size) for a in (destination, source)]
-    if is_dense(shape, left, size) and same_memory_order(shape, left, right):
-        return [(bounds[0][0], bounds[1][0], bounds[0][1] - bounds[0][0])]
-    axis = max(run_axis(shape, left, size), run_axis(shape, right, size))
-    is_overlapping = bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
-    if math.prod(shape[:axis]) > MAX_RUNS or is_overlapping:
-        return None
-    run_bytes = math.prod(shape[axis:]) * size
-    places = zip(offsets(shape[:axis], left), offsets(shape[:axis], right), strict=True)
-    return [(destination.pointer + a, source.pointer + b, run_bytes) for a, b in places]
+def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
+    """Whether the spans of two arrays of one device have bytes in common."""
+    bounds = [byte_bounds(a.pointer, a.shape, a.strides, a.itemsize) for a in (one, other)]
+    return bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
 
 
 def _copy_overlapping(
-    destination: DeviceArray, to: int, come_from: int, nbytes: int, stream: Any
+    destination: ArrayGeometry, to: int, come_from: int, nbytes: int, stream: Any
 ) -> None:
     """Copy between ranges that overlap, by way of other memory of the device."""
     from kerneldsl.runtime.memory.pools import allocate
@@ -183,14 +157,12 @@ def _copy_overlapping(
     between.note_use(stream)
 
 
-def _copy_to_peer(destination: DeviceArray, source: DeviceArray, stream: Any) -> None:
+def _copy_to_peer(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
     place, peer = source.place, destination.place
     stream = _stream_of_either(stream, place, peer)
-    pieces = _pieces(destination, source)
+    pieces = pieces_between(destination, source)
     if pieces is None:
-        home = getattr(stream, "device", None)
-        host = source.copy_to_host(stream=stream if home == place else None)
-        destination.copy_from_host(host, stream if home == peer else None)
+        _copy_over_host(destination, source, stream)
         return
 
     def run() -> None:

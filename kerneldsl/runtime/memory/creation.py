@@ -2,86 +2,43 @@
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
-from kerneldsl.language.kinds import Layout
-from kerneldsl.runtime.memory.arrays import DeviceArray
-from kerneldsl.runtime.memory.pools import allocate
-from kerneldsl.runtime.memory.strided import contiguous_strides
-from kerneldsl.runtime.placement import current_place, place_of
-from kerneldsl.target import Device, DeviceLike
+from kerneldsl.runtime.memory.arrays import DeviceArray, new_array
+from kerneldsl.runtime.memory.pools import PooledBuffer, checked_size
+from kerneldsl.runtime.memory.shared_memory import SharedMemory
+from kerneldsl.runtime.memory.strided import (
+    HostMemory,
+    Order,
+    Shape,
+    checked_dtype,
+    checked_shape,
+    contiguous_strides,
+)
+from kerneldsl.runtime.placement import chosen_place, current_place
+from kerneldsl.target import DeviceLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "Order",
-    "Shape",
     "as_array",
-    "checked_dtype",
-    "checked_shape",
     "empty",
     "empty_like",
     "from_dlpack",
     "full",
     "full_like",
+    "managed_empty",
+    "mapped_view",
     "ones",
     "ones_like",
     "to_device",
     "zeros",
     "zeros_like",
 ]
-
-Shape: TypeAlias = int | tuple[int, ...]
-#: "C": the last axis is contiguous in memory; "F": the first.
-Order: TypeAlias = Literal["C", "F"]
-
-
-_KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
-
-
-def _place(device: DeviceLike | None) -> Device:
-    return current_place() if device is None else place_of(device)
-
-
-def checked_shape(shape: Any) -> tuple[int, ...]:
-    """The extents as ints; raises `ArgumentTypeError` or `ArgumentValueError` for other things."""
-    if type(shape) is int and shape >= 0:
-        return (shape,)
-    try:
-        extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
-    except TypeError:
-        raise ArgumentTypeError(
-            f"shape {shape!r} is not made of ints",
-            value=shape,
-            limit="A shape is an int or a tuple of ints",
-            remedy="Use // where a division gives a float",
-        ) from None
-    if any(n < 0 for n in extents):
-        raise ArgumentValueError(
-            f"shape {extents} has a negative extent", value=extents, limit="Extents are 0 or more"
-        )
-    return extents
-
-
-def checked_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
-    is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
-    found: np.dtype[Any] = numpy_dtype(dtype) if is_name else np.dtype(dtype)
-    if found in _KNOWN_DTYPES:
-        return found
-    if found.name not in DTYPE_NAMES or not found.isnative:
-        raise ArgumentTypeError(
-            f"there are no device arrays of dtype {found}",
-            value=found,
-            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
-        )
-    return found
 
 
 def empty(
@@ -115,15 +72,8 @@ def empty(
     OutOfMemoryError
         There is no room on the device, or below the limit of the active pool.
     """
-    place = _place(device)
     extents, element = checked_shape(shape), checked_dtype(dtype)
-    size = element.itemsize
-    for extent in extents:
-        size *= extent
-    buffer = allocate(place, size, stream)
-    strides = contiguous_strides(extents, element.itemsize, order)
-    layout: Layout | None = "C" if order == "C" else None
-    return DeviceArray(place, buffer.pointer, extents, strides, element, buffer, layout=layout)
+    return new_array(chosen_place(device), extents, element, order, stream)
 
 
 def full(
@@ -284,7 +234,7 @@ def from_dlpack(obj: Any) -> DeviceArray:
     """
     from kerneldsl.runtime.memory import dlpack
 
-    return dlpack.import_array(obj, stream=None)
+    return DeviceArray.over(dlpack.import_array(obj, stream=None))
 
 
 def as_array(obj: Any) -> DeviceArray:
@@ -304,4 +254,87 @@ def as_array(obj: Any) -> DeviceArray:
 
     if isinstance(obj, DeviceArray):
         return obj
-    return foreign.as_device_array(obj)
+    return DeviceArray.over(foreign.as_geometry(obj))
+
+
+# --------------------------------------------------------------------------- shared with the host
+
+
+def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
+    """Return the array that kernels take to work on mapped host memory where it is.
+
+    Parameters
+    ----------
+    array : ndarray
+        From ``pinned_empty(…, mapped=True)`` or ``pinned_copy(…, mapped=True)``, or a view of one.
+
+    Returns
+    -------
+    DeviceArray
+        Over the same memory. Wait for the device before the host reads what kernels write.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If the array is not in mapped page-locked memory.
+    """
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(
+            f"a {type(array).__qualname__} has no mapped view", limit="It must be a NumPy array"
+        )
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    owner = base.owner if isinstance(base, HostMemory) else None
+    start = array.ctypes.data
+    is_read_only = not array.flags.writeable
+    if isinstance(owner, PooledBuffer) and owner.place.is_host:
+        pointer, place = start, owner.place
+    elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
+        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.place
+    else:
+        raise ArgumentValueError(
+            "the array is not in mapped page-locked memory",
+            value=array,
+            limit="Kernels reach host memory only if it was mapped for them",
+            remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
+        )
+    return DeviceArray(place, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
+
+
+def managed_empty(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+) -> DeviceArray:
+    """Make an array in managed memory, which the host reaches by ``array.host_view()``.
+
+    Parameters
+    ----------
+    shape, dtype, order
+        As for `kerneldsl.empty`.
+    device : str or Device, optional
+        The device that mostly uses it; by default where kernels run now.
+
+    Returns
+    -------
+    DeviceArray
+        Pages of it move to where they are used, each time by a fault; what is used on one side at a
+        time is better copied. On the CPU it is an ordinary array.
+
+    Raises
+    ------
+    DeviceMemoryError
+        The device has no managed memory.
+    OutOfMemoryError
+        There is no room.
+    """
+    place, extents, element = chosen_place(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = checked_size(place, extents, element.itemsize)
+    if place.is_host or nbytes == 0:
+        return empty(extents, element, order=order, device=place)
+    owner = SharedMemory(place, "managed", lambda: place.allocate_managed(nbytes))
+    strides = contiguous_strides(extents, element.itemsize, order)
+    return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)

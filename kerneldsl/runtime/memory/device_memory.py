@@ -7,7 +7,6 @@ device empties it before going on.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError
-from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.target import Buffer, Device, DeviceStream
 from kerneldsl.target.memory import WHOLE_DEVICE
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from kerneldsl.runtime.memory.arrays import DeviceArray
     from kerneldsl.runtime.memory.pools import MemoryPool
 
-__all__ = ["Counts", "DeviceMemory", "PooledBuffer", "device_memories", "device_memory"]
+__all__ = ["Counts", "DeviceMemory", "PooledBuffer"]
 
 #: The handle of each thread's own default stream (CUDA Driver API, ``CU_STREAM_PER_THREAD``).
 _THREADS_DEFAULT = 2
@@ -187,34 +185,6 @@ class DeviceMemory:
         self.drain()
 
 
-_devices: dict[Device, DeviceMemory] = {}
-_devices_lock = ForkSafeLock()
-
-
-def device_memory(place: Device) -> DeviceMemory:
-    """What the pools of a device share, made at the first call."""
-    found = _devices.get(place)
-    if found is None:
-        with _devices_lock:
-            found = _devices.get(place)
-            if found is None:
-                found = _devices[place] = _begin(place)
-    return found
-
-
-def _begin(place: Device) -> DeviceMemory:
-    from kerneldsl.runtime.memory.pools import MemoryPool
-
-    memory = DeviceMemory(place)
-    memory.default = MemoryPool._of(memory, "default")
-    return memory
-
-
-def device_memories() -> tuple[DeviceMemory, ...]:
-    """Of every device whose memory was used."""
-    return tuple(_devices.values())
-
-
 class PooledBuffer(Buffer):
     """Memory of a pool; goes back when the object goes, or at `close`.
 
@@ -308,14 +278,3 @@ class PooledBuffer(Buffer):
     def __repr__(self) -> str:
         state = f"at {self.pointer:#x}" if self.pointer else "without memory"
         return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"
-
-
-def _after_fork_in_child() -> None:
-    for memory in device_memories():
-        # Another thread may have held the lock, and does not exist here.
-        memory.lock = threading.RLock()
-        memory._is_busy = False
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -9,19 +9,19 @@ DLPack, ``dlpack.h`` 1.1 (structures, flags, device types); Python array API sta
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.strided import contiguous_strides
+from kerneldsl.runtime.memory.transfer import to_host
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
 from kerneldsl.target import Device
-
-if TYPE_CHECKING:
-    from kerneldsl.runtime.memory.arrays import DeviceArray
 
 __all__ = ["CPU", "CUDA", "CUDA_HOST", "CUDA_MANAGED", "device_of", "export", "import_array"]
 
@@ -137,7 +137,7 @@ def _address_of(callback: Any) -> int | None:
 # --------------------------------------------------------------------------- out
 
 
-def device_of(array: DeviceArray) -> tuple[int, int]:
+def device_of(array: ArrayGeometry) -> tuple[int, int]:
     """DLPack's device type and index of an array.
 
     Raises
@@ -153,7 +153,7 @@ def device_of(array: DeviceArray) -> tuple[int, int]:
 
 
 def export(
-    array: DeviceArray,
+    array: ArrayGeometry,
     stream: Any = None,
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
@@ -170,7 +170,9 @@ def export(
     device = device_of(array)
     if dl_device is not None and tuple(map(int, dl_device)) != device:
         if int(dl_device[0]) == CPU and copy is not False:
-            return array.copy_to_host().__dlpack__(max_version=max_version)
+            array.check_open()
+            host = to_host(array, stream_of(array.place, None))
+            return host.__dlpack__(max_version=max_version)
         raise BufferError(f"an array on {array.place} is not exported to device {dl_device}")
     if copy:
         raise BufferError("kerneldsl exports without a copy; copy first, with to_device")
@@ -233,7 +235,7 @@ class _Imported:
             self._deleter(self._address)
 
 
-def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> DeviceArray:
+def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometry:
     """Take over an object with ``__dlpack__``, without a copy.
 
     Parameters
@@ -281,9 +283,7 @@ def _current_number(device_id: int) -> int:
     return _DEFAULT_STREAM if current is None or is_recorded(current) else current.handle
 
 
-def _take(capsule: Any, obj: Any) -> DeviceArray:
-    from kerneldsl.runtime.memory.arrays import DeviceArray, contiguous_strides
-
+def _take(capsule: Any, obj: Any) -> ArrayGeometry:
     managed: _DLManagedTensor | _DLManagedTensorVersioned
     if _capsule_is_valid(capsule, _NAME_VERSIONED):
         address = _capsule_pointer(capsule, _NAME_VERSIONED)
@@ -316,7 +316,7 @@ def _take(capsule: Any, obj: Any) -> DeviceArray:
         strides = contiguous_strides(shape, dtype.itemsize)
     pointer = (tensor.data or 0) + tensor.byte_offset
     place = _place(tensor.device.device_type, tensor.device.device_id)
-    return DeviceArray(place, pointer, shape, strides, dtype, owner, is_read_only)
+    return ArrayGeometry(place, pointer, shape, strides, dtype, owner, is_read_only)
 
 
 def _place(device_type: int, device_id: int) -> Device:

@@ -1,40 +1,32 @@
-"""Host memory that devices work with: page-locked and managed.
+"""Page-locked host memory, which devices copy from and to by themselves.
 
 A copy from or to page-locked memory is made by the device itself while the host goes on; ordinary
-memory has to pass through such memory of the driver's. Managed memory has one address everywhere
-and moves to where it is used.
+memory has to pass through such memory of the driver's.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.runtime.memory.arrays import DeviceArray
-from kerneldsl.runtime.memory.creation import Order, Shape, checked_dtype, checked_shape, empty
-from kerneldsl.runtime.memory.pools import ABSURD_BYTES, PooledBuffer, allocate, size_error
+from kerneldsl.runtime.memory.pools import allocate, checked_size
 from kerneldsl.runtime.memory.shared_memory import SharedMemory
-from kerneldsl.runtime.memory.strided import HostMemory, contiguous_strides, host_view
-from kerneldsl.runtime.placement import current_place, place_of
-from kerneldsl.target import Device, DeviceLike
+from kerneldsl.runtime.memory.strided import (
+    Order,
+    Shape,
+    checked_dtype,
+    checked_shape,
+    contiguous_strides,
+    host_view,
+)
+from kerneldsl.runtime.placement import chosen_place
+from kerneldsl.target import DeviceLike
 
-__all__ = ["managed_empty", "mapped_view", "pinned_copy", "pinned_empty"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-
-def _place(device: DeviceLike | None) -> Device:
-    return current_place() if device is None else place_of(device)
-
-
-def _size(place: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
-    size = math.prod(shape) * dtype.itemsize
-    if size >= ABSURD_BYTES:
-        raise size_error(place, size)
-    return size
+__all__ = ["pinned_copy", "pinned_empty"]
 
 
 def pinned_empty(
@@ -80,8 +72,8 @@ def pinned_empty(
     Page-locked memory is taken from the whole machine, and making it costs milliseconds: make few
     such arrays and use them again.
     """
-    place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(place, extents, element)
+    place, extents, element = chosen_place(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = checked_size(place, extents, element.itemsize)
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
         return np.empty(extents, element, order=order)
@@ -117,83 +109,3 @@ def pinned_copy(
     )
     copy[...] = source
     return copy
-
-
-def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
-    """Return the array that kernels take to work on mapped host memory where it is.
-
-    Parameters
-    ----------
-    array : ndarray
-        From ``pinned_empty(…, mapped=True)`` or ``pinned_copy(…, mapped=True)``, or a view of one.
-
-    Returns
-    -------
-    DeviceArray
-        Over the same memory. Wait for the device before the host reads what kernels write.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        If the array is not in mapped page-locked memory.
-    """
-    if not isinstance(array, np.ndarray):
-        raise ArgumentTypeError(
-            f"a {type(array).__qualname__} has no mapped view", limit="It must be a NumPy array"
-        )
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    owner = base.owner if isinstance(base, HostMemory) else None
-    start = array.ctypes.data
-    is_read_only = not array.flags.writeable
-    if isinstance(owner, PooledBuffer) and owner.place.is_host:
-        pointer, place = start, owner.place
-    elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
-        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.place
-    else:
-        raise ArgumentValueError(
-            "the array is not in mapped page-locked memory",
-            value=array,
-            limit="Kernels reach host memory only if it was mapped for them",
-            remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
-        )
-    return DeviceArray(place, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
-
-
-def managed_empty(
-    shape: Shape,
-    dtype: npt.DTypeLike = np.float64,
-    *,
-    order: Order = "C",
-    device: DeviceLike | None = None,
-) -> DeviceArray:
-    """Make an array in managed memory, which the host reaches by ``array.host_view()``.
-
-    Parameters
-    ----------
-    shape, dtype, order
-        As for `kerneldsl.empty`.
-    device : str or Device, optional
-        The device that mostly uses it; by default where kernels run now.
-
-    Returns
-    -------
-    DeviceArray
-        Pages of it move to where they are used, each time by a fault; what is used on one side at a
-        time is better copied. On the CPU it is an ordinary array.
-
-    Raises
-    ------
-    DeviceMemoryError
-        The device has no managed memory.
-    OutOfMemoryError
-        There is no room.
-    """
-    place, extents, element = _place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = _size(place, extents, element)
-    if place.is_host or nbytes == 0:
-        return empty(extents, element, order=order, device=place)
-    owner = SharedMemory(place, "managed", lambda: place.allocate_managed(nbytes))
-    strides = contiguous_strides(extents, element.itemsize, order)
-    return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)

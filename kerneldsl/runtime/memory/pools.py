@@ -11,7 +11,10 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import itertools
+import math
+import os
 import sys
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,9 +24,10 @@ from kerneldsl.errors import (
     ClosedResourceError,
     OutOfMemoryError,
 )
-from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer, device_memory
+from kerneldsl.locks import ForkSafeLock
+from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import current_place, place_of
+from kerneldsl.runtime.placement import chosen_place
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.order import is_foreign
 from kerneldsl.tables import format_bytes
@@ -33,16 +37,17 @@ if TYPE_CHECKING:  # every array imports this module, and few programs ask for t
     from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
-    "ABSURD_BYTES",
     "MemoryPool",
     "PooledBuffer",
     "allocate",
+    "checked_size",
+    "device_memories",
+    "device_memory",
     "memory_stats",
-    "size_error",
 ]
 
 #: More bytes than an address can name.
-ABSURD_BYTES = 1 << 63
+_ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
 
 
@@ -82,7 +87,7 @@ class MemoryPool(ProcessOwned):
     _backend: PoolBackend
 
     def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
-        place = current_place() if device is None else place_of(device)
+        place = chosen_place(device)
         self._set_up(device_memory(place), None)
         self.limit = limit
 
@@ -111,7 +116,7 @@ class MemoryPool(ProcessOwned):
     @classmethod
     def default(cls, device: DeviceLike | None = None) -> MemoryPool:
         """Return the pool that serves a device where no other one is active."""
-        place = current_place() if device is None else place_of(device)
+        place = chosen_place(device)
         return device_memory(place).default
 
     @property
@@ -276,7 +281,7 @@ class MemoryPool(ProcessOwned):
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
         """Take memory from this pool; see :func:`allocate`."""
-        if not 0 < nbytes < ABSURD_BYTES:
+        if not 0 < nbytes < _ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
         home = stream_of(memory.place, stream)
@@ -302,13 +307,13 @@ class MemoryPool(ProcessOwned):
     def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
         """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
         if nbytes != 0:
-            raise size_error(self._place, nbytes)
+            raise _size_error(self._place, nbytes)
         self._check_open()
         pointer = _address_of_nothing() if self._place.is_host else 0
         return PooledBuffer(self, pointer, 0, None)
 
 
-def size_error(place: Device, nbytes: int) -> ArgumentValueError:
+def _size_error(place: Device, nbytes: int) -> ArgumentValueError:
     """The error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
         f"{nbytes} bytes were asked for on {place}",
@@ -316,6 +321,51 @@ def size_error(place: Device, nbytes: int) -> ArgumentValueError:
         limit="An allocation has at least 0 and fewer than 2**63 bytes",
         remedy="Check the shape, and how it was computed",
     )
+
+
+def checked_size(place: Device, shape: tuple[int, ...], itemsize: int) -> int:
+    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
+    size = math.prod(shape) * itemsize
+    if size >= _ABSURD_BYTES:
+        raise _size_error(place, size)
+    return size
+
+
+_devices: dict[Device, DeviceMemory] = {}
+_devices_lock = ForkSafeLock()
+
+
+def device_memory(place: Device) -> DeviceMemory:
+    """What the pools of a device share, made at the first call."""
+    found = _devices.get(place)
+    if found is None:
+        with _devices_lock:
+            found = _devices.get(place)
+            if found is None:
+                found = _devices[place] = _begin(place)
+    return found
+
+
+def _begin(place: Device) -> DeviceMemory:
+    memory = DeviceMemory(place)
+    memory.default = MemoryPool._of(memory, "default")
+    return memory
+
+
+def device_memories() -> tuple[DeviceMemory, ...]:
+    """Of every device whose memory was used."""
+    return tuple(_devices.values())
+
+
+def _after_fork_in_child() -> None:
+    for memory in device_memories():
+        # Another thread may have held the lock, and does not exist here.
+        memory.lock = threading.RLock()
+        memory._is_busy = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
@@ -365,7 +415,7 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics
     from kerneldsl.runtime.memory.out_of_memory import memory_info
 
-    place = current_place() if device is None else place_of(device)
+    place = chosen_place(device)
     memory = device_memory(place)
     pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
     free, total = memory_info(place) or (None, None)

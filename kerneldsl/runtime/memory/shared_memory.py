@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.errors import OutOfMemoryError
-from kerneldsl.runtime.memory.device_memory import device_memory
+from kerneldsl.runtime.memory.pools import device_memory
 from kerneldsl.target import Device, SharedBuffer
 
 __all__ = ["SharedMemory"]

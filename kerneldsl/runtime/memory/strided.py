@@ -2,28 +2,85 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from ctypes import c_size_t
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
 from kerneldsl.language.kinds import Layout
 
 __all__ = [
+    "MAX_RUNS",
     "HostMemory",
+    "Order",
+    "Pieces",
+    "Shape",
     "address_of",
     "as_strided_like",
     "byte_bounds",
+    "checked_dtype",
+    "checked_shape",
     "contiguous_strides",
+    "copy_pieces",
     "host_view",
     "is_dense",
     "layout_of",
-    "offsets",
-    "run_axis",
     "same_memory_order",
 ]
+
+
+Shape: TypeAlias = int | tuple[int, ...]
+#: "C": the last axis is contiguous in memory; "F": the first.
+Order: TypeAlias = Literal["C", "F"]
+
+
+_KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
+#: Contiguous pieces of a copy: addresses of destination and source, and bytes.
+Pieces: TypeAlias = list[tuple[int, int, int]]
+#: Up to so many contiguous runs are copied one by one; more are copied as one span.
+MAX_RUNS = 256
+
+
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """The extents as ints; raises `ArgumentTypeError` or `ArgumentValueError` for other things."""
+    if type(shape) is int and shape >= 0:
+        return (shape,)
+    try:
+        extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
+    except TypeError:
+        raise ArgumentTypeError(
+            f"shape {shape!r} is not made of ints",
+            value=shape,
+            limit="A shape is an int or a tuple of ints",
+            remedy="Use // where a division gives a float",
+        ) from None
+    if any(n < 0 for n in extents):
+        raise ArgumentValueError(
+            f"shape {extents} has a negative extent", value=extents, limit="Extents are 0 or more"
+        )
+    return extents
+
+
+def checked_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
+    is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
+    found: np.dtype[Any] = numpy_dtype(dtype) if is_name else np.dtype(dtype)
+    if found in _KNOWN_DTYPES:
+        return found
+    if found.name not in DTYPE_NAMES or not found.isnative:
+        raise ArgumentTypeError(
+            f"there are no device arrays of dtype {found}",
+            value=found,
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+        )
+    return found
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:
@@ -125,7 +182,57 @@ def as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np
     return ordered
 
 
-def run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+# --------------------------------------------------------------------------- copies
+
+
+def copy_pieces(
+    shape: tuple[int, ...],
+    itemsize: int,
+    destination: tuple[int, tuple[int, ...]],
+    source: tuple[int, tuple[int, ...]],
+    max_count: int = MAX_RUNS,
+) -> Pieces | None:
+    """Plan a copy between two arrays of one shape: the contiguous pieces that it is made of.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Extents of both; none is 0.
+    itemsize : int
+        Bytes of an element.
+    destination, source : tuple
+        Address of the first element, and strides in bytes.
+    max_count : int
+        The most pieces that are wanted.
+
+    Returns
+    -------
+    list of tuple of int, or None
+        Of each piece the addresses of destination and source and the bytes; ``None`` for more than
+        `max_count`.
+
+    Examples
+    --------
+    >>> copy_pieces((2, 3), 4, (0, (12, 4)), (100, (12, 4)))
+    [(0, 100, 24)]
+    >>> copy_pieces((2, 3), 4, (0, (12, 4)), (100, (40, 4)))
+    [(0, 100, 12), (12, 140, 12)]
+    """
+    (to, left), (come_from, right) = destination, source
+    if is_dense(shape, left, itemsize) and same_memory_order(shape, left, right):
+        low, high = byte_bounds(to, shape, left, itemsize)
+        return [(low, come_from + low - to, high - low)]
+    if max_count == 1:
+        return None
+    axis = max(_run_axis(shape, left, itemsize), _run_axis(shape, right, itemsize))
+    if math.prod(shape[:axis]) > max_count:
+        return None
+    nbytes = math.prod(shape[axis:]) * itemsize
+    starts = zip(_offsets(shape[:axis], left), _offsets(shape[:axis], right), strict=True)
+    return [(to + a, come_from + b, nbytes) for a, b in starts]
+
+
+def _run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
     """First axis from which on the elements are contiguous in C order."""
     step = itemsize
     axis = len(shape)
@@ -135,10 +242,10 @@ def run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
     return axis
 
 
-def offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
     """Distance in bytes of each element from the first, in C order; further strides are ignored."""
-    for index in np.ndindex(*shape):
-        yield sum(i * s for i, s in zip(index, strides, strict=False))
+    steps = ([i * s for i in range(n)] for n, s in zip(shape, strides, strict=False))
+    return map(sum, itertools.product(*steps))
 
 
 # --------------------------------------------------------------------------- addresses

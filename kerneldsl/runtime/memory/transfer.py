@@ -1,34 +1,224 @@
-"""Copies between NumPy arrays and strided memory of one device."""
+"""Copies between NumPy arrays and the memory of a device, and fills.
+
+Most copies are of contiguous arrays of one dtype, and a small one takes as long as what Python does
+around it. So these plain copies are told from all others by comparisons alone, and are one call of
+the target. The others are planned by :func:`~kerneldsl.runtime.memory.strided.copy_pieces`.
+
+Streams are as :func:`~kerneldsl.runtime.streams.current.stream_of` returns them.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import GraphError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, GraphError, ReadOnlyArrayError
+from kerneldsl.runtime.memory.device_memory import PooledBuffer
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.shared_memory import SharedMemory
 from kerneldsl.runtime.memory.strided import (
+    MAX_RUNS,
+    HostMemory,
+    Pieces,
+    address_of,
     as_strided_like,
     byte_bounds,
-    host_view,
+    copy_pieces,
     is_dense,
-    offsets,
-    run_axis,
-    same_memory_order,
 )
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.order import keep_until_done, put
-from kerneldsl.target import Device, DeviceStream
+from kerneldsl.runtime.streams.recordings import is_recorded
 
-__all__ = ["MAX_RUNS", "byte_bounds", "fill_array", "host_view", "read_array", "write_array"]
+__all__ = ["fill_array", "pieces_between", "read_array", "to_host", "write_array"]
 
-#: Up to so many contiguous runs are copied one by one; more are copied as one span.
-MAX_RUNS = 256
+
+def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = True) -> None:
+    """Copy an array on a device into a NumPy array of its shape and dtype.
+
+    Parameters
+    ----------
+    array : ArrayGeometry
+        The array on the device.
+    out : ndarray
+        Where to.
+    stream : DeviceStream or None
+        In whose order.
+    blocking : bool
+        Whether to wait for the copy. One that has to be unpacked on the host always waits.
+    """
+    place = array.place
+    if (
+        _is_plain(array, out)
+        and out.flags.writeable
+        and not is_recorded(stream)
+        and (blocking or _lives_until_used(array, out))
+    ):
+        nbytes = out.nbytes
+        start = address_of(out)
+        place.copy_to_host(start, array.pointer, nbytes, stream, blocking=blocking)
+        note_copy(place, "device_to_host", nbytes)
+        if not blocking:
+            array.note_use(stream)
+        return
+    _check_partner(array, out, "out")
+    if not out.flags.writeable:
+        raise ReadOnlyArrayError(
+            "out is a read-only array", value=out, remedy="Pass a writable array"
+        )
+    if out.size == 0:
+        return
+    shape, size = array.shape, array.itemsize
+    destination, source = (out.ctypes.data, out.strides), (array.pointer, array.strides)
+    pieces = copy_pieces(shape, size, destination, source, max_count=1)
+    if pieces is not None:
+        _copy(array, out, pieces, stream, blocking, to_host=True)
+    else:
+        _refuse_recording(stream, "a copy that is unpacked on the host")
+        low, high = byte_bounds(array.pointer, shape, array.strides, size)
+        span = np.empty(high - low, np.uint8)
+        place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
+        out[...] = array.as_numpy(span, span.ctypes.data + array.pointer - low)
+        note_copy(place, "device_to_host", span.nbytes)
+    if not blocking:
+        array.note_use(stream)
+
+
+def to_host(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
+    """Copy an array on a device into a new NumPy array, in Fortran order if it is, else in C."""
+    out = np.empty(array.shape, array.dtype, order="F" if array.layout == "F" else "C")
+    read_array(array, out, stream)
+    return out
+
+
+def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: bool = True) -> None:
+    """Copy a NumPy array into an array of its shape and dtype on a device.
+
+    Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
+    are contiguous on the device are copied one by one, or, where they are many, the span is read,
+    changed and written back after the device has come to rest.
+    """
+    place = array.place
+    if (
+        not array.is_read_only
+        and _is_plain(array, source)
+        and not is_recorded(stream)
+        and (blocking or _lives_until_used(array, source))
+    ):
+        nbytes = source.nbytes
+        start = address_of(source)
+        place.copy_from_host(array.pointer, start, nbytes, stream, blocking=blocking)
+        note_copy(place, "host_to_device", nbytes)
+        array.note_use(stream)
+        return
+    _check_partner(array, source, "array")
+    array.check_writable()
+    if source.size == 0:
+        return
+    shape, strides, size = array.shape, array.strides, array.itemsize
+    is_one = is_dense(shape, strides, size)
+    if is_one or not place.is_host:
+        packed = as_strided_like(source, strides) if is_one else np.ascontiguousarray(source)
+        left, right = (array.pointer, strides), (packed.ctypes.data, packed.strides)
+        pieces = copy_pieces(shape, size, left, right)
+        if pieces is not None:
+            _copy(array, packed, pieces, stream, blocking, to_host=False)
+            array.note_use(stream)
+            return
+    _refuse_recording(stream, "a copy into many small pieces")
+    if place.is_host:
+        array.as_numpy(None)[...] = source
+    else:
+        low, high = byte_bounds(array.pointer, shape, strides, size)
+        place.synchronize()
+        span = np.empty(high - low, np.uint8)
+        place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
+        array.as_numpy(span, span.ctypes.data + array.pointer - low)[...] = source
+        place.copy_from_host(low, span.ctypes.data, span.nbytes, stream)
+        note_copy(place, "device_to_host", span.nbytes)
+        note_copy(place, "host_to_device", span.nbytes)
+    array.note_use(stream)
+
+
+def _copy(
+    array: ArrayGeometry,
+    host: np.ndarray[Any, Any],
+    pieces: Pieces,
+    stream: Any,
+    blocking: bool,
+    *,
+    to_host: bool,
+) -> None:
+    """Copy contiguous pieces between the host and a device."""
+    place = array.place
+    copy = place.copy_to_host if to_host else place.copy_from_host
+    direction = "to" if to_host else "from"
+    nbytes = sum(size for _, _, size in pieces)
+
+    def run() -> None:
+        for to, come_from, size in pieces:
+            copy(to, come_from, size, stream, blocking=blocking)
+
+    if blocking:
+        _refuse_recording(stream, f"a copy {direction} the host that waits")
+        run()
+    else:
+        put(stream, f"copy {nbytes} bytes {direction} the host", run, host, array)
+        if not place.is_host:
+            keep_until_done(place, stream, host, array)
+    note_copy(place, "device_to_host" if to_host else "host_to_device", nbytes)
+
+
+def _is_plain(array: ArrayGeometry, host: Any) -> bool:
+    """Whether the same bytes, one after the other, are the elements of both."""
+    return (
+        isinstance(host, np.ndarray)
+        and array.strides == host.strides
+        and array.shape == host.shape
+        and array.layout != "A"
+        and array.dtype == host.dtype
+        and not array.is_closed
+        and host.nbytes > 0
+    )
+
+
+def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
+    """Whether neither memory is given back before what is in a stream has used it.
+
+    A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
+    device. Other memory has to be kept alive.
+    """
+    place = array.place
+    if place.is_host:  # where copies are done when they return
+        return True
+    base: Any = host.base
+    if isinstance(base, np.ndarray):  # of which a view was taken; NumPy makes no longer chains
+        base = base.base
+    owner = base.owner if type(base) is HostMemory else None
+    return (
+        type(owner) is SharedMemory
+        and owner.place is place
+        and type(array._owner) in (PooledBuffer, SharedMemory)
+    )
+
+
+def _check_partner(array: ArrayGeometry, host: Any, name: str) -> None:
+    if not isinstance(host, np.ndarray):
+        raise ArgumentTypeError(
+            f"{name} is a {type(host).__qualname__}", limit="It must be a NumPy array"
+        )
+    if host.shape != array.shape or host.dtype != array.dtype:
+        raise ArgumentValueError(
+            f"{name} has shape {host.shape} and dtype {host.dtype}; the device array has "
+            f"shape {array.shape} and dtype {array.dtype}",
+            value=host,
+            remedy="Make one with np.empty(array.shape, array.dtype)",
+        )
 
 
 def _refuse_recording(stream: Any, what: str) -> None:
-    if isinstance(stream, DeviceStream) and stream.recording is not None:
+    if is_recorded(stream):
         raise GraphError(
             f"{what} cannot be recorded in a stream of {stream.device}",
             limit="A recording holds copies of contiguous arrays that do not wait (blocking=False)",
@@ -36,196 +226,43 @@ def _refuse_recording(stream: Any, what: str) -> None:
         )
 
 
-def read_array(
-    place: Device,
-    pointer: int,
-    strides: tuple[int, ...],
-    out: np.ndarray[Any, Any],
-    stream: Any = None,
-    *,
-    blocking: bool = True,
-    owner: Any = None,
-) -> None:
-    """Copy a strided array on a device into a NumPy array of its shape and dtype.
-
-    Parameters
-    ----------
-    place : Device
-        The device.
-    pointer, strides : int, tuple of int
-        The array there.
-    out : ndarray
-        Where to.
-    stream : object
-        As `order.stream_of` returns it.
-    blocking : bool
-        Whether to wait for the copy. One that has to be unpacked on the host always waits.
-    owner : object
-        What keeps the array on the device alive.
-    """
-    if out.size == 0:
-        return
-    if strides == out.strides and out.flags.c_contiguous:  # as most are: spare them the arithmetic
-        low, nbytes, start = pointer, out.nbytes, out.ctypes.data
-        is_direct = True
-    else:
-        low, high = byte_bounds(pointer, out.shape, strides, out.itemsize)
-        nbytes = high - low
-        start = byte_bounds(out.ctypes.data, out.shape, out.strides, out.itemsize)[0]
-        is_direct = is_dense(out.shape, strides, out.itemsize) and same_memory_order(
-            out.shape, strides, out.strides
-        )
-    if not is_direct:
-        _refuse_recording(stream, "a copy that is unpacked on the host")
-        span = np.empty(nbytes, np.uint8)
-        place.copy_to_host(span.ctypes.data, low, nbytes, stream)
-        out[...] = host_view(
-            span.ctypes.data + pointer - low, out.shape, strides, out.dtype, span, is_read_only=True
-        )
-    elif blocking:
-        _refuse_recording(stream, "a copy to the host that waits")
-        place.copy_to_host(start, low, nbytes, stream)
-    else:
-
-        def run() -> None:
-            place.copy_to_host(start, low, nbytes, stream, blocking=False)
-
-        put(stream, f"copy {nbytes} bytes to the host", run, out, owner)
-        if not place.is_host:
-            keep_until_done(place, stream, out, owner)
-    note_copy(place, "device_to_host", nbytes)
+# --------------------------------------------------------------------------- on a device
 
 
-def write_array(
-    place: Device,
-    pointer: int,
-    strides: tuple[int, ...],
-    array: np.ndarray[Any, Any],
-    stream: Any = None,
-    *,
-    blocking: bool = True,
-    owner: Any = None,
-) -> None:
-    """Copy a NumPy array into a strided array of its shape and dtype on a device.
+def pieces_between(
+    destination: ArrayGeometry, source: ArrayGeometry, max_count: int = MAX_RUNS
+) -> Pieces | None:
+    """Plan a copy between two arrays of one shape; see `copy_pieces`."""
+    if destination.strides == source.strides and source.layout != "A":  # as most are
+        return [(destination.pointer, source.pointer, source.nbytes)]
+    left, right = (destination.pointer, destination.strides), (source.pointer, source.strides)
+    return copy_pieces(source.shape, source.itemsize, left, right, max_count)
 
-    Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
-    are contiguous on the device are copied one by one, or, where they are many, the span is read,
-    changed and written back after the device has come to rest.
+
+def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any) -> None:
+    """Set every element of an array on a device to one value, in the stream's order.
+
+    Parameters are those of `read_array`, `element` a NumPy array of rank 0. Nothing is copied from
+    the host unless the array is strided in many small pieces.
     """
     if array.size == 0:
         return
-    shape, size = array.shape, array.itemsize
-    if strides == array.strides and array.flags.c_contiguous:
-        source, nbytes = array.ctypes.data, array.nbytes
-        _write(place, pointer, source, nbytes, stream, blocking, (array, owner))
+    place = array.place
+    pieces = pieces_between(array, array, 1 if place.is_host else MAX_RUNS)
+    if pieces is None:
+        write_array(array, np.broadcast_to(element, array.shape), stream)
         return
-    low, high = byte_bounds(pointer, shape, strides, size)
-    if is_dense(shape, strides, size):
-        ordered = as_strided_like(array, strides)
-        start = byte_bounds(ordered.ctypes.data, shape, ordered.strides, size)[0]
-        _write(place, low, start, high - low, stream, blocking, (ordered, owner))
-        return
-    axis = run_axis(shape, strides, size)
-    if not place.is_host and math.prod(shape[:axis]) <= MAX_RUNS:
-        packed = np.ascontiguousarray(array)
-        run_bytes = math.prod(shape[axis:]) * size
-        for count, offset in enumerate(offsets(shape[:axis], strides)):
-            source = packed.ctypes.data + count * run_bytes
-            _write(place, pointer + offset, source, run_bytes, stream, blocking, (packed, owner))
-        return
-    _refuse_recording(stream, "a copy into many small pieces")
-    if place.is_host:
-        host_view(pointer, shape, strides, array.dtype, None)[...] = array
-        return
-    place.synchronize()
-    span = np.empty(high - low, np.uint8)
-    place.copy_to_host(span.ctypes.data, low, high - low, stream)
-    host_view(span.ctypes.data + pointer - low, shape, strides, array.dtype, span)[...] = array
-    place.copy_from_host(low, span.ctypes.data, high - low, stream)
-    note_copy(place, "device_to_host", high - low)
-    note_copy(place, "host_to_device", high - low)
-
-
-def _write(
-    place: Device,
-    destination: int,
-    source: int,
-    nbytes: int,
-    stream: Any,
-    blocking: bool,
-    needed: tuple[Any, ...],
-) -> None:
-    """Copy contiguous bytes of the host to the device."""
-    if blocking:
-        _refuse_recording(stream, "a copy from the host that waits")
-        place.copy_from_host(destination, source, nbytes, stream)
-    else:
-
-        def run() -> None:
-            place.copy_from_host(destination, source, nbytes, stream, blocking=False)
-
-        put(stream, f"copy {nbytes} bytes from the host", run, *needed)
-        if not place.is_host:
-            keep_until_done(place, stream, *needed)
-    note_copy(place, "host_to_device", nbytes)
-
-
-# --------------------------------------------------------------------------- filling
-
-
-def fill_array(
-    place: Device,
-    pointer: int,
-    strides: tuple[int, ...],
-    shape: tuple[int, ...],
-    element: np.ndarray[Any, Any],
-    stream: Any = None,
-    *,
-    is_contiguous: bool = False,
-    owner: Any = None,
-) -> None:
-    """Set every element of a strided array on a device to one value, in the stream's order.
-
-    Parameters are those of `read_array`, `element` a NumPy array of rank 0; `is_contiguous` says
-    that the array is known to be so. Nothing is copied from the host unless the array is strided in
-    many small pieces.
-    """
-    if 0 in shape:
-        return
-    size = element.itemsize
-    if is_contiguous:
-        _fill(place, pointer, math.prod(shape), element, stream, owner)
-        return
-    if is_dense(shape, strides, size):
-        low, high = byte_bounds(pointer, shape, strides, size)
-        _fill(place, low, (high - low) // size, element, stream, owner)
-        return
-    axis = run_axis(shape, strides, size)
-    if not place.is_host and math.prod(shape[:axis]) <= MAX_RUNS:
-        for offset in offsets(shape[:axis], strides):
-            _fill(place, pointer + offset, math.prod(shape[axis:]), element, stream, owner)
-        return
-    write_array(place, pointer, strides, np.broadcast_to(element, shape), stream, owner=owner)
-
-
-def _fill(
-    place: Device,
-    pointer: int,
-    count: int,
-    element: np.ndarray[Any, Any],
-    stream: Any,
-    owner: Any,
-) -> None:
     pattern = _shortest(element.tobytes())
-    repetitions = count * element.itemsize // len(pattern)
-    if stream is None:  # as mostly, and never recorded
-        place.fill(pointer, pattern, repetitions)
-        return
 
     def run() -> None:
-        place.fill(pointer, pattern, repetitions, stream)
+        for start, _, nbytes in pieces:
+            place.fill(start, pattern, nbytes // len(pattern), stream)
 
-    put(stream, f"fill {count * element.itemsize} bytes", run, owner)
+    if stream is None:  # as mostly, and never recorded
+        run()
+    else:
+        put(stream, f"fill {array.nbytes} bytes", run, array)
+    array.note_use(stream)
 
 
 def _shortest(pattern: bytes) -> bytes:

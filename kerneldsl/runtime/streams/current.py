@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.placement import StandIn, context_place, current_place, place_of
+from kerneldsl.runtime.placement import StandIn, chosen_place, context_place
 from kerneldsl.runtime.streams.recordings import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import adopt, place_of_foreign
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
@@ -119,7 +119,7 @@ class BaseStream(ProcessOwned):
                 limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
                 remedy="Take the default stream with kd.default_stream()",
             )
-        place = current_place() if device is None else place_of(device)
+        place = chosen_place(device)
         if device is None:
             place = place_of_foreign(stream, place)
         if place.is_host:

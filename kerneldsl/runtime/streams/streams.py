@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.runtime.placement import current_place, place_of
+from kerneldsl.runtime.placement import chosen_place
 from kerneldsl.runtime.streams import order
 from kerneldsl.runtime.streams.current import BaseStream, active_stream
 from kerneldsl.runtime.streams.recordings import refuse_recording
@@ -74,7 +74,7 @@ class Stream(BaseStream):
                 value=priority,
                 limit="A priority is an int; a lower one comes first",
             ) from None
-        place = current_place() if device is None else place_of(device)
+        place = chosen_place(device)
         made = place.create_stream(priority=level, is_blocking=bool(blocking))
         made.priority, made.is_blocking = level, bool(blocking)
         self._begin(place, made)
@@ -213,7 +213,7 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
     Stream
         That of the innermost active ``with stream:`` of the device, else its default stream.
     """
-    place = current_place() if device is None else place_of(device)
+    place = chosen_place(device)
     return cast("Stream | None", active_stream(place)) or Stream._default(place)
 
 
@@ -230,5 +230,5 @@ def default_stream(device: DeviceLike | None = None) -> Stream:
     Stream
         On CUDA the legacy default stream, which waits for every blocking stream and is waited for.
     """
-    place = current_place() if device is None else place_of(device)
+    place = chosen_place(device)
     return Stream._default(place)

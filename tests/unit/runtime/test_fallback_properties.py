@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory.transfer import host_view
+from kerneldsl.runtime.memory.strided import host_view
 from kerneldsl.target import Artifact, Executable, LaunchConfig, PoolBackend, Specialization
 from targets import null
 from tests.support.extent import examples

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory.arrays import layout_of
+from kerneldsl.runtime.memory.strided import layout_of
 from tests.support.fake_target import FakeTarget, installed
 
 

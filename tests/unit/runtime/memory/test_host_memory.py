@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory import arrays
+from kerneldsl.runtime.memory import geometry
 from targets import null
 from targets.null.devices import H100
 from tests.support.arrays import assert_same_bits, random_array
@@ -202,7 +202,7 @@ def test_views_taken_by_two_threads_are_all_closed(monkeypatch: pytest.MonkeyPat
             both.wait(0.2)
         return make(*args)
 
-    monkeypatch.setattr(arrays.weakref, "WeakSet", slow_set)
+    monkeypatch.setattr(geometry.weakref, "WeakSet", slow_set)
     views: list[Any] = []
     threads = [threading.Thread(target=lambda: views.append(array[1:])) for _ in range(2)]
     for thread in threads:

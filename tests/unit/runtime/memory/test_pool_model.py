@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory.device_memory import device_memory
+from kerneldsl.runtime.memory.pools import device_memory
 from kerneldsl.runtime.placement import place_of
 from targets import null
 from targets.cpu.memory import block_bytes

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory.device_memory import DeviceMemory, device_memory
-from kerneldsl.runtime.memory.pools import allocate
+from kerneldsl.runtime.memory.device_memory import DeviceMemory
+from kerneldsl.runtime.memory.pools import allocate, device_memory
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.target.memory import WHOLE_DEVICE
 from targets import null

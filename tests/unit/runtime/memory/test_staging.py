@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.memory.transfer import host_view
+from kerneldsl.runtime.memory.strided import host_view
 from tests.support.fake_target import FakeTarget, installed
 
 
