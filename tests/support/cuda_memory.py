@@ -1,4 +1,4 @@
-"""What tests of the CUDA target's memory share: bindings that only remember what was asked."""
+"""What tests of the CUDA target's memory share: bindings that know pools."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from kerneldsl.target import Device, DeviceLimits
 from targets.cuda import host_memory, peers, pools
 from targets.cuda.driver import Driver
+from tests.support.driver_bindings import FakeBindings, Names
 
 __all__ = ["ORDER", "Bindings", "device", "driver_of", "stream"]
 
@@ -17,36 +18,17 @@ __all__ = ["ORDER", "Bindings", "device", "driver_of", "stream"]
 LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
 
 
-class _Names:
-    def __getattr__(self, name: str) -> str:
-        return name
+class Bindings(FakeBindings):
+    """Bindings that know pools and memory of the host: what is made has consecutive numbers."""
 
-
-class _Status(int):
-    @property
-    def name(self) -> str:
-        return {
-            0: "CUDA_SUCCESS",
-            2: "CUDA_ERROR_OUT_OF_MEMORY",
-            214: "CUDA_ERROR_ECC_UNCORRECTABLE",
-            600: "CUDA_ERROR_NOT_READY",
-            700: "CUDA_ERROR_ILLEGAL_ADDRESS",
-            801: "CUDA_ERROR_NOT_SUPPORTED",
-        }.get(int(self), "CUDA_ERROR_UNKNOWN")
-
-
-class Bindings:
-    """Answers success, with consecutive numbers for what is made."""
-
-    CUdevice_attribute = CUmemPool_attribute = _Names()
-    CUmemAllocationType = CUmemLocationType = CUmemAccess_flags = _Names()
-    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUdevice_attribute = CUmemPool_attribute = Names()
+    CUmemAllocationType = CUmemLocationType = CUmemAccess_flags = Names()
     CUmemAttach_flags = SimpleNamespace(CU_MEM_ATTACH_GLOBAL=1)
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_WRITECOMBINED = 1, 2, 4
+    cuuint64_t = int
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.answers: dict[str, tuple[Any, ...]] = {}
+        super().__init__()
         self.reserved = 0
         self.made = 0
         self.has_pools = self.has_managed = 1
@@ -59,57 +41,30 @@ class Bindings:
     def CUmemAccessDesc() -> Any:
         return SimpleNamespace(location=SimpleNamespace())
 
-    cuuint64_t = int
+    def do_cuDriverGetVersion(self) -> tuple[Any, ...]:
+        return (13000,)
 
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("cu"):
-            raise AttributeError(name)
+    def do_cuMemGetInfo(self) -> tuple[Any, ...]:
+        return (10, 1000)
 
-        def call(*args: Any) -> tuple[Any, ...]:
-            self.calls.append((name, *args))
-            if name in self.answers:
-                status, *rest = self.answers[name]
-                return (_Status(status), *rest)
-            return (_Status(0), *self.answer(name, args))
+    def do_cuCtxGetCurrent(self) -> tuple[Any, ...]:
+        return (0x1000,)
 
-        return call
+    def do_cuDeviceGetAttribute(self, name: str, device: int) -> tuple[Any, ...]:
+        return (self.has_managed if "MANAGED" in name else self.has_pools,)
 
-    def answer(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if name == "cuDriverGetVersion":
-            return (13000,)
-        if name == "cuGetErrorString":
-            return (b"as the driver says it",)
-        if name == "cuMemGetInfo":
-            return (10, 1000)
-        if name == "cuDeviceGet":
-            return (args[0],)
-        if name == "cuDevicePrimaryCtxRetain":
-            return (0x1000 + args[0],)
-        if name == "cuCtxGetCurrent":
-            return (0x1000,)
-        if name == "cuDeviceGetAttribute":
-            return (self.has_managed if "MANAGED" in args[0] else self.has_pools,)
-        if name == "cuMemPoolGetAttribute":
-            return (self.reserved,)
-        if name == "cuDeviceCanAccessPeer":
-            return (1,)
-        if name in (
-            "cuMemPoolCreate",
-            "cuMemAllocFromPoolAsync",
-            "cuEventCreate",
-            "cuMemAlloc",
-            "cuMemHostAlloc",
-            "cuMemHostGetDevicePointer",
-            "cuMemAllocManaged",
-        ):
-            self.made += 1
-            return (0x10000 * self.made,)
-        return ()
+    def do_cuMemPoolGetAttribute(self, *args: Any) -> tuple[Any, ...]:
+        return (self.reserved,)
 
-    def since(self, *wanted: str) -> list[tuple[Any, ...]]:
-        found = [call for call in self.calls if call[0] in wanted]
-        self.calls.clear()
-        return found
+    def do_cuDeviceCanAccessPeer(self, *args: Any) -> tuple[Any, ...]:
+        return (1,)
+
+    def _make(self, *args: Any) -> tuple[Any, ...]:
+        self.made += 1
+        return (0x10000 * self.made,)
+
+    do_cuMemPoolCreate = do_cuMemAllocFromPoolAsync = do_cuEventCreate = do_cuMemAlloc = _make
+    do_cuMemHostAlloc = do_cuMemHostGetDevicePointer = do_cuMemAllocManaged = _make
 
 
 def driver_of(api: Bindings, monkeypatch: pytest.MonkeyPatch) -> Driver:

@@ -20,6 +20,7 @@ from targets.cuda.driver_errors import (
     remedy_for,
 )
 from targets.cuda.library_codes import LIBRARIES, NVJITLINK_CODES, NVRTC_CODES, RUNTIME_CODES
+from tests.support.driver_bindings import FakeBindings, Status
 
 #: Module of the bindings, its enumeration, our table, what our names have before theirs.
 _ENUMERATIONS = [
@@ -144,17 +145,8 @@ def test_a_new_code_is_fatal_where_the_vendor_says_so() -> None:
     assert not find_code(4711, "CUDA_ERROR_NEW", "Try again.").is_fatal
 
 
-class _Api:
-    def cuGetErrorString(self, status: Any) -> tuple[int, bytes]:
-        return 0, b"as the driver says it"
-
-
-class _Status(int):
-    name = "CUDA_ERROR_OUT_OF_MEMORY"
-
-
 def test_the_driver_is_quoted() -> None:
-    error = driver_error(_Api(), _Status(2), "allocate 64 bytes on cuda:1")
+    error = driver_error(FakeBindings(), Status(2), "allocate 64 bytes on cuda:1")
     assert isinstance(error, errors.OutOfMemoryError)
     assert isinstance(error, MemoryError)
     assert "answered CUDA_ERROR_OUT_OF_MEMORY (2): as the driver says it" in str(error)
@@ -162,13 +154,15 @@ def test_the_driver_is_quoted() -> None:
 
 
 def test_a_number_without_a_name_is_still_an_error() -> None:
-    error = driver_error(_Api(), 4711, "wait for cuda:0")
+    error = driver_error(FakeBindings(), 4711, "wait for cuda:0")
     assert (error.code, error.category) == (4711, "system")
     assert "4711" in str(error)
 
 
 def test_given_fields_take_the_place_of_the_usual_ones() -> None:
-    error = driver_error(_Api(), _Status(2), "do it", remedy="Buy memory", limit="There is none")
+    error = driver_error(
+        FakeBindings(), Status(2), "do it", remedy="Buy memory", limit="There is none"
+    )
     assert str(error) == "Could not do it. There is none. Buy memory."
 
 

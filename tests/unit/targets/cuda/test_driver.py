@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import signal
@@ -30,141 +29,7 @@ from targets.cuda import functions, memory, streams
 from targets.cuda.driver import Driver
 from targets.cuda.fork import ForkGuard
 from targets.cuda.target import CudaTarget
-
-_ATTRIBUTES = {
-    "MAX_THREADS_PER_BLOCK": 1024,
-    "MAX_BLOCK_DIM_X": 1024,
-    "MAX_BLOCK_DIM_Y": 1024,
-    "MAX_BLOCK_DIM_Z": 64,
-    "MAX_GRID_DIM_X": 2**31 - 1,
-    "MAX_GRID_DIM_Y": 65535,
-    "MAX_GRID_DIM_Z": 65535,
-    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 0,
-    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
-    "WARP_SIZE": 32,
-    "MULTIPROCESSOR_COUNT": 5,
-    "COMPUTE_CAPABILITY_MAJOR": 6,
-    "COMPUTE_CAPABILITY_MINOR": 1,
-}
-
-
-class _Names:
-    """An enumeration whose members are their own names without the prefix."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-
-    def __getattr__(self, name: str) -> str:
-        return name.removeprefix(self._prefix)
-
-
-class _Status(int):
-    name: str
-
-    def __new__(cls, code: int, name: str) -> _Status:
-        status = super().__new__(cls, code)
-        status.name = name
-        return status
-
-
-_OK = _Status(0, "CUDA_SUCCESS")
-
-
-class FakeBindings:
-    """As much of ``cuda.bindings.driver`` as is called; keeps a list of the calls."""
-
-    CUdevice_attribute = _Names("CU_DEVICE_ATTRIBUTE_")
-    CUfunction_attribute = _Names("CU_FUNC_ATTRIBUTE_")
-    CUjit_option = _Names("CU_JIT_")
-    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.current = 0
-        self.failures: dict[str, _Status] = {}
-        self.launched: bytes = b""
-        self.error_log = b""
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*args: Any) -> tuple[Any, ...]:
-            self.calls.append((name, *args))
-            failed = self.failures.get(name)
-            answer = getattr(self, f"do_{name}")(*args) if hasattr(type(self), f"do_{name}") else ()
-            return (failed or _OK, *answer)
-
-        return call
-
-    def names(self) -> list[str]:
-        return [call[0] for call in self.calls]
-
-    def do_cuInit(self, flags: int) -> tuple[Any, ...]:
-        return ()
-
-    def do_cuGetErrorString(self, status: _Status) -> tuple[Any, ...]:
-        return (b"as the driver says it",)
-
-    def do_cuDriverGetVersion(self) -> tuple[Any, ...]:
-        return (12040,)
-
-    def do_cuDeviceGetCount(self) -> tuple[Any, ...]:
-        return (2,)
-
-    def do_cuDeviceGet(self, index: int) -> tuple[Any, ...]:
-        return (index,)
-
-    def do_cuDeviceGetName(self, length: int, device: int) -> tuple[Any, ...]:
-        return (b"Old Card\0\0\0",)
-
-    def do_cuDeviceTotalMem(self, device: int) -> tuple[Any, ...]:
-        return (2**31,)
-
-    def do_cuDeviceGetAttribute(self, name: str, device: int) -> tuple[Any, ...]:
-        return (_ATTRIBUTES.get(name, 7),)
-
-    def do_cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
-        return (0x1000 + device,)
-
-    def do_cuCtxGetCurrent(self) -> tuple[Any, ...]:
-        return (self.current,)
-
-    def do_cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:
-        self.current = int(context)
-        return ()
-
-    def do_cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
-        return (0xABC00,)
-
-    def do_cuMemGetInfo(self) -> tuple[Any, ...]:
-        return (10, 2**31)
-
-    def do_cuModuleLoadDataEx(
-        self, data: bytes, count: int, options: list[str], values: list[Any]
-    ) -> tuple[Any, ...]:
-        given = dict(zip(options, values, strict=True))
-        log = b"ptxas . 8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads"
-        given["INFO_LOG_BUFFER"][: len(log)] = log
-        given["ERROR_LOG_BUFFER"][: len(self.error_log)] = self.error_log
-        return (0x77,)
-
-    def do_cuModuleGetFunction(self, module: int, name: bytes) -> tuple[Any, ...]:
-        return (0x99,)
-
-    def do_cuFuncGetAttribute(self, name: str, function: int) -> tuple[Any, ...]:
-        known = {"MAX_THREADS_PER_BLOCK": 512, "NUM_REGS": 40, "SHARED_SIZE_BYTES": 1024}
-        return (known.get(name, 0),)
-
-    def do_cuLaunchKernel(self, *args: Any) -> tuple[Any, ...]:
-        extra = ctypes.cast(args[-1], ctypes.POINTER(ctypes.c_void_p))
-        assert [extra[0], extra[2], extra[4]] == [1, 2, None]
-        size = ctypes.c_size_t.from_address(extra[3]).value
-        self.launched = ctypes.string_at(extra[1], size)
-        return ()
-
-    def do_cuEventCreate(self, flags: int) -> tuple[Any, ...]:
-        return (0xE,)
-
-    def do_cuPointerGetAttribute(self, name: str, pointer: int) -> tuple[Any, ...]:
-        return (1,)
+from tests.support.driver_bindings import ATTRIBUTES, FakeBindings, Status
 
 
 @pytest.fixture
@@ -190,7 +55,7 @@ def test_devices_are_described_by_the_drivers_attributes(driver: Driver) -> None
 def test_a_device_newer_than_the_table_runs_the_newest_ptx(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(_ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 99)
+    monkeypatch.setitem(ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 99)
     assert driver.devices()[0].arch == "sm_121"
 
 
@@ -217,14 +82,14 @@ def test_no_context_before_stays_none_for_other_devices(driver: Driver, api: Fak
 
 
 def test_an_error_says_what_was_done_and_what_to_do(driver: Driver, api: FakeBindings) -> None:
-    api.failures["cuCtxSynchronize"] = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    api.failures["cuCtxSynchronize"] = Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
     with pytest.raises(DriverError, match=r"Could not wait for cuda:0.*debug=True") as caught:
         driver.synchronize(0)
     assert (caught.value.code, caught.value.name) == (700, "CUDA_ERROR_ILLEGAL_ADDRESS")
 
 
 def test_out_of_memory_says_how_much_is_free(driver: Driver, api: FakeBindings) -> None:
-    api.failures["cuMemAlloc"] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    api.failures["cuMemAlloc"] = Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
     with pytest.raises(DriverError, match=r"allocate 4096 bytes on cuda:0 \(10 of 2147483648"):
         memory.allocate(driver, 0, 4096)
 
@@ -288,7 +153,7 @@ def test_a_loaded_function_knows_its_resources(driver: Driver) -> None:
 
 
 def test_the_assemblers_log_reaches_the_user(driver: Driver, api: FakeBindings) -> None:
-    api.failures["cuModuleLoadDataEx"] = _Status(218, "CUDA_ERROR_INVALID_PTX")
+    api.failures["cuModuleLoadDataEx"] = Status(218, "CUDA_ERROR_INVALID_PTX")
     api.error_log = b"ptxas application ptx input, line 7; fatal : Parsing error"
     with pytest.raises(CompileError, match=r"could not assemble axpy[\s\S]*line 7; fatal") as info:
         functions.load(driver, 0, "nonsense", "axpy")
@@ -385,7 +250,7 @@ def test_modules_are_read_while_the_driver_starts_and_while_it_opens_a_device(
 def test_an_empty_list_of_visible_devices_is_named(
     monkeypatch: pytest.MonkeyPatch, api: FakeBindings
 ) -> None:
-    api.failures["cuInit"] = _Status(100, "CUDA_ERROR_NO_DEVICE")
+    api.failures["cuInit"] = Status(100, "CUDA_ERROR_NO_DEVICE")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert "CUDA_VISIBLE_DEVICES is ''" in (CudaTarget().unavailable_reason() or "")
@@ -393,7 +258,7 @@ def test_an_empty_list_of_visible_devices_is_named(
 
 def test_no_device_at_all(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    api.failures["cuInit"] = _Status(100, "CUDA_ERROR_NO_DEVICE")
+    api.failures["cuInit"] = Status(100, "CUDA_ERROR_NO_DEVICE")
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     reason = CudaTarget().unavailable_reason() or ""
     assert "CUDA_ERROR_NO_DEVICE (100)" in reason
@@ -435,7 +300,7 @@ def test_a_driver_that_does_not_start_says_what_to_do(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:  # which has no part in it
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    api.failures["cuInit"] = _Status(code, name)
+    api.failures["cuInit"] = Status(code, name)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     with pytest.raises(TargetUnavailableError, match=re.escape(f"{name} ({code})")) as caught:
         driver_module.get_driver()
@@ -514,7 +379,7 @@ def test_a_module_that_finds_no_room_is_no_fault_of_its_code(
     driver: Driver, api: FakeBindings
 ) -> None:
     """Compiling would be given up for good, and memory may be there next time."""
-    api.failures["cuModuleLoadDataEx"] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    api.failures["cuModuleLoadDataEx"] = Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
     api.error_log = b"ptxas info : something"
     with pytest.raises(OutOfMemoryError, match="load axpy on cuda:0"):
         functions.load(driver, 0, "", "axpy")
@@ -549,6 +414,6 @@ def test_a_usable_driver_has_no_reason(monkeypatch: pytest.MonkeyPatch, api: Fak
 
 
 def test_an_old_device_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBindings) -> None:
-    monkeypatch.setitem(_ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 5)
+    monkeypatch.setitem(ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 5)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert "Old Card is sm_51" in (CudaTarget().unavailable_reason() or "")

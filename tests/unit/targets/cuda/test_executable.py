@@ -23,7 +23,7 @@ from targets.cuda.carveout import Carveout
 from targets.cuda.driver import Driver
 from targets.cuda.executable import CudaExecutable
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
-from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
+from tests.support.driver_bindings import FakeBindings, Status
 
 _SITE = FaultSite(IndexError, "", SourceLocation("kernel.py", 12), "out")
 
@@ -155,7 +155,7 @@ def test_a_driver_that_knows_no_carve_out_launches_nevertheless() -> None:
     executable = _executable(api, debug=False)
     executable.device = null.H100
     executable._carveout = Carveout(null.H100, executable.resources)
-    api.failures["cuFuncSetAttribute"] = _Status(801, "CUDA_ERROR_NOT_SUPPORTED")
+    api.failures["cuFuncSetAttribute"] = Status(801, "CUDA_ERROR_NOT_SUPPORTED")
     executable.launch(LaunchConfig((1, 1, 1), (256, 1, 1)), _PACKED)
     assert "cuFuncSetAttribute" in api.names()
     assert api.launched == _PACKED

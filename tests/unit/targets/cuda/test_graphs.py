@@ -24,7 +24,7 @@ from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.graphs import CudaGraph
 from targets.cuda.streams import stream_handle
-from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
+from tests.support.driver_bindings import FakeBindings, Status
 
 _OWN, _CAPTURE, _BRANCH = 0x5000, 0x6000, 0x7000
 
@@ -292,7 +292,7 @@ def test_the_kernels_of_a_graph_are_suspects(
     first, second = driver.watch.suspects(0)
     assert first == f"a graph of tame, wild in stream {_OWN:#x} on cuda:0"
     assert second.startswith("a graph of newest in stream")
-    driver.failure(_Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS"), "wait", index=0)
+    driver.failure(Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS"), "wait", index=0)
     assert driver.watch.loss(0).kernels == {"tame", "wild", "newest"}
 
 
@@ -330,11 +330,11 @@ def test_queries_do_not_take_not_ready_for_a_failure(
     event = events.create_event(driver, stream.device, is_timed=True)
     assert stream.is_done()
     assert event.is_done()
-    not_ready = _Status(600, "CUDA_ERROR_NOT_READY")
+    not_ready = Status(600, "CUDA_ERROR_NOT_READY")
     api.failures = {"cuStreamQuery": not_ready, "cuEventQuery": not_ready}
     assert not stream.is_done()
     assert not event.is_done()
-    failed = _Status(400, "CUDA_ERROR_INVALID_HANDLE")
+    failed = Status(400, "CUDA_ERROR_INVALID_HANDLE")
     api.failures = {"cuStreamQuery": failed, "cuEventQuery": failed}
     for query in (stream.is_done, event.is_done):
         with pytest.raises(DriverError, match="CUDA_ERROR_INVALID_HANDLE"):

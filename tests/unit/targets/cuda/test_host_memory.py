@@ -10,7 +10,8 @@ from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import captures, host_memory, pools
 from targets.cuda.driver import Driver
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
-from tests.support.cuda_memory import ORDER, Bindings, _Status, device, driver_of
+from tests.support.cuda_memory import ORDER, Bindings, device, driver_of
+from tests.support.driver_bindings import Status
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_memory_of_a_lost_device_is_in_nobodys_way(driver: Driver, api: Bindings
     api.answers["cuEventQuery"] = (600,)
     first.close()
     del api.answers["cuEventQuery"]
-    lost = driver.failure(_Status(214), "wait", index=0)
+    lost = driver.failure(Status(214), "wait", index=0)
     assert lost.is_fatal
     api.calls.clear()
     host_memory.PinnedBuffer(driver, device(1), 50, is_mapped=False, is_write_combined=False)

@@ -21,10 +21,10 @@ from targets.cuda import functions, memory, streams
 from targets.cuda.driver import Driver
 from targets.cuda.fork import ForkGuard
 from targets.cuda.loss import DeviceWatch
-from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
+from tests.support.driver_bindings import FakeBindings, Status
 
-_ILLEGAL = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
-_ECC = _Status(214, "CUDA_ERROR_ECC_UNCORRECTABLE")
+_ILLEGAL = Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+_ECC = Status(214, "CUDA_ERROR_ECC_UNCORRECTABLE")
 
 
 def _fatal(number: int = 0, *, loses_process: bool = False) -> DriverError:
@@ -73,7 +73,7 @@ def launching() -> Driver:
     return Driver(_NoParameters())
 
 
-def _lose(driver: Driver, index: int, status: _Status = _ILLEGAL) -> DriverError:
+def _lose(driver: Driver, index: int, status: Status = _ILLEGAL) -> DriverError:
     driver.api.failures["cuCtxSynchronize"] = status
     with pytest.raises(DriverError) as caught:
         driver.synchronize(index)
@@ -243,7 +243,7 @@ def test_waiting_for_a_stream_clears_that_stream(launching: Driver) -> None:
 
 
 def test_an_error_that_is_not_fatal_loses_nothing(launching: Driver) -> None:
-    launching.api.failures["cuLaunchKernel"] = _Status(701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+    launching.api.failures["cuLaunchKernel"] = Status(701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
     with pytest.raises(LaunchError, match="smaller block"):
         _launch(launching, 0, "greedy")
     assert not launching.watch.is_lost(0)
@@ -269,7 +269,7 @@ def test_finalizers_on_a_lost_device_are_silent(launching: Driver) -> None:
 
 def test_an_error_in_a_finalizer_is_written_down_as_swallowed(launching: Driver) -> None:
     function = functions.load(launching, 0, "", "k")
-    launching.api.failures["cuModuleUnload"] = _Status(400, "CUDA_ERROR_INVALID_HANDLE")
+    launching.api.failures["cuModuleUnload"] = Status(400, "CUDA_ERROR_INVALID_HANDLE")
     functions.unload_quietly(launching, function)
     newest = error_log.entries()[-1]
     assert newest.was_swallowed

@@ -9,7 +9,8 @@ from kerneldsl.target.memory import WHOLE_DEVICE
 from targets.cuda import host_memory, peers, pools
 from targets.cuda.driver import Driver
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM, stream_handle
-from tests.support.cuda_memory import ORDER, Bindings, _Status, device, driver_of, stream
+from tests.support.cuda_memory import ORDER, Bindings, device, driver_of, stream
+from tests.support.driver_bindings import Status
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_a_loss_that_a_release_meets_is_told_by_the_next_call(
     pool = pools.PlainPool(driver, device()) if is_plain else pools.create_pool(driver, device())
     pointer, _ = pool.acquire(100, None)
     call = "cuMemFree" if is_plain else "cuStreamWaitEvent"
-    api.answers[call] = (_Status(700),)
+    api.answers[call] = (Status(700),)
     with pytest.raises(DriverError):  # which whoever releases memory swallows
         pool.release(pointer, 100, None, (stream(8),))
     with pytest.raises(DeviceLostError) as caught:

@@ -11,7 +11,7 @@ import pytest
 from kerneldsl.errors import DriverError
 from targets.cuda.driver import Driver
 from targets.cuda.pointers import device_of_pointer
-from tests.unit.targets.cuda.test_driver import FakeBindings
+from tests.support.driver_bindings import FakeBindings
 
 ORDINAL = 9
 ADDRESS = 0xABC00

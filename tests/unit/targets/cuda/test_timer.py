@@ -13,9 +13,9 @@ from kerneldsl.errors import DeviceLostError
 from targets.cuda import timer as timer_module
 from targets.cuda.driver import Driver
 from targets.cuda.timer import start_timer
-from tests.unit.targets.cuda.test_driver import FakeBindings, _Status
+from tests.support.driver_bindings import FakeBindings, Status
 
-_NOT_READY = _Status(600, "CUDA_ERROR_NOT_READY")
+_NOT_READY = Status(600, "CUDA_ERROR_NOT_READY")
 
 
 class TimerBindings(FakeBindings):
@@ -93,7 +93,7 @@ def test_a_recorded_stream_is_not_timed(driver: Driver, api: TimerBindings) -> N
     api.capturing = 1
     assert start_timer(driver, 0, 0x77) is None
     api.capturing = 0
-    api.failures["cuStreamIsCapturing"] = _Status(906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT")
+    api.failures["cuStreamIsCapturing"] = Status(906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT")
     assert start_timer(driver, 0, None) is None
     assert recorded(api) == []
 
@@ -102,21 +102,21 @@ def test_a_recorded_stream_is_not_timed(driver: Driver, api: TimerBindings) -> N
 def test_what_cannot_be_timed_is_launched_all_the_same(
     driver: Driver, api: TimerBindings, call: str
 ) -> None:
-    api.failures[call] = _Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
+    api.failures[call] = Status(2, "CUDA_ERROR_OUT_OF_MEMORY")
     assert start_timer(driver, 0, None) is None
 
 
 def test_a_device_that_is_lost_meanwhile(driver: Driver, api: TimerBindings) -> None:
     timer = start_timer(driver, 0, None)
     assert timer is not None
-    api.failures["cuEventRecord"] = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    api.failures["cuEventRecord"] = Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
     timer.stop()
     assert timer.elapsed_ns() == -1
     other = Driver(TimerBindings())
     timer = start_timer(other, 0, None)
     assert timer is not None
     timer.stop()
-    other.api.failures["cuEventElapsedTime"] = _Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    other.api.failures["cuEventElapsedTime"] = Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
     assert timer.elapsed_ns() == -1
     for lost in (driver, other):  # a time that cannot be read raises nothing, so the next call does
         with pytest.raises(DeviceLostError) as caught:
