@@ -12,44 +12,39 @@ __all__ = ["refuse_unsupported"]
 _LOOP = "Write a loop over kd.local.array or an array argument"
 _OUTSIDE = "Do it outside the kernel"
 
-_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
-    ast.Try: ("try/except", "Test for the condition with if; use debug=True to find faults"),
-    ast.TryStar: ("try/except*", "Test for the condition with if; use debug=True to find faults"),
-    ast.With: ("with", _OUTSIDE),
-    ast.AsyncWith: ("async with", _OUTSIDE),
-    ast.AsyncFor: ("async for", "Write for"),
-    ast.AsyncFunctionDef: ("async def", "Write a @kd.func function outside the kernel"),
-    ast.FunctionDef: ("a nested def", "Write a @kd.func function outside the kernel"),
-    ast.ClassDef: ("a class", "Define it outside the kernel"),
-    ast.Lambda: ("lambda", "Write a @kd.func function outside the kernel"),
-    ast.Yield: ("yield", "Write the values into an array argument"),
-    ast.YieldFrom: ("yield from", "Write the values into an array argument"),
-    ast.Await: ("await", _OUTSIDE),
-    ast.Global: ("global", "Pass an array and write into it"),
-    ast.Nonlocal: ("nonlocal", "Pass an array and write into it"),
-    ast.Import: ("import", "Import at the top of the file"),
-    ast.ImportFrom: ("import", "Import at the top of the file"),
-    ast.Delete: ("del", "Leave it out: a kernel's variables end with the thread"),
-    ast.ListComp: ("a list comprehension", _LOOP),
-    ast.SetComp: ("a set comprehension", _LOOP),
-    ast.DictComp: ("a dict comprehension", _LOOP),
-    ast.GeneratorExp: ("a generator expression", "Write a loop"),
-    ast.List: ("a list", "Use a tuple, or kd.local.array(shape, dtype)"),
-    ast.Set: ("a set", "Compare with ==, one value after the other"),
-    ast.Dict: ("a dict", "Use an array argument, indexed by an integer"),
-    ast.Starred: ("*", "Name each value"),
-    ast.JoinedStr: ("an f-string", "Give print the values, separated by commas"),
-    ast.Match: ("match", "Write if/elif/else"),
-    ast.NamedExpr: (":=", "Assign in a statement of its own"),
-}
-# type X = …, template strings: where this Python has them.
-for _name, _entry in {
+#: By the name of the node's class, which not every version of Python has.
+_REFUSED: dict[str, tuple[str, str]] = {
+    "Try": ("try/except", "Test for the condition with if; use debug=True to find faults"),
+    "TryStar": ("try/except*", "Test for the condition with if; use debug=True to find faults"),
+    "With": ("with", _OUTSIDE),
+    "AsyncWith": ("async with", _OUTSIDE),
+    "AsyncFor": ("async for", "Write for"),
+    "AsyncFunctionDef": ("async def", "Write a @kd.func function outside the kernel"),
+    "FunctionDef": ("a nested def", "Write a @kd.func function outside the kernel"),
+    "ClassDef": ("a class", "Define it outside the kernel"),
+    "Lambda": ("lambda", "Write a @kd.func function outside the kernel"),
+    "Yield": ("yield", "Write the values into an array argument"),
+    "YieldFrom": ("yield from", "Write the values into an array argument"),
+    "Await": ("await", _OUTSIDE),
+    "Global": ("global", "Pass an array and write into it"),
+    "Nonlocal": ("nonlocal", "Pass an array and write into it"),
+    "Import": ("import", "Import at the top of the file"),
+    "ImportFrom": ("import", "Import at the top of the file"),
+    "Delete": ("del", "Leave it out: a kernel's variables end with the thread"),
+    "ListComp": ("a list comprehension", _LOOP),
+    "SetComp": ("a set comprehension", _LOOP),
+    "DictComp": ("a dict comprehension", _LOOP),
+    "GeneratorExp": ("a generator expression", "Write a loop"),
+    "List": ("a list", "Use a tuple, or kd.local.array(shape, dtype)"),
+    "Set": ("a set", "Compare with ==, one value after the other"),
+    "Dict": ("a dict", "Use an array argument, indexed by an integer"),
+    "Starred": ("*", "Name each value"),
+    "JoinedStr": ("an f-string", "Give print the values, separated by commas"),
+    "Match": ("match", "Write if/elif/else"),
+    "NamedExpr": (":=", "Assign in a statement of its own"),
     "TypeAlias": ("a type alias", "Define it outside the kernel"),
     "TemplateStr": ("a template string", "Give print the values, separated by commas"),
-}.items():
-    _node_type = getattr(ast, _name, None)
-    if _node_type is not None:
-        _REFUSED[_node_type] = _entry
+}
 
 
 def refuse_unsupported(function: ast.FunctionDef, reporter: Reporter) -> None:
@@ -78,8 +73,8 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         for element in node.elts:
             if isinstance(element, ast.Starred):
                 _refuse(element, "* in an assignment", "Name each value", reporter)
-    elif type(node) in _REFUSED:
-        what, remedy = _REFUSED[type(node)]
+    elif refused := _REFUSED.get(type(node).__name__):
+        what, remedy = refused
         _refuse(node, what, remedy, reporter)
     if isinstance(node, ast.Raise):
         # Its text is for the host alone: an f-string there is a message, not a computation.
