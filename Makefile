@@ -81,8 +81,9 @@ types: $(VENV)/.stamp ## mypy --strict over the three packages
 	@$(BIN)/mypy
 
 .PHONY: layers
-layers: $(VENV)/.stamp ## the import contracts between and inside the packages, and no cycles
+layers: $(VENV)/.stamp ## the import contracts between and inside the packages, no cycles, no target in the core
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/packaging/test_target_names.py
 	@$(BIN)/python -m tests.support.import_cycles
 
 # What compares times runs first and alone; everything else then shares the cores.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.launch.dimensions import read_dim3
+from kerneldsl.registry import get_target, target_writing
 
 if TYPE_CHECKING:
     from kerneldsl.abi import LaunchMode
@@ -56,7 +57,7 @@ class InspectionMixin:
         **options
             See the class.
         """
-        return self._text("ptx", "cuda", args, options, ptx_version)
+        return self._text("ptx", target_writing("ptx"), args, options, ptx_version)
 
     def llvm(self, *args: Any, **options: Any) -> str:
         """Return the LLVM IR, by default of the target where kernels run now."""
@@ -64,11 +65,11 @@ class InspectionMixin:
 
     def cpu_source(self, *args: Any, **options: Any) -> str:
         """Return the Python text that the CPU target compiles in the kernel's place."""
-        return self._text("source", "cpu", args, options)
+        return self._text("source", target_writing("source"), args, options)
 
     def asm(self, *args: Any, **options: Any) -> str:
         """Return the assembly, by default of the CPU target."""
-        return self._text("asm", "cpu", args, options)
+        return self._text("asm", target_writing("asm"), args, options)
 
     def resources(self, *args: Any, **options: Any) -> Resources:
         """Return registers, spills, local and shared memory, by default on the CUDA target.
@@ -78,7 +79,7 @@ class InspectionMixin:
         ToolMissingError
             If it takes an assembler that is not there.
         """
-        return self.artifact(*args, **{"target": "cuda", **options}).resources()
+        return self.artifact(*args, **{"target": target_writing("ptx"), **options}).resources()
 
     def artifact(
         self,
@@ -107,7 +108,6 @@ class InspectionMixin:
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.abi import EXPLICIT, LaunchMode
-        from kerneldsl.registry import get_target
         from kerneldsl.runtime.placement import current_place
 
         if forall is not None and forall not in (1, 2, 3):
@@ -145,7 +145,7 @@ class InspectionMixin:
         extent: tuple[int, ...],
         block: int | tuple[int, ...] | None = None,
         arch: str | None = None,
-        target: str = "cuda",
+        target: str | None = None,
     ) -> tuple[Compiler, tuple[Specialization, ...]]:
         """Return what a launch over an extent may compile, planned as the launch would be.
 
@@ -155,7 +155,8 @@ class InspectionMixin:
         from kerneldsl.launch.spine import may_compile
 
         # A name alone may be that of a GPU which is not there.
-        device = target if arch is None or target != "cuda" else None
+        usual = target_writing("ptx")
+        device = target or usual if arch is None or target not in (None, usual) else None
         shape = self._over(extent, block)
         request = self._dispatcher.request(shape, args, device, None if device else arch)
         return request.place.compiler, may_compile(request)

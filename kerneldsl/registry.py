@@ -1,9 +1,10 @@
 """Which targets and commands there are, and how they are found.
 
-Built-in ones stand in a table of names, so that they work from a bare checkout where no entry
-points are installed. Others come through the entry-point groups ``kerneldsl.targets`` (a function
-without arguments that returns a :class:`~kerneldsl.target.Target`) and ``kerneldsl.commands`` (a
-function that typer can turn into a command). Everything is imported when it is first asked for.
+Built-in ones stand in tables of names (of targets in their own package, of commands here), so that
+they work from a bare checkout where no entry points are installed. Others come through the entry-
+point groups ``kerneldsl.targets`` (a function without arguments that returns a
+:class:`~kerneldsl.target.Target`) and ``kerneldsl.commands`` (a function that typer can turn into a
+command). Everything is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -17,23 +18,28 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.environment import logger
 from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.target.entry import MemoryType
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from kerneldsl.target import Target
+    from kerneldsl.target import Target, TargetEntry
 
 __all__ = [
+    "built_in_targets",
     "command_names",
     "command_summary",
     "get_command",
     "get_target",
+    "hardware_targets",
+    "is_hardware",
+    "load_own",
     "require_own_packages",
     "target_names",
+    "target_of_memory",
+    "target_writing",
 ]
 
-#: Name to the module whose ``make_target()`` makes it.
-_BUILT_IN_TARGETS = {"cpu": "targets.cpu", "cuda": "targets.cuda", "null": "targets.null"}
 #: Name to ``module:function``, and what the list of commands says of it.
 _BUILT_IN_COMMANDS = {
     "demo": (
@@ -50,8 +56,43 @@ _lock = ForkSafeLock()
 
 def target_names() -> tuple[str, ...]:
     """Names that :func:`get_target` knows: the built-in targets, then entry points."""
-    extra = (n for n in _entries("kerneldsl.targets") if n not in _BUILT_IN_TARGETS)
-    return (*_BUILT_IN_TARGETS, *extra)
+    built_in = built_in_targets()
+    return (*built_in, *(n for n in _entries("kerneldsl.targets") if n not in built_in))
+
+
+@cache
+def built_in_targets() -> dict[str, TargetEntry]:
+    """The targets that belong to kerneldsl, by name; none of them is imported.
+
+    Raises
+    ------
+    ShadowedPackageError
+        If a foreign module hides the package that holds them.
+    """
+    found: dict[str, TargetEntry] = _import_own(_OWN_PACKAGES[0]).TARGETS
+    return found
+
+
+def is_hardware(name: str) -> bool:
+    """Whether the devices of a target are real."""
+    entry = built_in_targets().get(name)
+    return entry is None or entry.is_hardware
+
+
+def hardware_targets() -> tuple[str, ...]:
+    """The built-in targets whose devices are real, the host last."""
+    found = (name for name in built_in_targets() if is_hardware(name))
+    return tuple(sorted(found, key=lambda name: name == target_of_memory(MemoryType.CPU)))
+
+
+def target_of_memory(kind: int) -> str:
+    """The target whose kernels take memory of a type."""
+    return next(name for name, entry in built_in_targets().items() if kind in entry.memory)
+
+
+def target_writing(form: str) -> str:
+    """The target that is meant where somebody asks for a form of code, such as ``"ptx"``."""
+    return next(name for name, entry in built_in_targets().items() if form in entry.forms)
 
 
 def get_target(name: str) -> Target:
@@ -78,8 +119,8 @@ def get_target(name: str) -> Target:
 def _make_target(name: str) -> Target:
     from kerneldsl.target import Target  # names can be listed without it, and without NumPy
 
-    if name in _BUILT_IN_TARGETS:
-        make = _import_own(_BUILT_IN_TARGETS[name]).make_target
+    if name in built_in_targets():
+        make = _import_own(built_in_targets()[name].module).make_target
     else:
         entry = _entries("kerneldsl.targets").get(name)
         if entry is None:
@@ -130,7 +171,12 @@ def get_command(name: str) -> Callable[..., Any]:
     if name not in _BUILT_IN_COMMANDS:
         loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
         return loaded
-    module, _, attribute = _BUILT_IN_COMMANDS[name][0].partition(":")
+    return load_own(_BUILT_IN_COMMANDS[name][0])
+
+
+def load_own(reference: str) -> Callable[..., Any]:
+    """Import what ``module:function`` names in a package of kerneldsl's."""
+    module, _, attribute = reference.partition(":")
     function: Callable[..., Any] = getattr(_import_own(module), attribute)
     return function
 

@@ -70,7 +70,9 @@ def _compile(
     block: Annotated[
         str | None, typer.Option("--block", help="Block, such as 256 or 32,8, for --target cpu.")
     ] = None,
-    target: Annotated[str, typer.Option("--target", "-t", help="cuda or cpu.")] = "cuda",
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was made as JSON, on standard output.")
     ] = False,

@@ -223,7 +223,9 @@ def _explain_miss(
     signature: Annotated[
         str | None, typer.Option("--signature", "-s", help="Types of the arguments.")
     ] = None,
-    target: Annotated[str, typer.Option("--target", "-t", help="cuda or cpu.")] = "cuda",
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
+    ] = None,
     arch: Annotated[str | None, typer.Option("--arch", "-a", help="Such as sm_90.")] = None,
     forall: Annotated[int | None, typer.Option("--forall", help="Rank of the extent.")] = None,
     extent: Annotated[
@@ -242,10 +244,12 @@ def _explain_miss(
     from kerneldsl import cache
     from kerneldsl.cache.nearest import find_nearest
     from kerneldsl.cli.compile import find_kernel, read_dims
+    from kerneldsl.registry import target_writing
 
     entries = cache.entries()
     found = find_kernel(kernel)
     args = () if signature is None else (signature,)
+    target = target or target_writing("ptx")
     block_dim = None if block is None else read_dims(block, "--block")
     left_out: tuple[str, ...] = ()
     if extent is None:

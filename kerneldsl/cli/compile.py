@@ -16,12 +16,10 @@ from kerneldsl.cli.output import progress
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels import Kernel
 from kerneldsl.language.kinds import format_signature
+from kerneldsl.registry import built_in_targets, target_writing
 from kerneldsl.target import Artifact
 
 __all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_dims"]
-
-#: What each target's file holds, and how it is called.
-_FORMS = {"cuda": "ptx", "cpu": "asm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class CompileRequest:
     ptx_version: str | None = None
     forall: int | None = None
     block: str | None = None
-    target: str = "cuda"
+    target: str | None = None
     as_json: bool = False
 
 
@@ -47,12 +45,14 @@ def compile_to_file(request: CompileRequest) -> None:
     KernelError
         If the file, the kernel or the code is not what it has to be.
     """
-    form = _FORMS.get(request.target)
+    target = request.target or target_writing("ptx")
+    forms = {name: entry.forms[0] for name, entry in built_in_targets().items() if entry.forms}
+    form = forms.get(target)
     if form is None:
         raise ArgumentValueError(
             f"--target is {request.target!r}",
             value=request.target,
-            limit=f"Files are made for {' and '.join(_FORMS)}",
+            limit=f"Files are made for {' and '.join(forms)}",
         )
     kernel = find_kernel(request.kernel)
     with progress(f"Compiling {request.kernel}", is_quiet=request.as_json):
@@ -61,7 +61,7 @@ def compile_to_file(request: CompileRequest) -> None:
             forall=request.forall,
             block=None if request.block is None else read_dims(request.block, "--block"),
             arch=request.arch,
-            target=request.target,
+            target=target,
             ptx_version=request.ptx_version,
         )
         text = artifact.text(form)

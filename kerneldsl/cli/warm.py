@@ -37,7 +37,7 @@ def warm(
 ) -> None:
     """Run a script, and keep what it compiles: for an image that ships its cache."""
     from kerneldsl import cache
-    from kerneldsl.registry import get_target
+    from kerneldsl.registry import get_target, target_writing
 
     if not script.is_file():
         raise ArgumentValueError(
@@ -50,7 +50,8 @@ def warm(
             remedy="Unset KERNELDSL_CACHE, and see kerneldsl cache info",
         )
     for each in arch or ():
-        get_target("cuda").described(each)  # an error here is better than one for each launch
+        # An error here is better than one for each launch.
+        get_target(target_writing("ptx")).described(each)
     rows = [_run(script, arguments or [], each) for each in arch or [""]]
     print_table(("for", "found", "compiled and kept", "not kept"), rows)
 
@@ -59,9 +60,11 @@ def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, 
     import json
     import tempfile
 
+    from kerneldsl.cli.warmed import rehearsal
+
     environment = dict(os.environ)
     if arch:
-        environment["KERNELDSL_TARGET"] = "null"
+        environment["KERNELDSL_TARGET"] = rehearsal()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]

@@ -9,9 +9,17 @@ import runpy
 import sys
 from typing import Any
 
+from kerneldsl.registry import built_in_targets, get_target, target_writing
 from kerneldsl.target import Device
 
-__all__ = ["described_gpu", "main"]
+__all__ = ["described_gpu", "main", "rehearsal"]
+
+
+def rehearsal() -> str:
+    """The target on which launches for an architecture are made, of which none runs."""
+    found = built_in_targets()[target_writing("ptx")].rehearsal
+    assert found is not None
+    return found
 
 
 def described_gpu(arch: str, usual: Device) -> Device:
@@ -25,16 +33,14 @@ def described_gpu(arch: str, usual: Device) -> Device:
     arch : str
         Such as ``"sm_90"``.
     usual : Device
-        The null target's own.
+        Of the target that rehearses.
 
     Raises
     ------
     ArgumentValueError
         Not enough is known of the architecture.
     """
-    from kerneldsl.registry import get_target
-
-    device = get_target("cuda").described(arch).description
+    device = get_target(target_writing("ptx")).described(arch).description
     return dataclasses.replace(device, extra={**usual.extra, **device.extra})
 
 
@@ -57,8 +63,8 @@ def main(arch: str, report: str, script: str, *arguments: str) -> None:
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     if arch:
-        null: Any = kd.get_target("null")
-        null.set_devices(described_gpu(arch, null.devices()[0]))
+        target: Any = get_target(rehearsal())
+        target.set_devices(described_gpu(arch, target.devices()[0]))
     try:
         runpy.run_path(script, run_name="__main__")
     finally:

@@ -29,15 +29,13 @@ from kerneldsl.detection.files import (
     package_version,
     read_text,
     system_name,
-    tool_output,
 )
+from kerneldsl.registry import built_in_targets, hardware_targets, load_own
 from kerneldsl.untrusted import parse_json
 
-__all__ = ["PROBES", "Finding", "nvidia_driver_library", "nvidia_driver_version", "nvidia_gpus"]
+__all__ = ["Finding", "probes"]
 
 _VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
-_NVIDIA_VENDOR = "0x10de"
-_DISPLAY_CLASSES = ("0x0300", "0x0302")
 _IN_BROWSER = "emscripten"
 
 
@@ -61,56 +59,6 @@ class Finding:
     what: str
     version: str | None = None
     evidence: tuple[str, ...] = ()
-
-
-# ------------------------------------------------------------------------------------------ CUDA
-
-
-def nvidia_driver_library() -> str | None:
-    """Where the CUDA driver's library is, or ``None``."""
-    return find_library("libcuda.so.1", windows="nvcuda")
-
-
-def nvidia_driver_version() -> str | None:
-    """The version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
-
-    The kernel module's own word comes first; where it cannot be read, the file name of the library
-    and then ``nvidia-smi`` are asked.
-    """
-    line = (read_text("/proc/driver/nvidia/version") or "").partition("\n")[0]
-    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)", line)
-    if match:
-        return match[1]
-    library = nvidia_driver_library()
-    told = library_version(library) if library else None
-    if told is not None:
-        return told
-    answer = tool_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    match = _VERSION.search(answer or "")
-    return match[0] if match else None
-
-
-def nvidia_gpus() -> tuple[str, ...]:
-    """Signs of NVIDIA GPUs in this machine, whether or not their driver works."""
-    found = sorted(glob("/dev/nvidia[0-9]*"))
-    found += sorted(glob("/proc/driver/nvidia/gpus/*"))
-    for device in sorted(glob("/sys/bus/pci/devices/*")):
-        vendor = (read_text(Path(device, "vendor")) or "").strip()
-        kind = (read_text(Path(device, "class")) or "").strip()
-        if vendor == _NVIDIA_VENDOR and kind.startswith(_DISPLAY_CLASSES):
-            found.append(device)
-    return tuple(found)
-
-
-def _cuda() -> Finding:
-    library = nvidia_driver_library()
-    evidence = tuple(filter(None, (library, *nvidia_gpus())))
-    if library is None:
-        missing = "NVIDIA's driver was not found"
-        if evidence:
-            missing = f"there is an NVIDIA GPU ({evidence[0]}), but no driver library for it"
-        return Finding(False, missing, evidence=evidence)
-    return Finding(True, "NVIDIA's driver was found", nvidia_driver_version(), evidence)
 
 
 # ------------------------------------------------------------------------------------------ ROCm
@@ -249,18 +197,20 @@ def _webgl2() -> Finding:
     return Finding(False, "it exists in browsers alone")
 
 
-def _cpu() -> Finding:
-    return Finding(True, f"this machine's processors ({platform.machine()})")
-
-
-#: Backend to what looks for it, in the order in which they are shown.
-PROBES: dict[str, Callable[[], Finding]] = {
-    "cuda": _cuda,
+#: Backend that no target of ours serves to what looks for it.
+_PROBES: dict[str, Callable[[], Finding]] = {
     "rocm": _rocm,
     "metal": _metal,
     "vulkan": _vulkan,
     "opengl": _opengl,
     "webgpu": _webgpu,
     "webgl2": _webgl2,
-    "cpu": _cpu,
 }
+
+
+def probes() -> dict[str, Callable[[], Finding]]:
+    """Backend to what looks for it, in the order in which they are shown: the host comes last."""
+    references = {name: built_in_targets()[name].probe for name in hardware_targets()}
+    ours = {name: load_own(probe) for name, probe in references.items() if probe is not None}
+    *others, host = ours
+    return {**{name: ours[name] for name in others}, **_PROBES, host: ours[host]}

@@ -7,11 +7,14 @@ what their programs do with or without a GPU; where kernels run is not touched b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kerneldsl import environment
-from kerneldsl.detection.probes import PROBES, Finding
+from kerneldsl.detection.probes import Finding, probes
 from kerneldsl.detection.values import Backend, Backends
 from kerneldsl.errors import ArgumentValueError, KernelError
-from kerneldsl.registry import get_target, target_names
+from kerneldsl.registry import get_target, target_names, target_of_memory
+from kerneldsl.target import MemoryType
 
 __all__ = ["backends"]
 
@@ -48,11 +51,12 @@ def backends() -> Backends:
     >>> kd.backends().named("cpu").is_usable
     True
     """
-    faked = _faked_names()
+    found = probes()
+    faked = _faked_names(found)
     if faked is not None:
-        return Backends(_fake(name, name in faked) for name in PROBES)
+        return Backends(_fake(name, name in faked) for name in found)
     provided = target_names()
-    return Backends(_report(name, probe(), provided) for name, probe in PROBES.items())
+    return Backends(_report(name, probe(), provided) for name, probe in found.items())
 
 
 def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
@@ -87,24 +91,24 @@ def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
     return True, ", ".join(f"{d}: {d.name} ({d.arch})" for d in found)
 
 
-def _faked_names() -> frozenset[str] | None:
+def _faked_names(known: Iterable[str]) -> frozenset[str] | None:
     spec = environment.fake_gpu_spec()
     if spec is None:
         return None
     names = frozenset(filter(None, (part.strip().lower() for part in spec.split(","))))
-    unknown = sorted(names - set(PROBES))
+    unknown = sorted(names - set(known))
     if unknown:
         raise ArgumentValueError(
             f"KERNELDSL_FAKE_GPU names {', '.join(unknown)}",
             value=spec,
-            limit=f"Known backends are {', '.join(PROBES)}",
+            limit=f"Known backends are {', '.join(known)}",
             remedy="Name some of them with commas in between, or leave it empty for no GPU",
         )
     return names
 
 
 def _fake(name: str, is_detected: bool) -> Backend:
-    if name == "cpu":
+    if name == target_of_memory(MemoryType.CPU):
         return Backend(
             name, True, None, True, "always there; KERNELDSL_FAKE_GPU does not hide it", (), True
         )

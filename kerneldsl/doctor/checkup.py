@@ -13,14 +13,11 @@ from kerneldsl.doctor.host import check_environment, check_memory, check_process
 from kerneldsl.doctor.packages import check_packages, check_python
 from kerneldsl.doctor.report import Report
 from kerneldsl.errors import KernelError
-from kerneldsl.registry import get_target, target_names
+from kerneldsl.registry import get_target, is_hardware, target_names
 from kerneldsl.target import Target
 from kerneldsl.target.checks import Check, said_by
 
 __all__ = ["preflight"]
-
-#: It has no hardware, so there is nothing to be fit for.
-_NOT_LOOKED_AT = "null"
 
 
 def preflight(
@@ -63,9 +60,12 @@ def _parts(run_kernels: bool) -> Iterator[tuple[str, Callable[[], Iterable[Check
     yield "cache", check_cache_folder
     yield "memory", check_memory
     yield "processes", check_processes
-    for name in target_names():
-        if name == _NOT_LOOKED_AT:
-            continue
+    try:
+        names = target_names()
+    except KernelError as error:
+        yield "targets", _said(_failed("targets", error))
+        return
+    for name in filter(is_hardware, names):
         try:
             target = get_target(name)
         except (KernelError, ImportError) as error:

@@ -19,9 +19,10 @@ from kerneldsl import environment
 from kerneldsl.detection import backends
 from kerneldsl.detection.files import read_text
 from kerneldsl.errors import KernelError
-from kerneldsl.registry import get_target
+from kerneldsl.registry import get_target, target_of_memory
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.tables import format_bytes
+from kerneldsl.target import MemoryType
 from kerneldsl.target.checks import Check, CheckStatus, said_by
 
 __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_processes"]
@@ -138,7 +139,7 @@ def check_processes() -> Iterator[Check]:
         'Use multiprocessing.get_context("spawn"): a forked child cannot use CUDA once its '
         "parent has"
     )
-    if chosen and get_target("cuda").unavailable_reason() is None:
+    if chosen and get_target(target_of_memory(MemoryType.CUDA)).unavailable_reason() is None:
         found = "this program has chosen fork for multiprocessing, and uses CUDA"
         yield Check("processes.start_method", "warning", found, remedy)
     else:

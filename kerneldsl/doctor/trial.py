@@ -12,7 +12,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import to_device
-from kerneldsl.runtime.placement import synchronize, use
+from kerneldsl.runtime.placement import host_device, synchronize, use
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, Target
 from kerneldsl.target.checks import Check
@@ -47,7 +47,7 @@ def check_devices(target: Target) -> Iterator[Check]:
                 f"kernel.{device}",
                 "warning",
                 f"{device.name} cannot be used: {reason}",
-                'Use another device, such as kd.use("cpu")',
+                f"Use another device, such as kd.use('{host_device()}')",
             )
             continue
         if not device.is_host:

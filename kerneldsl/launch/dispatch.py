@@ -33,7 +33,7 @@ from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.placement import StandIn, actual, place_of, resolve
+from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import current, recordings
 from kerneldsl.runtime.streams.current import BaseStream
@@ -188,8 +188,8 @@ class Dispatcher:
     def _launch_on_host(self, shape: LaunchShape, args: tuple[Any, ...]) -> None:
         """Launch on the CPU after a device has failed."""
         # Now, and not in a stream of the CPU that is active or even recorded.
-        stream = BaseStream._default(place_of("cpu")) if current.are_in_use else None
-        self.launch(shape.in_stream(stream), args, place_of("cpu"))
+        stream = BaseStream._default(host_device()) if current.are_in_use else None
+        self.launch(shape.in_stream(stream), args, host_device())
 
     def _record(
         self, request: Request, loaded: Loaded, config: LaunchConfig, args: tuple[Any, ...]

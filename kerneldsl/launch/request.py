@@ -14,7 +14,7 @@ from kerneldsl.language.kinds import Kind, array_kinds, parse_signature
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
-from kerneldsl.registry import get_target
+from kerneldsl.registry import get_target, target_writing
 from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.runtime.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.runtime.arguments.promise_table import NOTHING
@@ -307,5 +307,5 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
 def named_place(device: DeviceLike | None, arch: str | None) -> Device | None:
     """The device that is named or described; ``None`` where neither is."""
     if arch is not None:
-        return get_target("cuda").described(arch)
+        return get_target(target_writing("ptx")).described(arch)
     return None if device is None else place_of(device)

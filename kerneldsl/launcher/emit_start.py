@@ -7,8 +7,8 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launcher.builder import I32, I64, POINTER, Function
-from kerneldsl.launcher.exchange import KDL_CUDA
 from kerneldsl.launcher.table import DriverWord, EntryKind, HostWord, Word
+from kerneldsl.target import MemoryType
 
 __all__ = ["emit_start"]
 
@@ -49,7 +49,7 @@ def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
     stream = f.b.alloca(I64)
     f.store(I64(-1), stream)
     device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
-    status = f.call(current_stream, I32, I32(KDL_CUDA), device, stream)
+    status = f.call(current_stream, I32, I32(MemoryType.CUDA), device, stream)
     f.require(f.equal(status, I32(0)), failed)
     f.b.cbranch(f.equal(f.load(stream), I64(0)), known, bad)
 

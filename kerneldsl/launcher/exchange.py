@@ -23,8 +23,6 @@ from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.target import Device
 
 __all__ = [
-    "KDL_CPU",
-    "KDL_CUDA",
     "CheckKind",
     "Exchange",
     "LayoutCode",
@@ -38,9 +36,6 @@ _CAPSULE = b"dlpack_exchange_api"
 _MAJOR = 1
 # Words of the table: version, older table, three functions for owned tensors, and these two.
 _DESCRIBE, _CURRENT_STREAM, _WORDS = 5, 6, 7
-
-# Codes of dlpack.h: DLDeviceType.
-KDL_CPU, KDL_CUDA = 1, 2
 
 
 class CheckKind(IntEnum):
@@ -134,9 +129,7 @@ def _signed(address: int) -> int:
 
 def device_word(place: Device) -> int | None:
     """A ``DLDevice`` as one word: the type, then the index; ``None`` where torch has no such."""
-    if place.is_host:
-        return KDL_CPU
-    return KDL_CUDA | place.index << 32 if place.target == "cuda" else None
+    return None if place.memory_type is None else place.memory_type | place.index << 32
 
 
 def dtype_word(kind: ArrayKind) -> int:

@@ -20,10 +20,16 @@ from kerneldsl.errors import (
     UnknownTargetError,
 )
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.registry import get_target, target_names
+from kerneldsl.registry import (
+    get_target,
+    hardware_targets,
+    is_hardware,
+    target_names,
+    target_of_memory,
+)
 from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
-from kerneldsl.target import Device, DeviceInfo, DeviceLike
+from kerneldsl.target import Device, DeviceInfo, DeviceLike, MemoryType
 
 __all__ = [
     "StandIn",
@@ -32,7 +38,9 @@ __all__ = [
     "current_place",
     "current_target",
     "device_info",
+    "device_of_memory",
     "devices",
+    "host_device",
     "place_of",
     "resolve",
     "synchronize",
@@ -98,7 +106,7 @@ def place_of(spec: DeviceLike) -> Device:
                 f"{spec!r} names no device",
                 value=spec,
                 limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
-                "and an index, such as 'cuda:1'",
+                f"and an index, such as '{hardware_targets()[0]}:1'",
                 remedy="Name it so, or pass a device of kd.devices()",
             )
         index = int(number) if colon else 0
@@ -130,6 +138,18 @@ def place_of(spec: DeviceLike) -> Device:
     with _lock:
         _used[name, index] = device
     return device
+
+
+def host_device() -> Device:
+    """Return the device whose kernels run on the host's processors."""
+    return place_of(target_of_memory(MemoryType.CPU))
+
+
+def device_of_memory(kind: int, index: int) -> Device:
+    """Return the device that takes memory of a type and index, as DLPack counts both."""
+    name = target_of_memory(kind)
+    # Page-locked memory is the host's, whichever device it was allocated for.
+    return place_of(name if name == target_of_memory(MemoryType.CPU) else f"{name}:{index}")
 
 
 class use(Choice["Device | StandIn"]):
@@ -223,7 +243,7 @@ def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
     if was_usable:
         raise error
     accept_missing_device(spec, error)
-    return StandIn(place_of("cpu"), spec, error)
+    return StandIn(host_device(), spec, error)
 
 
 def _place_in_environment(spec: str) -> Device | StandIn:
@@ -252,8 +272,10 @@ def _place_in_environment(spec: str) -> Device | StandIn:
 
 def _detect() -> Device:
     global _detected  # noqa: PLW0603 -- found once for the process
-    reason = get_target("cuda").unavailable_reason()
-    environment.logger.debug("cuda %s", "is usable" if reason is None else f"is not used: {reason}")
+    for name in hardware_targets():
+        reason = get_target(name).unavailable_reason()
+        said = "is usable" if reason is None else f"is not used: {reason}"
+        environment.logger.debug("%s %s", name, said)
     from kerneldsl.runtime.scores import best_device_of, usable_devices
 
     _detected = place_of(best_device_of(usable_devices()))
@@ -325,7 +347,7 @@ def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
     UnknownTargetError
         If no such target is known.
     """
-    names = (target,) if target is not None else (n for n in target_names() if n != "null")
+    names = (target,) if target is not None else filter(is_hardware, target_names())
     found = (get_target(name) for name in names)
     return tuple(device.describe() for each in found for device in each.devices())
 

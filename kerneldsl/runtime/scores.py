@@ -11,21 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.registry import get_target
+from kerneldsl.registry import get_target, hardware_targets
 from kerneldsl.target import Device, DeviceKind
 
 __all__ = [
-    "HARDWARE_TARGETS",
     "KIND_POINTS",
     "Score",
     "best_device_of",
     "score_of",
     "usable_devices",
 ]
-
-#: The targets that the choice of a default looks at. A third party's target runs kernels where it
-#: is named: finding out what is installed would cost every program 0.06 s at its first launch.
-HARDWARE_TARGETS = ("cuda", "cpu")
 
 KIND_POINTS: dict[DeviceKind, int] = {
     "discrete": 1000,
@@ -140,8 +135,12 @@ def _saturating(points: float, quantity: float, half: float) -> float:
 
 
 def usable_devices() -> Iterator[Device]:
-    """The devices with hardware that can run kernels here, in their order."""
-    for name in HARDWARE_TARGETS:
+    """The devices with hardware that can run kernels here, in their order.
+
+    A third party's target runs kernels where it is named: finding out what is installed would cost
+    every program 0.06 s at its first launch.
+    """
+    for name in hardware_targets():
         yield from (d for d in get_target(name).devices() if d.unusable_reason() is None)
 
 

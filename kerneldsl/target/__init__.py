@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kerneldsl.target.contract import Compiler, Target
     from kerneldsl.target.device import Device
     from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
+    from kerneldsl.target.entry import MemoryType, TargetEntry
     from kerneldsl.target.info import DeviceInfo, DeviceLike
     from kerneldsl.target.limits import DeviceKind, DeviceLimits, Dim3
     from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
@@ -63,6 +64,7 @@ __all__ = [
     "HostShare",
     "LaunchConfig",
     "LaunchTimer",
+    "MemoryType",
     "NativeEntry",
     "PoolBackend",
     "Promises",
@@ -71,6 +73,7 @@ __all__ = [
     "SharedBuffer",
     "Specialization",
     "Target",
+    "TargetEntry",
     "UnusableCodeError",
     "names_default_stream",
 ]
@@ -84,6 +87,7 @@ _HOME = {
         "contract": "Compiler Target",
         "device": "Device",
         "element_mapping": "ONE_EACH ElementMapping",
+        "entry": "MemoryType TargetEntry",
         "info": "DeviceInfo DeviceLike",
         "limits": "DeviceKind DeviceLimits Dim3",
         "memory": "Buffer PoolBackend SharedBuffer",

@@ -7,13 +7,14 @@ each method's docstring says what an implementation **must**, **should** or **ma
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kerneldsl.environment import logger
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.target.entry import MemoryType
 from kerneldsl.target.limits import DeviceKind, DeviceLimits
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Device:
     is_host: ClassVar[bool] = False
     #: Whether the device is not there, so that plans can be made for it, and nothing else.
     is_described: ClassVar[bool] = False
+    #: What DLPack calls its memory; ``None`` where other libraries have no name for it.
+    memory_type: ClassVar[MemoryType | None] = None
 
     def __init_subclass__(cls) -> None:
         cls.__eq__ = object.__eq__  # type: ignore[method-assign]
@@ -160,6 +163,13 @@ class Device:
     def memory_info(self) -> tuple[int, int]:
         """Bytes of the device's memory that are free now, and in all."""
         raise NotImplementedError
+
+    def foreign_caches(self) -> Iterable[tuple[str, str]]:
+        """Say what other libraries keep of the device's memory, each with how to free it.
+
+        **May** be overridden; it is asked for when memory has run out. **Must not** raise.
+        """
+        return ()
 
     def copy_from_host(
         self,

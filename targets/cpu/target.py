@@ -23,6 +23,7 @@ from kerneldsl.target import (
     Dim3,
     Executable,
     LaunchConfig,
+    MemoryType,
     PoolBackend,
     Specialization,
     Target,
@@ -138,6 +139,7 @@ class CpuDevice(Device):
     """The processors of this machine."""
 
     is_host = True
+    memory_type = MemoryType.CPU
     compiler = CpuCompiler()
 
     def describe(self) -> DeviceInfo:

@@ -21,11 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from kerneldsl.detection.files import find_library, library_version, package_version, read_text
-from kerneldsl.detection.probes import (
-    nvidia_driver_library,
-    nvidia_driver_version,
-    nvidia_gpus,
-)
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.target import Check, CheckStatus, Device
 from kerneldsl.target.checks import said_by
@@ -38,6 +33,11 @@ from targets.cuda.architectures import (
 from targets.cuda.attributes import read_pci_address
 from targets.cuda.driver import Driver, get_driver
 from targets.cuda.libdevice import find_libdevice
+from targets.cuda.probe import (
+    nvidia_driver_library,
+    nvidia_driver_version,
+    nvidia_gpus,
+)
 
 __all__ = ["check_cuda"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.target import Device
+from kerneldsl.target import Device, MemoryType
 from targets.cuda import captures, memory, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
@@ -44,6 +45,7 @@ class CudaDevice(Device):
     """An NVIDIA GPU."""
 
     compiler = PtxCompiler("cuda")
+    memory_type = MemoryType.CUDA
 
     def unusable_reason(self) -> str | None:
         """Say what is needed where this driver or this device cannot run our PTX."""
@@ -101,6 +103,11 @@ class CudaDevice(Device):
 
     def memory_info(self) -> tuple[int, int]:
         return memory.memory_info(get_driver(), self.index)
+
+    def foreign_caches(self) -> Iterable[tuple[str, str]]:
+        from targets.cuda.foreign_caches import foreign_caches
+
+        return foreign_caches(self.index)
 
     def allocate_pinned(
         self, nbytes: int, *, is_mapped: bool, is_write_combined: bool

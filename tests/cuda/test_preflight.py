@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import kerneldsl as kd
-from kerneldsl.detection import probes
+from targets.cuda import probe
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def test_cuda_is_detected_by_files_and_usable_by_its_driver():
     assert cuda.is_detected
     assert cuda.is_usable
     assert "cuda:0" in cuda.reason
-    assert cuda.version == probes.nvidia_driver_version()
+    assert cuda.version == probe.nvidia_driver_version()
     assert any("cuda" in path for path in cuda.evidence)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kerneldsl import registry
 from kerneldsl.abi import ParameterLayout
+from kerneldsl.registry import built_in_targets
 from kerneldsl.runtime import placement
 from kerneldsl.target import (
     Artifact,
@@ -21,6 +22,7 @@ from kerneldsl.target import (
     DeviceLimits,
     Executable,
     LaunchConfig,
+    MemoryType,
     PoolBackend,
     Resources,
     Specialization,
@@ -99,6 +101,13 @@ class FakeDevice(Device):
     @property
     def is_host(self) -> bool:  # type: ignore[override]
         return self.owner.is_host
+
+    @property
+    def memory_type(self) -> MemoryType | None:  # type: ignore[override]
+        if self.is_host:
+            return MemoryType.CPU
+        known = built_in_targets().get(self.target)
+        return known.memory[0] if known is not None and known.memory else None
 
     @property
     def compiler(self) -> FakeTarget:

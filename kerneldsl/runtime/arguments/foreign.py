@@ -9,16 +9,16 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType, numpy_dtype
-from kerneldsl.registry import get_target
+from kerneldsl.registry import built_in_targets, get_target, target_of_memory
 from kerneldsl.runtime.arguments.array_readers import read_device_array, read_ndarray
 from kerneldsl.runtime.arguments.binding import Binding, Reader, Refused
 from kerneldsl.runtime.memory import dlpack
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.strided import contiguous_strides, host_view
-from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.placement import device_of_memory
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
-from kerneldsl.target import Device
+from kerneldsl.target import Device, MemoryType
 
 __all__ = ["as_geometry", "find_reader"]
 
@@ -85,21 +85,22 @@ def _read_torch(value: Any, binding: Binding) -> int:
     element = numpy_dtype(row.name)
     shape = tuple(value.shape)
     strides = tuple(step * element.itemsize for step in value.stride())
-    kind = value.device.type
-    if kind == "cpu":
+    entry = built_in_targets().get(value.device.type)
+    if entry is None or not entry.memory:
+        known = [name for name, each in built_in_targets().items() if each.memory]
+        raise Refused(
+            f"the tensor lives on {value.device}",
+            limit=f"Kernels take tensors on {' and '.join(known)}",
+            remedy=f"Move it with tensor.to('{known[-1]}')",
+        )
+    if MemoryType.CPU in entry.memory:
         array = host_view(value.data_ptr(), shape, strides, element, value)
         binding.keep += (array,)
         return read_ndarray(array, binding)
-    if kind != "cuda":
-        raise Refused(
-            f"the tensor lives on {value.device}",
-            limit="Kernels take tensors on cpu and cuda",
-            remedy="Move it with tensor.to('cuda')",
-        )
     index = value.device.index
     torch = sys.modules["torch"]
     binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
-    place = _cuda_place(index, binding)
+    place = _device_at(index, binding)
     pointer = _aligned(value.data_ptr(), element)
     return _read(ArrayGeometry(place, pointer, shape, strides, element, value), binding)
 
@@ -125,7 +126,7 @@ def _read_cupy(value: Any, binding: Binding) -> int:
     memory, dtype = value.data, value.dtype
     pointer = _aligned(memory.ptr, dtype)
     binding.streams += (sys.modules["cupy"].cuda.get_current_stream().ptr,)
-    place = _cuda_place(memory.device_id, binding)
+    place = _device_at(memory.device_id, binding)
     return _read(ArrayGeometry(place, pointer, value.shape, value.strides, dtype, value), binding)
 
 
@@ -158,12 +159,12 @@ def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
     return pointer
 
 
-def _cuda_place(index: int, binding: Binding) -> Device:
-    """A CUDA device's place, which is mostly that of the argument before."""
-    place = binding.place
-    if place is not None and place.index == index and place.target == "cuda":
-        return place
-    return place_of(f"cuda:{index}")
+def _device_at(index: int, binding: Binding) -> Device:
+    """The device with CUDA memory of an index, which is mostly that of the argument before."""
+    device = binding.place
+    if device is not None and device.index == index and device.memory_type is MemoryType.CUDA:
+        return device
+    return device_of_memory(MemoryType.CUDA, index)
 
 
 # --------------------------------------------------------------------------- protocols
@@ -231,8 +232,8 @@ def _from_cuda_array_interface(
             limit="A device reads an element at a multiple of its size",
             remedy="Copy the array",
         )
-    target = get_target("cuda")
+    target = get_target(target_of_memory(MemoryType.CUDA))
     index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
-    place = place_of(f"cuda:{index}")
+    place = device_of_memory(MemoryType.CUDA, index)
     array = ArrayGeometry(place, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
     return array, interface.get("stream")

@@ -17,6 +17,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.streams.current import stream_of
+from kerneldsl.target import MemoryType
 
 __all__ = ["as_numpy", "cuda_interface", "host_interface"]
 
@@ -34,7 +35,7 @@ def cuda_interface(array: ArrayGeometry) -> dict[str, Any]:
     ClosedResourceError
         If it was closed.
     """
-    if array.place.target != "cuda":
+    if array.place.memory_type is not MemoryType.CUDA:
         raise AttributeError(f"an array on {array.place} has no __cuda_array_interface__")
     array.lend()
     current = stream_of(array.place, None)

@@ -18,15 +18,14 @@ from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_d
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.strided import contiguous_strides
 from kerneldsl.runtime.memory.transfer import to_host
-from kerneldsl.runtime.placement import place_of
+from kerneldsl.runtime.placement import device_of_memory
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
-from kerneldsl.target import Device
+from kerneldsl.target import Device, MemoryType
 
-__all__ = ["CPU", "CUDA", "CUDA_HOST", "CUDA_MANAGED", "device_of", "export", "import_array"]
+__all__ = ["device_of", "export", "import_array"]
 
-# DLDeviceType
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+_MEMORY = frozenset(MemoryType)
 
 _FLAG_READ_ONLY = 1
 #: The legacy default stream in the array API standard's numbers.
@@ -145,11 +144,10 @@ def device_of(array: ArrayGeometry) -> tuple[int, int]:
     BufferError
         If DLPack has no name for the device.
     """
-    if array.place.is_host:
-        return CPU, 0
-    if array.place.target == "cuda":
-        return CUDA, array.device.index
-    raise BufferError(f"DLPack has no name for memory of {array.place}")
+    device = array.place
+    if device.memory_type is None:
+        raise BufferError(f"DLPack has no name for memory of {device}")
+    return int(device.memory_type), device.index
 
 
 def export(
@@ -169,7 +167,7 @@ def export(
     """
     device = device_of(array)
     if dl_device is not None and tuple(map(int, dl_device)) != device:
-        if int(dl_device[0]) == CPU and copy is not False:
+        if int(dl_device[0]) == MemoryType.CPU and copy is not False:
             array.check_open()
             host = to_host(array, stream_of(array.place, None))
             return host.__dlpack__(max_version=max_version)
@@ -187,7 +185,7 @@ def export(
         raise BufferError(f"strides {array.strides} are not multiples of {item} bytes")
     # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
     # work is in the current stream.
-    if device[0] == CUDA and stream != -1:
+    if not array.place.is_host and stream != -1:
         consumer = None if stream == _DEFAULT_STREAM else stream
         current = stream_of(array.place, None)
         if consumer is not current:
@@ -260,15 +258,16 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
             value=obj,
             limit="It has no __dlpack__ and __dlpack_device__",
         ) from None
-    if device_type not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
+    if device_type not in _MEMORY:
         raise ArgumentTypeError(
             f"a {type(obj).__qualname__} is in memory of DLPack device type {int(device_type)}",
             value=obj,
             limit="Kernels run on host memory (1, 3) and CUDA memory (2, 13)",
         )
     options = {}
-    if device_type in (CUDA, CUDA_MANAGED):
-        options["stream"] = _current_number(device_id) if stream is None else stream
+    if device_type in (MemoryType.CUDA, MemoryType.CUDA_MANAGED):
+        device = device_of_memory(device_type, device_id)
+        options["stream"] = _current_number(device) if stream is None else stream
     try:
         capsule = method(max_version=_VERSION, **options)
     except TypeError:  # a producer from before DLPack 1.0
@@ -276,9 +275,9 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
     return _take(capsule, obj)
 
 
-def _current_number(device_id: int) -> int:
-    """The standard's number for the current stream of a CUDA device."""
-    current = stream_of(place_of(f"cuda:{device_id}"), None)
+def _current_number(device: Device) -> int:
+    """The standard's number for the current stream of a device."""
+    current = stream_of(device, None)
     # What a producer puts into a stream that is recorded would be recorded.
     return _DEFAULT_STREAM if current is None or is_recorded(current) else current.handle
 
@@ -315,12 +314,8 @@ def _take(capsule: Any, obj: Any) -> ArrayGeometry:
     else:
         strides = contiguous_strides(shape, dtype.itemsize)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    place = _place(tensor.device.device_type, tensor.device.device_id)
+    place = device_of_memory(tensor.device.device_type, tensor.device.device_id)
     return ArrayGeometry(place, pointer, shape, strides, dtype, owner, is_read_only)
-
-
-def _place(device_type: int, device_id: int) -> Device:
-    return place_of("cpu" if device_type in (CPU, CUDA_HOST) else f"cuda:{device_id}")
 
 
 def _dtype(found: _DLDataType) -> np.dtype[Any]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import OutOfMemoryError, StreamError
-from kerneldsl.runtime.modules import imported
 from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
         chain.append(
             f"{format_bytes(elsewhere)} are held by other processes, other libraries and the driver"
         )
-    caches = _caches_of_others(place)
+    caches = tuple(place.foreign_caches())
     chain += [text for text, _ in caches]
     remedy = "Free arrays, with array.close() or by dropping them, or use smaller ones"
     remedy += "".join(f"; {advice}" for _, advice in caches)
@@ -93,42 +92,3 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
         chain=tuple(chain),
         doing=f"allocate {nbytes} bytes on {place}",
     )
-
-
-def _caches_of_others(place: Device) -> list[tuple[str, str]]:
-    """What torch and CuPy keep for later on the device, and how to make them let go of it."""
-    if place.target != "cuda":
-        return []
-    found = []
-    index = place.index
-    torch = imported("torch")
-    try:
-        if torch is not None and torch.cuda.is_initialized():
-            used, kept = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
-            if kept:
-                found.append(
-                    (
-                        f"torch has reserved {format_bytes(kept)}, of which "
-                        f"{format_bytes(used)} are in use",
-                        "torch.cuda.empty_cache() empties torch's cache",
-                    )
-                )
-    except (AttributeError, RuntimeError, ValueError) as error:
-        logger.debug("torch's memory could not be read: %s", error)
-    cupy = imported("cupy")
-    try:
-        if cupy is not None:
-            with cupy.cuda.Device(index):
-                pool = cupy.get_default_memory_pool()
-                used, kept = pool.used_bytes(), pool.total_bytes()
-            if kept:
-                found.append(
-                    (
-                        f"CuPy has reserved {format_bytes(kept)}, of which "
-                        f"{format_bytes(used)} are in use",
-                        "cupy.get_default_memory_pool().free_all_blocks() empties CuPy's cache",
-                    )
-                )
-    except (AttributeError, RuntimeError, ValueError) as error:
-        logger.debug("CuPy's memory could not be read: %s", error)
-    return found

@@ -127,7 +127,7 @@ class BaseStream(ProcessOwned):
                 f"a {type(stream).__qualname__} is no stream of {place}",
                 value=stream,
                 limit="Launches there finish before they return, in no other library's stream",
-                remedy="Name the device: kd.Stream.from_foreign(stream, device='cuda')",
+                remedy="Name the device: kd.Stream.from_foreign(stream, device=…)",
             )
         found = adopt(place, stream)
         if names_default_stream(found.handle):

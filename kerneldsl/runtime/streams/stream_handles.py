@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from kerneldsl.runtime.placement import place_of
-from kerneldsl.target import Device, DeviceStream
+from kerneldsl.runtime.placement import device_of_memory, place_of
+from kerneldsl.target import Device, DeviceStream, MemoryType
 
 __all__ = ["adopt", "find", "forget", "forget_recorded", "place_of_foreign", "register"]
 
@@ -59,4 +59,4 @@ def place_of_foreign(stream: Any, otherwise: Device) -> Device:
         index = getattr(stream, "device_id", None)  # CuPy, where -1 says that it is not known
     if not isinstance(index, int) or index < 0:
         return otherwise
-    return place_of(f"cuda:{index}")
+    return device_of_memory(MemoryType.CUDA, index)

@@ -12,6 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.detection import files, probes, report
+from targets.cuda import probe as nvidia
 
 NAMES = ("cuda", "rocm", "metal", "vulkan", "opengl", "webgpu", "webgl2", "cpu")
 ROOT = Path(__file__).parents[3]
@@ -45,13 +46,17 @@ def machine(monkeypatch, tmp_path):
         name = {"darwin": macos, "win32": windows}.get(there.system, linux)
         return there.libraries.get(name)
 
-    monkeypatch.setattr(probes, "find_library", find)
-    monkeypatch.setattr(probes, "library_version", lambda path: there.texts.get(f"version {path}"))
+    def both(name, function):
+        for module in (probes, nvidia):
+            monkeypatch.setattr(module, name, function, raising=False)
+
+    both("find_library", find)
+    both("library_version", lambda path: there.texts.get(f"version {path}"))
     monkeypatch.setattr(probes, "package_version", there.packages.get)
-    monkeypatch.setattr(probes, "read_text", lambda path: there.texts.get(str(path)))
-    monkeypatch.setattr(probes, "tool_output", lambda tool, *a: there.tools.get(tool))
+    both("read_text", lambda path: there.texts.get(str(path)))
+    both("tool_output", lambda tool, *a: there.tools.get(tool))
     monkeypatch.setattr(probes, "system_name", lambda: there.system)
-    monkeypatch.setattr(probes, "glob", lambda pattern: there.globs.get(pattern, []))
+    both("glob", lambda pattern: there.globs.get(pattern, []))
     monkeypatch.setattr(probes.shutil, "which", lambda tool: there.tools.get(tool))
     monkeypatch.setattr(probes.os.path, "isdir", lambda p: str(p) in there.paths)
     monkeypatch.setattr(probes.os.path, "isfile", lambda p: str(p) in there.paths)
@@ -61,7 +66,7 @@ def machine(monkeypatch, tmp_path):
 
 
 def probe(name):
-    return probes.PROBES[name]()
+    return probes.probes()[name]()
 
 
 # ------------------------------------------------------------------------------------- this machine
@@ -165,8 +170,8 @@ def test_a_fake_asks_no_driver_and_changes_no_dispatch(monkeypatch):
     before, devices = kd.current_target(), [str(d) for d in kd.devices()]
     monkeypatch.setenv("KERNELDSL_FAKE_GPU", "cuda")
     monkeypatch.setattr(report, "get_target", lambda name: pytest.fail(f"{name} was asked"))
-    for name in probes.PROBES:
-        monkeypatch.setitem(probes.PROBES, name, lambda: pytest.fail("was looked for"))
+    looked = dict.fromkeys(probes.probes(), lambda: pytest.fail("was looked for"))
+    monkeypatch.setattr(report, "probes", lambda: looked)
     assert kd.backends().named("cuda").is_detected
     assert kd.current_target() == before
     assert [str(d) for d in kd.devices()] == devices
@@ -198,15 +203,15 @@ def test_older_kernel_modules_are_read(machine):
     machine.texts["/proc/driver/nvidia/version"] = (
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13 16:14:05 UTC 2021"
     )
-    assert probes.nvidia_driver_version() == "470.57.02"
+    assert nvidia.nvidia_driver_version() == "470.57.02"
 
 
 def test_the_driver_version_falls_back_to_the_library_and_then_to_the_tool(machine):
     machine.libraries["libcuda.so.1"] = "/l/libcuda.so.1"
     machine.tools["nvidia-smi"] = "550.54.15\n550.54.15\n"
-    assert probes.nvidia_driver_version() == "550.54.15"
+    assert nvidia.nvidia_driver_version() == "550.54.15"
     machine.texts["version /l/libcuda.so.1"] = "535.1.2"
-    assert probes.nvidia_driver_version() == "535.1.2"
+    assert nvidia.nvidia_driver_version() == "535.1.2"
 
 
 def test_a_gpu_without_a_driver(machine):
@@ -217,7 +222,7 @@ def test_a_gpu_without_a_driver(machine):
     # The audio function of the same card is no GPU.
     machine.texts["/sys/bus/pci/devices/0000:01:00.1/vendor"] = "0x10de\n"
     machine.texts["/sys/bus/pci/devices/0000:01:00.1/class"] = "0x040300\n"
-    assert probes.nvidia_gpus() == (device,)
+    assert nvidia.nvidia_gpus() == (device,)
     found = probe("cuda")
     assert not found.is_detected
     assert "no driver library" in found.what

@@ -1,0 +1,53 @@
+"""What the core knows of a target before it imports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["MemoryType", "TargetEntry"]
+
+
+class MemoryType(IntEnum):
+    """What memory belongs to, as DLPack's ``DLDeviceType`` counts it.
+
+    References
+    ----------
+    DLPack 1.3, ``dlpack.h``.
+    """
+
+    CPU = 1
+    CUDA = 2
+    CUDA_HOST = 3
+    CUDA_MANAGED = 13
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEntry:
+    """A target that belongs to kerneldsl, in the table ``TARGETS`` of its package.
+
+    Parameters
+    ----------
+    module : str
+        Whose ``make_target()`` makes it.
+    is_hardware : bool
+        Whether its devices are real, so that they are shown, checked, and one of them can be the
+        default.
+    forms : tuple of str
+        Forms of code that it is asked for by name, such as ``"ptx"``; the first one is what
+        ``kerneldsl compile`` writes.
+    memory : tuple of MemoryType
+        Memory of other libraries that its kernels take; torch calls its devices by its name.
+    probe : str or None
+        ``module:function`` that looks for its driver and returns a
+        :class:`kerneldsl.detection.probes.Finding`.
+    rehearsal : str or None
+        A target that compiles and launches as it would on devices that are not there.
+    """
+
+    module: str
+    is_hardware: bool = True
+    forms: tuple[str, ...] = ()
+    memory: tuple[MemoryType, ...] = ()
+    probe: str | None = None
+    rehearsal: str | None = None
