@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
-from kerneldsl.launch.together import ALONE, Together
-from kerneldsl.launches import LaunchMixin
+from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.launch.together import ALONE, Together, read_together
+from kerneldsl.launcher.vectorcall import native_methods
+from kerneldsl.launches import make_launch
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import CopiedAsItself
 from kerneldsl.target import CompileOptions
@@ -18,6 +20,9 @@ from kerneldsl.target import CompileOptions
 if TYPE_CHECKING:
     from kerneldsl.language.kinds import Kind
     from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
+    from kerneldsl.launches import Launch
+    from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.runtime.specialization_info import SpecializationInfo
     from kerneldsl.target import Dim3
     from kerneldsl.timing import Timing
@@ -26,6 +31,9 @@ __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Shapes of one kernel that are remembered.
+_MAX_SHAPES = 256
 
 #: Held while a kernel is given its dispatcher.
 _first_dispatcher = ForkSafeLock()
@@ -40,7 +48,216 @@ class KernelOptions(NamedTuple):
     together: Together = ALONE
 
 
-class Kernel(LaunchMixin, InspectionMixin, CopiedAsItself, Generic[P, R]):
+class LaunchMixin:
+    """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+
+    Launches are remembered by their shapes, so that giving a kernel the same shape again costs
+    little, and what is known of a launch is found again.
+    """
+
+    # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
+    # found last in each: with the very same objects it is taken again without a look.
+    __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
+
+    __qualname__: str
+    if TYPE_CHECKING:
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
+    _block: Dim3 | None
+    _run_together: Together
+
+    def _remember_launches(self) -> None:
+        self._extents: dict[Any, Launch] = {}
+        self._grids: dict[Any, Launch] = {}
+        self._last_extent: Launch | None = None
+        self._last_grid: Launch | None = None
+
+    def __getitem__(self, config: Any) -> Launch:
+        """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
+
+        Parameters
+        ----------
+        config : tuple
+            Grid in blocks and block in threads, each an int or a tuple of 1 to 3 (x first), then
+            optionally a stream (a `kerneldsl.Stream`, another library's, or a handle; ``None``: the
+            current one) and the dynamic shared memory of a block in bytes.
+
+        Raises
+        ------
+        LaunchConfigError
+            If it is not that.
+        """
+        if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
+            raise LaunchConfigError(
+                f"{self.__qualname__}[{config!r}] is no launch configuration",
+                value=config,
+                limit="It is kernel[grid, block], kernel[grid, block, stream] or "
+                "kernel[grid, block, stream, shared_bytes]",
+                remedy="Without a block of your own, write kernel.forall(n)(…)",
+            )
+        grid, block = config[:2]
+        stream = config[2] if len(config) > 2 else None
+        shared_bytes = config[3] if len(config) > 3 else 0
+        is_plain = stream is None and _are_plain(grid, block, shared_bytes)
+        if is_plain and (found := self._grids.get(config)) is not None:
+            return found
+        from kerneldsl.launch.shape import LaunchShape
+
+        shape = LaunchShape(
+            read_dim3(grid, "grid_dim"),
+            read_dim3(block, "block_dim"),
+            None,
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            together=self._run_together,
+        )
+        return self._make_launch(shape, self._grids, config if is_plain else None)
+
+    def forall(
+        self,
+        *extent: int | tuple[int, ...],
+        block: int | tuple[int, ...] | None = None,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
+    ) -> Launch:
+        """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
+
+        Parameters
+        ----------
+        *extent : int
+            One to three extents, or a tuple of them, such as ``forall(*image.shape)``. An extent
+            of 0 launches nothing.
+        block : int or tuple of int, optional
+            The block, x first; by default the decorator's, else the target chooses. A kernel that
+            works with its block (shared memory, barriers) must have one; for it the grid is rounded
+            up, and threads beyond the extent run too: the kernel guards.
+        stream : optional
+            As in ``kernel[grid, block, stream]``.
+        shared_bytes : int, optional
+            Dynamic shared memory of a block, in bytes.
+        plan : LaunchPlan, optional
+            Launch as this plan says: its block, items and vector are taken, whatever the extent.
+            By default the planner decides; see :meth:`Launch.plan`.
+        cluster : int or tuple of int, optional
+            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
+            rounded up to whole ones. By default the decorator's.
+        cooperative : bool, optional
+            All blocks run at once, or the launch is an error. By default the decorator's.
+
+        Raises
+        ------
+        LaunchConfigError
+            If the extent or the block is not that.
+        """
+        key: Any = None
+        if plan is not None:
+            _check_plan(plan, block)
+        together = self._together(cluster, cooperative, plan)
+        if (
+            plan is None
+            and together is self._run_together
+            and stream is None
+            and _are_plain(extent, block or 1, shared_bytes)
+        ):
+            # One extent alone is what the native code looks up.
+            is_alone = len(extent) == 1 and block is None and shared_bytes == 0
+            key = extent[0] if is_alone else (extent, block, shared_bytes)
+            if (found := self._extents.get(key)) is not None:
+                return found
+        shape = self._over(extent, block, stream, shared_bytes, plan, together)
+        return self._make_launch(shape, self._extents, key)
+
+    def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
+        """Make a launch, and remember it by what it was asked for with, where that is a key."""
+        launch = make_launch(self, shape, key)
+        if key is not None:
+            if len(known) >= _MAX_SHAPES:
+                known.clear()
+            known[key] = launch
+        return launch
+
+    def _over(
+        self,
+        extent: tuple[Any, ...],
+        block: Any,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        together: Together = ALONE,
+    ) -> LaunchShape:
+        """Read the shape of a launch over an extent."""
+        from kerneldsl.launch.shape import LaunchShape
+
+        if plan is not None:
+            block, shared_bytes = plan.block_dim, shared_bytes or plan.shared_bytes
+        return LaunchShape(
+            None,
+            self._block if block is None else read_dim3(block, "block_dim"),
+            read_extent(extent),
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            plan,
+            together=together,
+        )
+
+    def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
+        """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
+        if cluster is not None or cooperative is not False:
+            return read_together(cluster, cooperative)
+        if plan is not None and (plan.cluster_dim or plan.is_cooperative):
+            return read_together(plan.cluster_dim, plan.is_cooperative)
+        return self._run_together
+
+
+@native_methods(
+    {"forall": "forall", "__getitem__": "getitem"},
+    kernel_extents="_extents",
+    kernel_grids="_grids",
+    last_extent="_last_extent",
+    last_grid="_last_grid",
+)
+class _NativeForms(LaunchMixin):
+    """Native forms of these methods, once there are some: the methods stay what they are."""
+
+    __slots__ = ()
+
+
+def _check_plan(plan: Any, block: Any) -> None:
+    """Refuse what is no plan, and a block beside one."""
+    from kerneldsl.planner.plan import LaunchPlan
+
+    if not isinstance(plan, LaunchPlan):
+        raise LaunchConfigError(
+            f"plan is a {type(plan).__name__}",
+            value=plan,
+            limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
+        )
+    if block is not None:
+        raise LaunchConfigError(
+            f"forall was given a plan and block={block!r}",
+            value=block,
+            limit="A plan says what the block is",
+            remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
+            "block_dim=…)",
+        )
+
+
+def _are_plain(*values: Any) -> bool:
+    """Whether all are ints or tuples of ints, so that equal ones mean the same; True is no int."""
+    for value in values:
+        if type(value) is not int and not (
+            type(value) is tuple and all(type(item) is int for item in value)
+        ):
+            return False
+    return True
+
+
+class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.

@@ -1,18 +1,16 @@
-"""Launches: a kernel with its shape, and with its arguments; and how a kernel is given a shape.
+"""Launches: a kernel with its shape, and with its arguments.
 
-What is called for every launch stands here together: the first launches of a shape go through
-:mod:`kerneldsl.launch.dispatch`; when one is repeated, :mod:`kerneldsl.launcher` puts native code
-in the place of these methods, which comes back to them for whatever it does not know.
+The first launches of a shape go through :mod:`kerneldsl.launch.dispatch`; when one is repeated,
+native code of :mod:`kerneldsl.launcher` takes its calls, and comes back to these methods for
+whatever it does not know.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kerneldsl.errors import ArgumentValueError, LaunchConfigError
-from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
-from kerneldsl.launch.together import ALONE, Together, read_together
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.launcher.vectorcall import callable_by_entry, set_entry
 from kerneldsl.locks import no_fork
 from kerneldsl.runtime.own import ProcessOwned
@@ -22,12 +20,19 @@ if TYPE_CHECKING:
     from kerneldsl.launch.request import Request
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.target import DeviceLike, Dim3
+    from kerneldsl.target import DeviceLike
     from kerneldsl.timing import Timing
 
-__all__ = ["BoundLaunch", "Launch", "LaunchMixin", "are_plain", "make_launch", "remember"]
+    class _Kernel(Protocol):
+        """What a launch asks of its kernel."""
 
-T = TypeVar("T")
+        __qualname__: str
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
+
+__all__ = ["BoundLaunch", "Launch", "make_launch"]
 
 #: After so many launches of one shape by way of Python the native launcher is made, which costs
 #: a tenth of a second; once it is there, a launch is prepared when it is repeated.
@@ -36,8 +41,6 @@ _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 _MAX_TABLES = 4
 #: A sample takes a millisecond or more.
 _MAX_SAMPLES = 100_000
-#: Shapes of one kernel, and whatever is found by shapes, that are remembered.
-_MAX_SHAPES = 256
 
 
 class Launch(ProcessOwned):
@@ -50,7 +53,7 @@ class Launch(ProcessOwned):
 
     _send_instead = "Send the kernel, and give it its shape there"
 
-    def __init__(self, kernel: LaunchMixin, shape: LaunchShape) -> None:
+    def __init__(self, kernel: _Kernel, shape: LaunchShape) -> None:
         #: What a kernel remembers it by.
         self._asked_by: Any = None
         self.kernel = kernel
@@ -297,221 +300,15 @@ class BoundLaunch(ProcessOwned):
 
 
 # What is made of both: native code takes the calls of an instance once it has an entry.
-_Launch = callable_by_entry(Launch)
-_BoundLaunch = callable_by_entry(BoundLaunch)
+_Launch = callable_by_entry(Launch, "launch", launch_tables="_tables", launch_asked_by="_asked_by")
+_BoundLaunch = callable_by_entry(BoundLaunch, "bound", bound_launch="launch", bound_args="args")
 
 
-def make_launch(kernel: LaunchMixin, shape: LaunchShape) -> Launch:
-    """A launch that native code may take over."""
-    return _Launch(kernel, shape)
-
-
-class LaunchMixin:
-    """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
-
-    Launches are remembered by their shapes, so that giving a kernel the same shape again costs
-    little, and what is known of a launch is found again.
-    """
-
-    # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
-    # found last in each: with the very same objects it is taken again without a look.
-    __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
-
-    __qualname__: str
-    if TYPE_CHECKING:
-
-        @property
-        def _dispatcher(self) -> Dispatcher: ...
-
-    _block: Dim3 | None
-    _run_together: Together
-
-    def _remember_launches(self) -> None:
-        self._extents: dict[Any, Launch] = {}
-        self._grids: dict[Any, Launch] = {}
-        self._last_extent: Launch | None = None
-        self._last_grid: Launch | None = None
-
-    def __getitem__(self, config: Any) -> Launch:
-        """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
-
-        Parameters
-        ----------
-        config : tuple
-            Grid in blocks and block in threads, each an int or a tuple of 1 to 3 (x first), then
-            optionally a stream (a `kerneldsl.Stream`, another library's, or a handle; ``None``: the
-            current one) and the dynamic shared memory of a block in bytes.
-
-        Raises
-        ------
-        LaunchConfigError
-            If it is not that.
-        """
-        if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
-            raise LaunchConfigError(
-                f"{self.__qualname__}[{config!r}] is no launch configuration",
-                value=config,
-                limit="It is kernel[grid, block], kernel[grid, block, stream] or "
-                "kernel[grid, block, stream, shared_bytes]",
-                remedy="Without a block of your own, write kernel.forall(n)(…)",
-            )
-        grid, block = config[:2]
-        stream = config[2] if len(config) > 2 else None
-        shared_bytes = config[3] if len(config) > 3 else 0
-        is_plain = stream is None and are_plain(grid, block, shared_bytes)
-        if is_plain and (found := self._grids.get(config)) is not None:
-            return found
-        from kerneldsl.launch.shape import LaunchShape
-
-        launch = make_launch(
-            self,
-            LaunchShape(
-                read_dim3(grid, "grid_dim"),
-                read_dim3(block, "block_dim"),
-                None,
-                read_stream(stream),
-                read_shared_bytes(shared_bytes),
-                together=self._run_together,
-            ),
-        )
-        if is_plain:
-            remember_launch(self._grids, config, launch)
-        return launch
-
-    def forall(
-        self,
-        *extent: int | tuple[int, ...],
-        block: int | tuple[int, ...] | None = None,
-        stream: Any = None,
-        shared_bytes: int = 0,
-        plan: LaunchPlan | None = None,
-        cluster: int | tuple[int, ...] | None = None,
-        cooperative: bool = False,
-    ) -> Launch:
-        """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
-
-        Parameters
-        ----------
-        *extent : int
-            One to three extents, or a tuple of them, such as ``forall(*image.shape)``. An extent
-            of 0 launches nothing.
-        block : int or tuple of int, optional
-            The block, x first; by default the decorator's, else the target chooses. A kernel that
-            works with its block (shared memory, barriers) must have one; for it the grid is rounded
-            up, and threads beyond the extent run too: the kernel guards.
-        stream : optional
-            As in ``kernel[grid, block, stream]``.
-        shared_bytes : int, optional
-            Dynamic shared memory of a block, in bytes.
-        plan : LaunchPlan, optional
-            Launch as this plan says: its block, items and vector are taken, whatever the extent.
-            By default the planner decides; see :meth:`Launch.plan`.
-        cluster : int or tuple of int, optional
-            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
-            rounded up to whole ones. By default the decorator's.
-        cooperative : bool, optional
-            All blocks run at once, or the launch is an error. By default the decorator's.
-
-        Raises
-        ------
-        LaunchConfigError
-            If the extent or the block is not that.
-        """
-        key: Any = None
-        if plan is not None:
-            _check_plan(plan, block)
-        together = self._together(cluster, cooperative, plan)
-        if (
-            plan is None
-            and together is self._run_together
-            and stream is None
-            and are_plain(extent, block or 1, shared_bytes)
-        ):
-            # One extent alone is what the native code looks up.
-            is_alone = len(extent) == 1 and block is None and shared_bytes == 0
-            key = extent[0] if is_alone else (extent, block, shared_bytes)
-            if (found := self._extents.get(key)) is not None:
-                return found
-        shape = self._over(extent, block, stream, shared_bytes, plan, together)
-        launch = make_launch(self, shape)
-        if key is not None:
-            remember_launch(self._extents, key, launch)
-        return launch
-
-    def _over(
-        self,
-        extent: tuple[Any, ...],
-        block: Any,
-        stream: Any = None,
-        shared_bytes: int = 0,
-        plan: LaunchPlan | None = None,
-        together: Together = ALONE,
-    ) -> LaunchShape:
-        """Read the shape of a launch over an extent."""
-        from kerneldsl.launch.shape import LaunchShape
-
-        if plan is not None:
-            block, shared_bytes = plan.block_dim, shared_bytes or plan.shared_bytes
-        return LaunchShape(
-            None,
-            self._block if block is None else read_dim3(block, "block_dim"),
-            read_extent(extent),
-            read_stream(stream),
-            read_shared_bytes(shared_bytes),
-            plan,
-            together=together,
-        )
-
-    def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
-        """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
-        if cluster is not None or cooperative is not False:
-            return read_together(cluster, cooperative)
-        if plan is not None and (plan.cluster_dim or plan.is_cooperative):
-            return read_together(plan.cluster_dim, plan.is_cooperative)
-        return self._run_together
-
-
-def _check_plan(plan: Any, block: Any) -> None:
-    """Refuse what is no plan, and a block beside one."""
-    from kerneldsl.planner.plan import LaunchPlan
-
-    if not isinstance(plan, LaunchPlan):
-        raise LaunchConfigError(
-            f"plan is a {type(plan).__name__}",
-            value=plan,
-            limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
-        )
-    if block is not None:
-        raise LaunchConfigError(
-            f"forall was given a plan and block={block!r}",
-            value=block,
-            limit="A plan says what the block is",
-            remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
-            "block_dim=…)",
-        )
-
-
-def are_plain(*values: Any) -> bool:
-    """Whether all are ints or tuples of ints, so that equal ones mean the same; True is no int."""
-    for value in values:
-        if type(value) is not int and not (
-            type(value) is tuple and all(type(item) is int for item in value)
-        ):
-            return False
-    return True
-
-
-def remember_launch(known: dict[Any, Launch], key: Any, launch: Launch) -> None:
-    """Let a kernel find a launch again by what it was asked for with."""
-    launch._asked_by = key
-    remember(known, key, launch)
-
-
-def remember(known: dict[Any, T], key: Any, value: T) -> None:
-    """Put something into a dictionary of a kernel, which begins anew when there is too much."""
-    if len(known) >= _MAX_SHAPES:
-        known.clear()
-    known[key] = value
+def make_launch(kernel: _Kernel, shape: LaunchShape, asked_by: Any = None) -> Launch:
+    """Make a launch that native code may take over, which a kernel finds again by `asked_by`."""
+    launch = _Launch(kernel, shape)
+    launch._asked_by = asked_by
+    return launch
 
 
 _is_native = False
@@ -522,29 +319,12 @@ def _first_due() -> int:
 
 
 def _install() -> bool:
-    """Put the native forms of the methods in their places, where that can be done."""
+    """Make the native code, where that can be done."""
     global _is_native  # noqa: PLW0603 -- one for the process
-    if _is_native:
-        return True
-    with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
-        import kerneldsl.launcher.prepare  # noqa: F401 -- with all that it imports
-        from kerneldsl.launcher.machine import Entry, Method, install
+    if not _is_native:
+        with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
+            import kerneldsl.launcher.prepare  # noqa: F401 -- with all that it imports
+            from kerneldsl.launcher.machine import install
 
-        _is_native = install(
-            (
-                Method(LaunchMixin, "forall", "forall"),
-                Method(LaunchMixin, "__getitem__", "getitem", takes_one=True),
-            ),
-            (Entry(_Launch, "launch"), Entry(_BoundLaunch, "bound")),
-            {
-                "launch_tables": (Launch, "_tables", _Launch.__new__(_Launch)),
-                "bound_launch": (BoundLaunch, "launch", _BoundLaunch.__new__(_BoundLaunch)),
-                "bound_args": (BoundLaunch, "args", _BoundLaunch.__new__(_BoundLaunch)),
-                "kernel_extents": (LaunchMixin, "_extents", LaunchMixin()),
-                "kernel_grids": (LaunchMixin, "_grids", LaunchMixin()),
-                "last_extent": (LaunchMixin, "_last_extent", LaunchMixin()),
-                "last_grid": (LaunchMixin, "_last_grid", LaunchMixin()),
-                "launch_asked_by": (Launch, "_asked_by", _Launch.__new__(_Launch)),
-            },
-        )
+            _is_native = install()
     return _is_native

@@ -24,6 +24,7 @@ from kerneldsl.launcher.layout import (
     slot_offset,
 )
 from kerneldsl.launcher.subscript import put_subscript
+from kerneldsl.launcher.vectorcall import ENTRIES, METHODS, SLOTS
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.arguments.array_readers import seal
 from kerneldsl.runtime.memory.arrays import DeviceArray
@@ -32,8 +33,6 @@ from kerneldsl.runtime.placement import context_place
 from kerneldsl.runtime.streams import current
 
 __all__ = [
-    "Entry",
-    "Method",
     "begin_generation",
     "entry_address",
     "generation",
@@ -51,46 +50,6 @@ _lock = ForkSafeLock()
 _is_installed = False
 #: Why it is not, once that was tried.
 _refusal: str | None = None
-
-
-class Entry:
-    """A class whose instances' calls native code takes.
-
-    Parameters
-    ----------
-    owner : type
-        What :func:`~kerneldsl.launcher.vectorcall.callable_by_entry` made.
-    symbol : str
-        Of the native function.
-    """
-
-    def __init__(self, owner: type, symbol: str) -> None:
-        self.owner = owner
-        self.symbol = symbol
-        self.python: Callable[..., Any] = owner.__call__
-
-
-class Method:
-    """A method that gets a native form.
-
-    Parameters
-    ----------
-    owner : type
-        The class.
-    name : str
-        Of the method.
-    symbol : str
-        Of the native function.
-    takes_one : bool
-        Whether it takes one argument, given by position; else any.
-    """
-
-    def __init__(self, owner: type, name: str, symbol: str, *, takes_one: bool = False) -> None:
-        self.owner = owner
-        self.name = name
-        self.symbol = symbol
-        self.takes_one = takes_one
-        self.python: Callable[..., Any] = owner.__dict__[name]
 
 
 class _MethodDef(ctypes.Structure):
@@ -117,26 +76,12 @@ def is_installed() -> bool:
 
 
 def entry_address(symbol: str) -> int:
-    """Address of the native function that takes the calls of an :class:`Entry`'s instances."""
+    """Address of a native function that takes the calls of instances."""
     return _entries[symbol]
 
 
-def install(
-    methods: tuple[Method, ...],
-    entries: tuple[Entry, ...],
-    slots: dict[str, tuple[type, str, Any]],
-) -> bool:
+def install() -> bool:
     """Compile the native functions and put those that are methods in their places, once.
-
-    Parameters
-    ----------
-    methods : tuple of Method
-        A kernel's ``forall`` and ``__getitem__``.
-    entries : tuple of Entry
-        The classes of a launch and a prepared launch.
-    slots : dict
-        Name of an address of :class:`~kerneldsl.launcher.emit.Addresses` to the class, the name of
-        its slot, and an instance on which the offset is tried out.
 
     Returns
     -------
@@ -155,7 +100,7 @@ def install(
             return False
         try:
             check_layout()
-            _make(methods, entries, slots)
+            _make()
         except UnknownPlatform as error:
             _refusal = str(error)
             logger.debug("kernels are launched by way of Python: %s", error)
@@ -187,24 +132,20 @@ def suspended() -> Iterator[None]:
         _state[1] -= 1
 
 
-def _make(
-    methods: tuple[Method, ...],
-    entries: tuple[Entry, ...],
-    slots: dict[str, tuple[type, str, Any]],
-) -> None:
+def _make() -> None:
     from kerneldsl.launcher.emit import Addresses, emit_module
     from kerneldsl.launcher.emit_methods import MethodAddresses
 
     offsets = {
-        name: slot_offset(owner, slot, trial, ()) for name, (owner, slot, trial) in slots.items()
+        name: slot_offset(owner, slot, object.__new__(made), ())
+        for name, (owner, slot, made) in SLOTS.items()
     }
-    for entry in entries:
-        if not hasattr(entry.owner, "_entry"):
-            raise UnknownLayout("calls of instances cannot be taken")
+    if not all(hasattr(owner, "_entry") for owner in ENTRIES.values()):
+        raise UnknownLayout("calls of instances cannot be taken")
+    python: dict[str, Any] = {symbol: owner.__call__ for symbol, owner in ENTRIES.items()}
+    python |= {symbol: getattr(owner, name) for symbol, (owner, name) in METHODS.items()}
     trial = DeviceArray.__new__(DeviceArray)
     nothing = ()  # the default of the variable, and CPython's one empty tuple
-    python = {method.symbol: id(method.python) for method in methods}
-    python.update((entry.symbol, id(entry.python)) for entry in entries)
     addresses = Addresses(
         state=ctypes.addressof(_state),
         array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
@@ -215,43 +156,51 @@ def _make(
         streams_variable=id(current._active),
         no_streams=id(nothing),
         methods=MethodAddresses(
-            launch_type=next(entry.owner for entry in entries if entry.symbol == "launch"),
-            slow_launch=python["launch"],
-            slow_bound=python["bound"],
-            slow_forall=python["forall"],
-            slow_getitem=python["getitem"],
+            launch_type=ENTRIES["launch"],
+            slow_launch=id(python["launch"]),
+            slow_bound=id(python["bound"]),
+            slow_forall=id(python["forall"]),
+            slow_getitem=id(python["getitem"]),
             **offsets,
         ),
     )
     engine = _compile(str(emit_module(addresses)))
-    for entry in entries:
-        _entries[entry.symbol] = engine.get_function_address(entry.symbol)
-        _keep_forever(entry)
-    for method in methods:
-        _put(method, engine.get_function_address(method.symbol))
-    for kept in (engine, _state, context_place, current._active, nothing, DeviceArray, seal):
+    for symbol in ENTRIES:
+        _entries[symbol] = engine.get_function_address(symbol)
+    for symbol, (owner, name) in METHODS.items():
+        _put(owner, name, python[symbol], engine.get_function_address(symbol))
+    for kept in (
+        engine,
+        python,
+        _state,
+        context_place,
+        current._active,
+        nothing,
+        DeviceArray,
+        seal,
+    ):
         _keep_forever(kept)
     logger.debug("the native launcher is in place")
 
 
-def _put(method: Method, address: int) -> None:
-    """Put a native function in the place of a method."""
-    if method.name == "__getitem__":
+def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> None:
+    """Put the native form of a method into the class that is there for it."""
+    document = _document(name, python)
+    takes_one = name == "__getitem__"
+    if takes_one:
         try:
-            put_subscript(method.owner, address, _document(method))
+            put_subscript(owner, address, document)
         except UnknownLayout as error:
             logger.debug("%s is not known: it is found by its name at each call", error)
         else:
-            _keep_forever(method)
             return
     new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
         function_address("PyDescr_NewMethod")
     )
-    flags = METH_O if method.takes_one else _METH_FASTCALL_KEYWORDS
-    definition = _MethodDef(method.name.encode(), address, flags, _document(method))
+    flags = METH_O if takes_one else _METH_FASTCALL_KEYWORDS
+    definition = _MethodDef(name.encode(), address, flags, document)
     _keep_forever(definition)
-    _keep_forever(method)
-    setattr(method.owner, method.name, new_descriptor(method.owner, ctypes.addressof(definition)))
+    setattr(owner, name, new_descriptor(owner, ctypes.addressof(definition)))
 
 
 def _compile(text: str) -> Any:
@@ -268,18 +217,18 @@ def _compile(text: str) -> Any:
     return engine
 
 
-def _document(method: Method) -> bytes:
+def _document(name: str, python: Callable[..., Any]) -> bytes:
     """The method's own text, with its signature as CPython's methods carry it."""
     import inspect
 
-    signature = inspect.signature(method.python)
+    signature = inspect.signature(python)
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
     ]
     shown = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     shown = shown.replace("(self", "($self", 1)
-    return f"{method.name}{shown}\n--\n\n{inspect.getdoc(method.python)}".encode()
+    return f"{name}{shown}\n--\n\n{inspect.getdoc(python)}".encode()
 
 
 def _keep_forever(value: Any) -> None:

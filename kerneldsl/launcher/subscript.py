@@ -68,7 +68,7 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
     Parameters
     ----------
     owner : type
-        A class with a ``__getitem__`` of Python's.
+        A class with a ``__getitem__`` of Python's, its own or an inherited one.
     address : int
         Of a function ``PyObject *(PyObject *self, PyObject *key)``.
     document : bytes
@@ -99,8 +99,11 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
         ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p
     )(function_address("PyDescr_NewWrapper"))
     name = pattern.__name__
-    before = owner.__dict__[name]
+    before = owner.__dict__.get(name)
     setattr(owner, name, new_wrapper(owner, ctypes.addressof(base), address))
     if subscript_of(owner) != address:
-        setattr(owner, name, before)
+        if before is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
         raise UnknownLayout("the slot of a subscript")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 import weakref
 from functools import partial
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -218,3 +220,14 @@ def test_each_field_of_a_table_has_a_place_of_its_own(words):
     behind = words is not table.Word
     assert min(words) == (len(table.Word) if behind else 0)
     assert list(words) == sorted(words)
+
+
+def test_the_methods_of_a_kernel_stay_beside_their_native_forms():
+    from kerneldsl.kernels import Kernel, LaunchMixin
+
+    for name in ("forall", "__getitem__"):
+        python = vars(LaunchMixin)[name]
+        assert isinstance(python, FunctionType)
+        assert not isinstance(getattr(Kernel, name), FunctionType)
+        assert getattr(Kernel, name).__doc__.strip() == inspect.getdoc(python)
+        assert name not in vars(Kernel)
