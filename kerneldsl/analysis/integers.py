@@ -7,11 +7,12 @@ is bound to.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from kerneldsl.analysis.bindings import bindings, take_apart
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.language.element_types import ElementKind, names_of
@@ -71,23 +72,10 @@ class Integers:
     def _find(self, tree: ast.FunctionDef) -> frozenset[str]:
         """Locals that are given nothing but integers."""
         values: dict[str, list[ast.expr | None]] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    _pair_up(target, node.value, values)
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                old = ast.Name(node.target.id, ast.Load())
-                values.setdefault(node.target.id, []).append(ast.BinOp(old, node.op, node.value))
-            elif isinstance(node, ast.For | ast.comprehension):
-                is_range = (
-                    isinstance(node.iter, ast.Call) and self.called(node.iter.func) == "range"
-                )
-                if is_range and isinstance(node.target, ast.Name):
-                    values.setdefault(node.target.id, []).append(ast.Constant(0))
-                else:
-                    _pair_up(node.target, None, values)
-            elif isinstance(node, ast.NamedExpr):
-                _pair_up(node.target, node.value, values)
+        for binding in bindings(tree):
+            for target, value in take_apart(binding.target, binding.value):
+                for name, given in self._given(target, value, is_item=binding.is_item):
+                    values.setdefault(name, []).append(given)
         integers = frozenset(values) - self._parameters
         while True:  # start with all, and take away until nothing changes
             kept = frozenset(
@@ -98,6 +86,22 @@ class Integers:
             if kept == integers:
                 return integers
             integers = kept
+
+    def _given(
+        self, target: ast.expr, value: ast.expr, *, is_item: bool
+    ) -> Iterator[tuple[str, ast.expr | None]]:
+        """The names of a target, each with an expression that is an integer if its value is."""
+        is_number = isinstance(target, ast.Name)
+        given: ast.expr | None = value
+        if is_item:
+            is_range = isinstance(value, ast.Call) and self.called(value.func) == "range"
+            given = ast.Constant(0) if is_range and is_number else None
+        elif not is_number and isinstance(value, ast.Attribute):
+            given = ast.Constant(0) if value.attr == "shape" else None
+        elif not is_number and not isinstance(value, ast.Call):
+            given = None  # coordinates and shapes are tuples of integers, others may not be
+        for name in assigned_names(target):
+            yield name, given
 
     def is_integer(self, node: ast.expr, integers: frozenset[str] | None = None) -> bool:
         """Whether an expression is an integer if these variables are; by default those found."""
@@ -138,24 +142,3 @@ class Integers:
     def called(self, node: ast.expr) -> str | None:
         """The name of the builtin or library function that is called, if it is one."""
         return library_name(node, self.outside)
-
-
-def _pair_up(
-    target: ast.expr, value: ast.expr | None, values: dict[str, list[ast.expr | None]]
-) -> None:
-    """Note what each name of a target is given."""
-    if isinstance(target, ast.Name):
-        values.setdefault(target.id, []).append(value)
-    elif isinstance(target, ast.Tuple | ast.List):
-        elements: list[ast.expr | None] = [None] * len(target.elts)
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            elements = list(value.elts)
-        elif isinstance(value, ast.Call | ast.Attribute):
-            # Coordinates and shapes are tuples of integers.
-            elements = [value if isinstance(value, ast.Call) else ast.Constant(0)] * len(
-                target.elts
-            )
-            if isinstance(value, ast.Attribute) and value.attr != "shape":
-                elements = [None] * len(target.elts)
-        for element, part in zip(target.elts, elements, strict=True):
-            _pair_up(element, part, values)

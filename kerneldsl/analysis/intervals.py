@@ -13,8 +13,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
+from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
-from kerneldsl.analysis.effects import Accesses, Root
+from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.expressions import operands
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kerneldsl.analysis.effects import Augmented
+from kerneldsl.analysis.aliases import Augmented
 from kerneldsl.errors import SourceLocation
 
 __all__ = ["BarrierProblem", "KernelTraits"]

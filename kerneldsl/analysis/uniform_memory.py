@@ -10,7 +10,8 @@ import ast
 from abc import ABC, abstractmethod
 from collections.abc import Set as AbstractSet
 
-from kerneldsl.analysis.effects import Accesses, Root, is_own
+from kerneldsl.analysis.aliases import Root, is_own
+from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.intervals import Intervals
 
 __all__ = ["CalleeMemory", "KernelMemory", "Memory"]

@@ -24,13 +24,9 @@ from kerneldsl.analysis.divergence import (
     join_values,
     level_of,
 )
-from kerneldsl.analysis.effects import (
-    READING_METHODS,
-    VIEW_METHODS,
-    gives_scalar,
-    is_internal_call,
-)
+from kerneldsl.analysis.effects import is_internal_call
 from kerneldsl.analysis.expressions import operands, text_of
+from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, gives_scalar
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse

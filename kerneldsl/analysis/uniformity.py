@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Mapping
 
+from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.divergence import (
     Divergence,
@@ -31,7 +32,7 @@ from kerneldsl.analysis.divergence import (
     level_of,
     merge,
 )
-from kerneldsl.analysis.effects import Accesses, Root
+from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.expressions import assigned_names, operands
 from kerneldsl.analysis.intervals import Intervals
 from kerneldsl.analysis.library_names import name_of_function

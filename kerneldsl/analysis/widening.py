@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.analysis.expressions import is_extent
+from kerneldsl.analysis.bindings import bindings
+from kerneldsl.analysis.expressions import assigned_names, augmented_value, index_parts, is_extent
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
@@ -104,7 +105,7 @@ def _stores(tree: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
                 if isinstance(target, ast.Subscript):
                     yield target, node.value
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-            yield node.target, ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
+            yield node.target, augmented_value(node)
 
 
 class _Types:
@@ -122,23 +123,16 @@ class _Types:
             if isinstance(k, ScalarKind | str)
         }
         self._bindings: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(unit.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        self._bindings.setdefault(target.id, []).append(node.value)
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                self._bindings.setdefault(node.target.id, []).append(
-                    ast.copy_location(
-                        ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value), node
-                    )
-                )
-        self._other = {
-            each.id
-            for node in ast.walk(unit.tree)
-            for each in _other_targets(node)
-            if isinstance(each, ast.Name)
-        }
+        #: Items of loops and of tuples, which are integers where nothing else is known.
+        self._other: set[str] = set()
+        for binding in bindings(unit.tree):
+            match binding.target:
+                case ast.Name(id=name) if binding.is_item:
+                    self._other.add(name)
+                case ast.Name(id=name):
+                    self._bindings.setdefault(name, []).append(binding.value)
+                case ast.Tuple() if isinstance(binding.value, ast.Call):
+                    self._other |= assigned_names(binding.target)
         self._locals: dict[str, str | None] = {}
         for _ in range(_ROUNDS):
             before = dict(self._locals)
@@ -190,9 +184,9 @@ class _Types:
     def _element(self, node: ast.Subscript) -> str | None:
         if is_extent(node):
             return "int64"
-        base, count = node.value, _index_count(node.slice)
+        base, count = node.value, _index_count(node)
         while isinstance(base, ast.Subscript):
-            count += _index_count(base.slice)
+            count += _index_count(base)
             base = base.value
         if isinstance(base, ast.Name) and base.id in self._arrays:
             kind = self._arrays[base.id]
@@ -318,19 +312,8 @@ class _Types:
             )
 
 
-def _other_targets(node: ast.AST) -> Iterator[ast.expr]:
-    """Targets of loops and of tuples, which hold integers where nothing else is known."""
-    if isinstance(node, ast.For):
-        yield from [node.target] if isinstance(node.target, ast.Name) else ()
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Call):
-                yield from target.elts
-
-
-def _index_count(index: ast.expr) -> int:
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return sum(not isinstance(part, ast.Slice) for part in parts)
+def _index_count(node: ast.Subscript) -> int:
+    return sum(not isinstance(part, ast.Slice) for part in index_parts(node))
 
 
 def _type_of_value(value: Any) -> str | None:

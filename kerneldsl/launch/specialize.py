@@ -125,8 +125,10 @@ def _serves(compiled: Promises, found: Promises) -> bool:
 
 def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
     """What a kernel writes is known before its arguments' ranks are, and must stay true."""
-    for position, index_count, where in state.traits.augmented:
+    for position, index_count, where, tuples in state.traits.augmented:
         kind = kinds[position]
+        lengths = [len(k.elements) for p in tuples if isinstance(k := kinds[p], TupleKind)]
+        index_count += max(lengths, default=1) - 1
         if (
             isinstance(kind, ArrayKind)
             and index_count < kind.ndim

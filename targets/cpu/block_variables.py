@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.expressions import assigned_names, augmented_value
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect, Scope
@@ -170,8 +170,7 @@ class BlockVariables:
 def assigned_value(node: ast.stmt) -> ast.expr:
     """What an assignment computes from; an augmented one reads its target as well."""
     if isinstance(node, ast.AugAssign):
-        assert isinstance(node.target, ast.Name)
-        return ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+        return augmented_value(node)
     assert isinstance(node, ast.Assign)
     return node.value
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kerneldsl.analysis.aliases import Root, root_of_array
 from kerneldsl.analysis.analyze import tuple_parameters
-from kerneldsl.analysis.effects import Root, root_of_array
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity

@@ -12,6 +12,7 @@ import ast
 import copy
 from collections.abc import Callable
 
+from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
@@ -151,7 +152,7 @@ class Interchange:
 
     def _judge(self, node: ast.Subscript, counter: str) -> int | None:
         """1 for an access contiguous in the thread, 0 for a neutral one, None for a bad one."""
-        indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = index_parts(node)
         expanded = [self.pure.expanded(i) for i in indices]
         by_thread = [_mentions(e, self.thread_name) for e in expanded]
         by_counter = [_mentions(e, counter) for e in expanded]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
@@ -87,15 +88,9 @@ class PureValues:
     def set_invariant(self, names: frozenset[str], tree: ast.FunctionDef) -> None:
         """Tell which variables belong to the block; which of them are integers is found out."""
         values: dict[str, list[ast.expr | None]] = {name: [] for name in names}
-        for node in ast.walk(tree):
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)]) if name in values:
-                    values[name].append(node.value)
-                case ast.AugAssign(target=ast.Name(id=name)) if name in values:
-                    left = ast.Name(name, ast.Load())
-                    values[name].append(ast.BinOp(left, node.op, node.value))
-                case ast.For(target=ast.Name(id=name)) if name in values:
-                    values[name].append(self._range_value(node.iter))
+        for _, target, value, is_item in bindings(tree):
+            if isinstance(target, ast.Name) and target.id in values:
+                values[target.id].append(self._range_value(value) if is_item else value)
         candidates = {name for name, found in values.items() if found}
         while True:
             self._integers = frozenset(candidates)

@@ -120,7 +120,7 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
         for each in augmented_values(reached):
             yield f"  augmented {each.position} {each.index_count}"
     flat = inline_block_functions(unit)
-    accesses = Accesses(flat, is_kernel=True)
+    accesses = Accesses(flat)
     intervals = Intervals(flat, accesses)
     around = ""
     for node in _in_order(flat):

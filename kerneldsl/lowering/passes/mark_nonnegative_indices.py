@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
@@ -98,8 +99,7 @@ class _Marker(ast.NodeTransformer):
         if self._is_tuple(node.value):
             self.generic_visit(node)
             return node
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        marked = [self._mark(part) for part in parts]
+        marked = [self._mark(part) for part in index_parts(node)]
         if isinstance(node.slice, ast.Tuple):
             node.slice.elts = marked
         else:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Typing
@@ -77,19 +78,9 @@ def tuple_lengths(
         if isinstance(captured.value, tuple):
             found[name] = len(captured.value)
     assignments = [
-        (target.id, node.value)
-        for node in ast.walk(unit.tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    ]
-    assignments += [
-        (node.target.id, node.iter.elts[0])
-        for node in ast.walk(unit.tree)
-        if isinstance(node, ast.For)
-        and isinstance(node.target, ast.Name)
-        and isinstance(node.iter, ast.Tuple | ast.List)
-        and node.iter.elts
+        (binding.target.id, _first(binding.value) if binding.is_item else binding.value)
+        for binding in bindings(unit.tree)
+        if isinstance(binding.target, ast.Name)
     ]
     changed = True
     while changed:
@@ -99,6 +90,13 @@ def tuple_lengths(
                 found[name] = _length(value, unit, found)
                 changed = True
     return found
+
+
+def _first(node: ast.expr) -> ast.expr:
+    """The first item of a tuple; what any other value gives is taken for no tuple."""
+    if isinstance(node, ast.Tuple | ast.List) and node.elts:
+        return node.elts[0]
+    return ast.Constant(None)
 
 
 def _is_tuple(node: ast.expr, unit: FunctionUnit, known: TupleLengths) -> bool:

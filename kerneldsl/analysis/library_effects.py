@@ -1,0 +1,85 @@
+"""What functions and methods of Python's and of NumPy's do with the arrays that they are given."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.analysis.library_names import name_of_function
+
+__all__ = [
+    "PLAIN_ATTRIBUTES",
+    "READING_METHODS",
+    "SCALAR_METHODS",
+    "VIEW_METHODS",
+    "gives_scalar",
+    "looks_at_scalars",
+    "makes_scalars",
+    "only_reads",
+]
+
+#: Attributes of an array through which its elements are not reached.
+PLAIN_ATTRIBUTES = frozenset({"shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides"})
+#: Methods that give a view of their array.
+VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})
+#: Methods that leave their array as it is, and give no view of it.
+READING_METHODS = frozenset(
+    """
+    sum prod min max mean std var any all argmin argmax item copy astype dot cumsum cumprod
+    flatten nonzero ptp conj conjugate tolist
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+#: Methods that a scalar has too.
+SCALAR_METHODS = frozenset({"conj", "conjugate", "item"})
+#: NumPy's functions, beside the ufuncs, that compute a scalar from scalars.
+_SCALAR_FUNCTIONS = frozenset(
+    f"numpy.{name}"
+    for name in ("around", "clip", "imag", "isclose", "nan_to_num", "real", "round", "where")
+)
+_WRITING_FUNCTIONS = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "shuffle"))
+
+
+_SCALAR_BUILTINS = (
+    abs, bool, complex, divmod, float, int, len, max, min, pow, print, range, round
+)  # fmt: skip
+
+
+def looks_at_scalars(function: Any, node: ast.Call) -> bool:
+    """Whether a call cannot look into an array that the function is given."""
+    if function in (max, min) and len(node.args) == 1:
+        return False  # of an array's elements
+    return (
+        any(function is known for known in _SCALAR_BUILTINS)
+        or (name_of_function(function) or "").startswith(("math.", "cmath."))
+        or (isinstance(function, type) and issubclass(function, np.generic | BaseException))
+    )
+
+
+def gives_scalar(function: Any, node: ast.Call) -> bool:
+    """Whether a function computes a scalar from scalars, and from arrays without dimensions."""
+    return (
+        isinstance(function, np.ufunc)
+        or looks_at_scalars(function, node)
+        or name_of_function(function) in _SCALAR_FUNCTIONS
+    )
+
+
+def makes_scalars(function: Any, node: ast.Call) -> bool:
+    """Whether a result is never a view of an argument; an element counts as none."""
+    return isinstance(function, np.ufunc) or (
+        looks_at_scalars(function, node) and function not in (max, min)
+    )
+
+
+def only_reads(function: Any, position: int, node: ast.Call) -> bool:
+    """Whether a function of NumPy's or a builtin leaves an argument as it is."""
+    if isinstance(function, np.ufunc):
+        return position < function.nin and position < len(node.args)
+    module, _, name = (name_of_function(function) or "").rpartition(".")
+    if not module:
+        return bool(name)  # a builtin
+    is_numpy = module.partition(".")[0] == "numpy"
+    has_out = any(k.arg == "out" for k in node.keywords)
+    return is_numpy and not has_out and name not in _WRITING_FUNCTIONS
