@@ -1,0 +1,15 @@
+"""What tests of commands share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of kerneldsl's is set, and the terminal has no width of its own."""
+    for name in [n for n in os.environ if n.startswith("KERNELDSL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)
