@@ -3,17 +3,22 @@
 ``numba.extending`` lets anybody say what a function of Python or NumPy compiles to. No key can hold
 what such code does, so nothing is kept and nothing is taken while there is any. A process that has
 not imported Numba has registered nothing.
+
+The registries are private to Numba. Where a release has moved one of the names that are read here,
+nobody can say what is registered, so nothing is kept and nothing is taken either.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from types import CellType, FunctionType
 from typing import Any
 
+from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.modules import imported
 
 __all__ = ["foreign_overload"]
 
@@ -28,6 +33,23 @@ _CALLED = _IDENTIFIED | sys.stdlib_module_names
 _FOR_OWN_TYPES = frozenset({"awkward", "numba_scipy", "pandas", "sparse", "vector"})
 #: Registries of numba.cuda have no part in kernels.
 _NO_PART = "numba.cuda."
+_OF_TYPING = ("functions", "attributes", "globals")
+_OF_LOWERING = ("functions", "getattrs", "setattrs", "casts", "constants")
+#: The registries that are there once Numba is: module, name, and the lists that it holds.
+_ALWAYS_THERE = (
+    ("numba.core.typing.templates", "builtin_registry", _OF_TYPING),
+    ("numba.core.typing.npydecl", "registry", _OF_TYPING),
+    ("numba.core.imputils", "builtin_registry", _OF_LOWERING),
+)
+#: Templates that Numba makes of a program's functions, and the attribute that holds the function.
+_HOLDERS = (
+    ("_OverloadFunctionTemplate", "_overload_func"),
+    ("_OverloadAttributeTemplate", "_overload_func"),
+    ("_OverloadMethodTemplate", "_overload_func"),
+    ("CallableTemplate", "generic"),
+)
+#: Attributes of the CPU's target that hold its contexts, each once it was asked for.
+_CONTEXTS = ("_toplevel_typing_context", "_toplevel_target_context")
 
 
 class _Watch:
@@ -43,6 +65,7 @@ class _Watch:
     def look(self) -> str | None:
         """What was found so far, and in what is new."""
         with self._lock:
+            holders = _check_names()
             installed = _installed()
             counts = (len(sys.modules), len(installed))
             if counts != self._counts:
@@ -58,7 +81,7 @@ class _Watch:
                 done = self._seen.get(number, 0)
                 new = items[done:]
                 for item in new:
-                    self._found = self._found or _describe(name, item)
+                    self._found = self._found or _describe(name, item, holders)
                 self._seen[number] = done + len(new)
             return self._found
 
@@ -73,8 +96,14 @@ def foreign_overload() -> str | None:
     -------
     str or None
         Such as ``"comb by __main__"``; ``None`` where there is none.
+
+    Raises
+    ------
+    UncacheableError
+        If this cannot be told, since Numba's registries are other ones than are known here.
     """
-    return _watch.look() if "numba" in sys.modules else None
+    # While it is being imported by another thread, no program can have used it.
+    return _watch.look() if imported("numba") is not None else None
 
 
 def _of_modules() -> Iterator[Any]:
@@ -87,28 +116,63 @@ def _of_modules() -> Iterator[Any]:
                     yield registry
 
 
+def _check_names() -> dict[type, str]:
+    """Hold that what is read here is there; return `_HOLDERS` with the classes themselves."""
+    for module, name, lists in _ALWAYS_THERE:
+        registry = _get(_get(sys.modules, module), name)
+        for each in lists:
+            if not isinstance(_get(registry, each), list):
+                raise _moved(f"{module}.{name}.{each}")
+    kind = type(_get(_get(sys.modules, "numba.core.registry"), "cpu_target"))
+    for name in _CONTEXTS:  # which puts what it makes into the instance's __dict__
+        if not isinstance(_get(kind, name), cached_property):
+            raise _moved(f"{kind.__name__}.{name}")
+    templates = _get(sys.modules, "numba.core.typing.templates")
+    return {_get(templates, base): holder for base, holder in _HOLDERS}
+
+
+def _get(owner: Any, name: str) -> Any:
+    """Return a member or attribute, which must be there."""
+    try:
+        return owner[name] if owner is sys.modules else getattr(owner, name)
+    except (KeyError, AttributeError):
+        of = "" if owner is sys.modules else f"{getattr(owner, '__name__', type(owner).__name__)}."
+        raise _moved(of + name) from None
+
+
+def _moved(name: str) -> UncacheableError:
+    return UncacheableError(
+        f"what a program has taught numba cannot be read: this release has no {name} as known"
+    )
+
+
 def _installed() -> list[Any]:
     """Every registry that was installed for the CPU, a program's own among them."""
     target = getattr(sys.modules.get("numba.core.registry"), "cpu_target", None)
-    contexts = (
-        getattr(target, "__dict__", {}).get(f"_toplevel_{kind}_context")  # made when first asked
-        for kind in ("typing", "target")
-    )
-    return [
-        registry for context in contexts for registry in tuple(getattr(context, "_registries", ()))
-    ]
+    made = getattr(target, "__dict__", {})
+    contexts = [made[name] for name in _CONTEXTS if name in made]
+    return [registry for each in contexts for registry in tuple(_get(each, "_registries"))]
 
 
-def _describe(kind: str, item: Any) -> str | None:
+def _describe(kind: str, item: Any, holders: Mapping[type, str]) -> str | None:
     """Say what an item of a registry implements and whose it is, unless it is of no consequence."""
     subjects: tuple[Any, ...]
     makers: tuple[Any, ...]
-    if not isinstance(item, tuple):  # a template
+    if isinstance(item, type):  # a template
+        holder = holders.get(item.__base__ or item)
+        if holder is not None:
+            _get(item, holder)
         subjects, makers = (getattr(item, "key", None),), (item,)
+    elif not isinstance(item, tuple) or len(item) < 2:
+        raise _moved(f"item of {kind}")
     elif kind == "globals":  # an object and its type
-        subjects, makers = item[:1], getattr(item[1], "templates", ())
-    else:  # an implementation, what it is of, unless that is a conversion, and for which types
+        is_function = isinstance(item[1], sys.modules["numba"].types.Function)
+        subjects, makers = item[:1], _get(item[1], "templates") if is_function else ()
+    elif callable(item[0]) and isinstance(item[-1], tuple):
+        # An implementation, what it is of, unless that is a conversion, and for which types.
         subjects, makers = (*item[1:-1], *item[-1]), item[:1]
+    else:
+        raise _moved(f"item of {kind}")
     others = [a for maker in makers for a in _authors(maker) if a not in _IDENTIFIED]
     if not others or others[0] in _FOR_OWN_TYPES or not all(map(_is_called, subjects)):
         return None
@@ -129,7 +193,7 @@ def _authors(maker: Any) -> list[str]:
 @cache
 def _authors_of_class(each: type) -> list[str]:
     # They make classes, too, that hold the function.
-    held = (each.__dict__.get("_overload_func"), each.__dict__.get("generic"))
+    held = (each.__dict__.get("_overload_func"), each.__dict__.get("generic"))  # of _HOLDERS
     functions = [getattr(value, "__func__", value) for value in held if value is not None]
     return [_package(each), *(author for f in functions for author in _authors(f))]
 

@@ -23,6 +23,7 @@ import numpy as np
 from kerneldsl._version import __version__
 from kerneldsl.cache.overloads import foreign_overload
 from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.modules import imported
 
 __all__ = [
     "environment_identity",
@@ -185,7 +186,7 @@ def environment_identity() -> str:
     if os.path.exists(_NUMBA_FILE):
         settings.append(f"{_NUMBA_FILE} {file_identity(Path(_NUMBA_FILE))}")
     said = " ".join(settings)
-    config = sys.modules.get("numba.core.config")
+    config = getattr(imported("numba"), "config", None)
     if config is not None:
         usual = _usual_settings(said, str(config.__file__))
         changed = [n for n, v in _settings(config).items() if usual.get(n, v) != v]

@@ -20,6 +20,7 @@ from kerneldsl.errors import (
     UnknownTargetError,
 )
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.modules import imported
 from kerneldsl.registry import (
     get_target,
     hardware_targets,
@@ -27,7 +28,6 @@ from kerneldsl.registry import (
     target_names,
     target_of_memory,
 )
-from kerneldsl.runtime.modules import imported
 from kerneldsl.runtime.scoped import Choice, Scope
 from kerneldsl.target import Device, DeviceInfo, DeviceLike, MemoryType
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.runtime.modules import imported
+from kerneldsl.modules import imported
 
 __all__ = ["CompiledFor", "compiled_for", "extensions_in_use"]
 
@@ -90,7 +90,7 @@ def extensions_in_use() -> tuple[str, ...]:
 
 def _numba_settings() -> tuple[str | None, str | None, bool]:
     """Name of the processor, features, and whether AVX is allowed, as Numba reads them."""
-    config: Any = imported("numba.core.config")
+    config: Any = getattr(imported("numba"), "config", None)
     if config is not None:  # a program may have set them there
         return config.CPU_NAME, config.CPU_FEATURES, bool(config.ENABLE_AVX)
     allowed = os.environ.get("NUMBA_ENABLE_AVX", "1").strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerneldsl.environment import logger
-from kerneldsl.runtime.modules import imported
+from kerneldsl.modules import imported
 from kerneldsl.tables import format_bytes
 
 __all__ = ["foreign_caches"]

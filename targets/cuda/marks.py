@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.runtime.modules import imported
+from kerneldsl.modules import imported
 from targets.cuda import captures
 from targets.cuda.fork import fork_guard
 

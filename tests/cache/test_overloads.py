@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numba
 import pytest
+from numba.core import registry
+from numba.core.imputils import builtin_registry as lowerings
+from numba.core.typing import templates
 
+from kerneldsl.cache.overloads import _Watch
+from kerneldsl.cache.reasons import UncacheableError
 from tests.cache.programs import run_script
 from tests.support.extent import full_beyond
 
@@ -219,3 +227,90 @@ def test_what_no_kernel_that_is_kept_can_reach(tmp_path: Path) -> None:
     assert run_script(script, text)["hits"] == 1
     found = run_script(script, KERNEL + LAUNCH)
     assert (found["result"], found["hits"]) == (USUAL, 1)
+
+
+# ------------------------------------------------------------------- names that a release has moved
+
+
+#: As a program teaches Numba another meaning of ``len``.
+REGISTERED = templates.make_overload_template(len, lambda x: None, {}, True, "never")
+GONE: dict[str, Callable[[pytest.MonkeyPatch], None]] = (
+    {
+        name: partial(pytest.MonkeyPatch.delattr, target=target, name=name)
+        for target, names in (
+            (templates, ("builtin_registry", "_OverloadFunctionTemplate", "CallableTemplate")),
+            (templates.builtin_registry, ("functions", "attributes", "globals")),
+            (sys.modules["numba.core.typing.npydecl"], ("registry",)),
+            (registry, ("cpu_target",)),
+            (registry.CPUTarget, ("_toplevel_typing_context", "_toplevel_target_context")),
+            (REGISTERED, ("_overload_func",)),
+        )
+        for name in names
+    }
+    | {
+        f"lowerings.{name}": partial(pytest.MonkeyPatch.delattr, target=lowerings, name=name)
+        for name in ("functions", "getattrs", "setattrs", "casts", "constants")
+    }
+    | {
+        "a module": lambda patch: patch.delitem(sys.modules, "numba.core.imputils"),
+        "another kind of list": lambda patch: patch.setattr(lowerings, "casts", ()),
+        "contexts that are made otherwise": lambda patch: patch.setattr(
+            registry.CPUTarget, "_toplevel_typing_context", property(lambda self: None)
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_nothing_can_be_told_where_a_name_is_gone(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    registered = [*templates.builtin_registry.functions, REGISTERED]
+    monkeypatch.setattr(templates.builtin_registry, "functions", registered)
+    assert _Watch().look() is not None
+    GONE[name](monkeypatch)
+    with pytest.raises(UncacheableError, match="cannot be read"):
+        _Watch().look()
+
+
+def test_nothing_can_be_told_of_contexts_without_their_registries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    contexts = registry.cpu_target.typing_context, registry.cpu_target.target_context
+    for context in contexts:
+        monkeypatch.delattr(context, "_registries")
+    with pytest.raises(UncacheableError, match="_registries"):
+        _Watch().look()
+
+
+def test_nothing_can_be_told_of_another_kind_of_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowerings, "casts", [object()])
+    with pytest.raises(UncacheableError, match="casts"):
+        _Watch().look()
+
+
+def test_a_function_without_its_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = numba.types.Function(REGISTERED)
+    del function.templates
+    items = [*templates.builtin_registry.globals, (len, function)]
+    monkeypatch.setattr(templates.builtin_registry, "globals", items)
+    with pytest.raises(UncacheableError, match="templates"):
+        _Watch().look()
+
+
+UNREADABLE = """
+from numba.core import imputils
+from numba.core.registry import cpu_target
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()  # knows the list by now
+del imputils.builtin_registry.constants
+"""
+
+
+def test_a_launch_keeps_and_takes_nothing_where_a_name_is_gone(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    for _ in range(2):
+        found = run_script(script, KERNEL + UNREADABLE + LAUNCH)
+        assert found["result"] == USUAL
+        assert (found["misses"], found["writes"]) == ({"uncacheable": 1}, 0)
+        run_script(script, KERNEL + LAUNCH)

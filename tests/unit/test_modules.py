@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kerneldsl.runtime.modules import imported
+from kerneldsl.modules import imported
 
 _SLOW = """
 import {name}_gate
