@@ -6,7 +6,7 @@ package protect are tables whose entries are put in whole, so the child may go o
 
 Two things cannot be left half done: LLVM's work, and an import, whose lock Python keeps for the
 thread that is gone. So fork waits for what is done under `no_fork`; Numba's compilations have a
-lock of their own (:mod:`kerneldsl.lowering.pipeline`).
+lock of their own (:mod:`kerneldsl.lowering.numba_internals.compiling`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from kerneldsl._version import __version__
 
 __all__ = [
     "TESTED_PYTHONS",
-    "TESTED_RANGES",
     "collect_versions",
     "package_versions",
     "show_versions",
@@ -19,17 +18,6 @@ __all__ = [
 
 #: Versions of Python that the tests run with, oldest first.
 TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
-#: Distribution to the first version that serves and the first that is untested, as in the
-#: project's metadata (a test compares the two).
-TESTED_RANGES: dict[str, tuple[str, str | None]] = {
-    "numba": ("0.68", "0.69"),
-    "llvmlite": ("0.50", "0.51"),
-    "numpy": ("2.0", "2.6"),
-    "typer": ("0.16", None),
-    "rich": ("13.9", None),
-    "psutil": ("6.0", None),
-    "platformdirs": ("4.3", None),
-}
 
 _DISTRIBUTIONS = (
     "numpy",

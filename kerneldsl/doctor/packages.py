@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from kerneldsl._version import TESTED_RANGES
 from kerneldsl.errors import ShadowedPackageError
 from kerneldsl.registry import require_own_packages
 from kerneldsl.target.checks import Check
-from kerneldsl.versions import TESTED_PYTHONS, TESTED_RANGES
+from kerneldsl.versions import TESTED_PYTHONS
 
 __all__ = ["check_packages", "check_python"]
 

@@ -55,6 +55,18 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
     KernelError
         As :meth:`Compiler.compile`.
     """
+    try:
+        return _compile_or_load(compiler, specialization)
+    except (ImportError, AttributeError) as error:
+        from kerneldsl.lowering.numba_internals.moved import moved_name
+
+        moved = moved_name(error)
+        if moved is None:
+            raise
+        raise moved from error
+
+
+def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from kerneldsl.launcher import layout
 from kerneldsl.launcher.layout import function_address
+from kerneldsl.lowering.numba_internals.llvm import AddressCallee
 
 __all__ = ["DOUBLE", "FLOAT", "I8", "I16", "I32", "I64", "POINTER", "Function"]
 
@@ -83,7 +84,7 @@ class Function:
         """Call a function at an address."""
         kind = ir.FunctionType(result, [value.type for value in values])
         address = self.b.inttoptr(function, POINTER) if function.type == I64 else function
-        return self.b.call(_Callee(address, kind), values)
+        return self.b.call(AddressCallee(address, kind), values)
 
     def python(self, name: str, result: Any, *values: Any) -> Any:
         """Call a function of the Python/C API."""
@@ -147,16 +148,3 @@ class Function:
     def is_null(self, address: Any) -> Any:
         """Whether an address is null."""
         return self.b.icmp_unsigned("==", self.b.ptrtoint(address, I64), I64(0))
-
-
-class _Callee:
-    """What llvmlite takes as a callee: an address with the type of the function there."""
-
-    def __init__(self, address: Any, kind: Any) -> None:
-        self.address = address
-        self.function_type = kind
-        self.type = address.type
-        self.calling_convention = ""
-
-    def get_reference(self) -> Any:
-        return self.address.get_reference()

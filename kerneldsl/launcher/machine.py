@@ -105,7 +105,7 @@ def install() -> bool:
             _refusal = str(error)
             logger.debug("kernels are launched by way of Python: %s", error)
             return False
-        except (UnknownLayout, OSError, RuntimeError, ImportError) as error:
+        except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
             _refusal = str(error)
             warnings.warn(
                 "kernels are launched by way of Python, which costs some microseconds more: the "

@@ -18,6 +18,7 @@ from kerneldsl.errors import (
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.lowering.numba_internals.moved import moved_name
 
 __all__ = ["translate"]
 
@@ -58,9 +59,9 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     KernelError
         To be raised: a `KernelTypingError` where types do not fit, an `UnsupportedConstructError`
         where a construct is not supported, else a `CompileError`. An error that is one of ours
-        already is returned as it is.
+        already is returned as it is; one over a name that a release has moved says which.
     """
-    own = _own_error(error)
+    own = _own_error(error) or moved_name(error)
     if own is not None:
         return own
     text = str(getattr(error, "msg", None) or error)

@@ -25,16 +25,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.datamodel import register_default
-from numba.core.datamodel.models import PrimitiveModel
-from numba.core.imputils import lower_cast
-from numba.core.typeconv import Conversion
-from numba.core.typing.npydecl import supported_ufuncs
-from numba.core.typing.templates import AbstractTemplate, builtin_registry, signature
-from numba.extending import lower_builtin
+from numba.extending import lower_builtin, lower_cast, models, register_model
 
 from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from kerneldsl.lowering.numba_internals.operators import (
+    AbstractTemplate,
+    Conversion,
+    builtin_registry,
+    supported_ufuncs,
+)
 
 __all__ = ["BFLOAT16", "FLOAT16", "NarrowFloat"]
 
@@ -81,8 +81,8 @@ BFLOAT16 = NarrowFloat("bfloat16")
 # --------------------------------------------------------------------------- in memory
 
 
-@register_default(NarrowFloat)
-class _NarrowModel(PrimitiveModel):
+@register_model(NarrowFloat)
+class _NarrowModel(models.PrimitiveModel):
     """float32 as a value; 16 bits in memory and as a kernel's parameter."""
 
     def __init__(self, manager: Any, kind: NarrowFloat) -> None:
@@ -216,7 +216,7 @@ class _AsFloat32(AbstractTemplate):
         if kws or not any(isinstance(arg, NarrowFloat) for arg in args):
             return None
         if self.is_closed and all(arg == args[0] for arg in args):
-            return signature(args[0], *args)
+            return args[0](*args)
         wide = [types.float32 if isinstance(arg, NarrowFloat) else arg for arg in args]
         return self.context.resolve_function_type(self.key, tuple(wide), {})
 

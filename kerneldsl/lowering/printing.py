@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import errors
+from numba import errors, types
 
 __all__ = ["format_value"]
 

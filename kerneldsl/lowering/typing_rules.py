@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from numba import types
-from numba.core import errors
-from numba.core.typing import signature
+from numba import errors, types
 
 from kerneldsl.language.intrinsics import Intrinsic, Typing
 from kerneldsl.lowering.types import element_type
@@ -32,18 +30,18 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
 
 
 def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return signature(types.int64)
+    return types.int64()
 
 
 def _index_tuple(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     ndim = static["ndim"]
-    return signature(types.int64 if ndim == 1 else types.UniTuple(types.int64, ndim))
+    return types.int64() if ndim == 1 else types.UniTuple(types.int64, ndim)()
 
 
 def _nothing(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     for name, arg in zip(intrinsic.parameters, args, strict=True):
         _check_integer(intrinsic, name, arg)
-    return signature(types.void, *[types.int32 for _ in args])
+    return types.void(*[types.int32 for _ in args])
 
 
 def _check_integer(intrinsic: Intrinsic, name: str, arg: Any) -> None:
@@ -67,13 +65,13 @@ def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, A
             f"{intrinsic!r}: value must be one of {', '.join(map(str, _SHUFFLED))} or a smaller "
             f"integer, and is {value}"
         )
-    return signature(value, types.int32, value, types.int32)
+    return value(types.int32, value, types.int32)
 
 
 def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     (predicate,) = args
     _check_predicate(intrinsic, predicate)
-    return signature(types.int32, predicate)
+    return types.int32(predicate)
 
 
 def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
@@ -88,18 +86,18 @@ def _ballot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
     _check_integer(intrinsic, "mask", mask)
     _check_predicate(intrinsic, predicate)
     result = types.int32 if intrinsic.typing is Typing.BALLOT else types.boolean
-    return signature(result, types.int32, predicate)
+    return result(types.int32, predicate)
 
 
 def _bits(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     (value,) = args
     if not isinstance(value, types.Integer):
         raise errors.TypingError(f"{intrinsic!r}: value must be an integer, and is {value}")
-    return signature(value, value)
+    return value(value)
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return signature(types.Array(element_type(static["dtype"]), len(static["shape"]), "C"))
+    return types.Array(element_type(static["dtype"]), len(static["shape"]), "C")()
 
 
 def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -122,7 +120,7 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
                 f"{intrinsic!r}: the value must be a real number, and is {value}"
             )
     index = check_index(repr(intrinsic), array, index)
-    return signature(array.dtype, array, index, *[array.dtype for _ in values])
+    return array.dtype(array, index, *[array.dtype for _ in values])
 
 
 def check_index(what: str, array: Any, index: Any) -> Any:
@@ -141,7 +139,7 @@ def check_index(what: str, array: Any, index: Any) -> Any:
 
 
 def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return signature(args[0], args[0])
+    return args[0](args[0])
 
 
 _RULES = {

@@ -14,7 +14,7 @@ __all__ = ["check_cpu"]
 def check_cpu() -> Iterator[Check]:
     """Look at Numba's settings and the threading layer."""
     try:
-        from numba.core import config
+        from numba import config
     except ImportError as error:
         yield Check(
             "cpu.numba",

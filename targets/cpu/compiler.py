@@ -10,52 +10,30 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, cpu
-from numba.core import compiler as numba_compiler
-from numba.core.compiler import Flags
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
+from numba.core import cgutils
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
-from kerneldsl.lowering.arrays import array_value
-from kerneldsl.lowering.pipeline import InferenceOnly, KernelCompiler
+from kerneldsl.lowering.numba_internals import compiling
+from kerneldsl.lowering.numba_internals.arrays import array_value
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, SPACE_WORDS, Compiled
 from targets.cpu.library import create_library
 from targets.cpu.storage import ALIGNMENT
 
-__all__ = ["compile_body", "infer_types", "size_of"]
+__all__ = ["compile_body", "infer_types"]
 
 _I64 = ir.IntType(64)
 _I32 = ir.IntType(32)
 _BYTE = ir.IntType(8)
 
 
-def _flags(fastmath: frozenset[str] | bool) -> Any:
-    flags = Flags()
-    flags.nrt = False
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.no_compile = True
-    flags.error_model = "numpy"
-    if fastmath:
-        chosen = True if isinstance(fastmath, bool) else set(fastmath)
-        flags.fastmath = cpu.FastMathOptions(chosen)
-    return flags
-
-
-def size_of(element: Any) -> int:
-    """Bytes of a value of a Numba type in memory."""
-    context = cpu_target.target_context
-    return int(context.get_abi_sizeof(context.get_data_type(element)))
-
-
 # -- types alone --------------------------------------------------------------------------------
 
 
-@global_compiler_lock
+@compiling.global_compiler_lock
 def infer_types(
     function: python_types.FunctionType, words: int, kinds: tuple[Kind, ...], debug: bool
 ) -> dict[str, Any]:
@@ -79,16 +57,8 @@ def infer_types(
         Name to Numba type; a variable of several versions has the type of one of them, so ask only
         for names that are assigned once.
     """
-    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
-    typing_context.refresh()
-    target_context.refresh()
     arguments = _argument_types(words, kinds, debug)
-    pipeline = InferenceOnly(
-        typing_context, target_context, None, arguments, None, _flags(False), {}
-    )
-    pipeline.compile_extra(function)
-    typemap: dict[str, Any] = pipeline.state.typemap
-    return {name.split(".")[0]: found for name, found in typemap.items()}
+    return compiling.infer_types(host_contexts(), function, arguments)
 
 
 def _argument_types(words: int, kinds: tuple[Kind, ...], debug: bool) -> tuple[Any, ...]:
@@ -103,7 +73,7 @@ def _argument_types(words: int, kinds: tuple[Kind, ...], debug: bool) -> tuple[A
 # -- machine code -------------------------------------------------------------------------------
 
 
-@global_compiler_lock
+@compiling.global_compiler_lock
 def compile_body(
     function: python_types.FunctionType,
     layout: ParameterLayout,
@@ -132,26 +102,16 @@ def compile_body(
     numba.core.errors.NumbaError
         As Numba raises it.
     """
-    typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
-    typing_context.refresh()
-    target_context.refresh()
+    contexts = host_contexts()
     arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)
     library = create_library(function.__name__)
-    library.enable_object_caching()  # keeps the object code, a few kilobytes
-    result = numba_compiler.compile_extra(
-        typing_context,
-        target_context,
-        function,
-        arguments,
-        None,
-        _flags(fastmath),
-        {},
-        library=library,
-        pipeline_class=KernelCompiler,
-    )
+    flags = compiling.kernel_flags(fastmath=fastmath)
+    result = compiling.compile_function(contexts, function, arguments, None, flags, library=library)
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")
-    _Entry(target_context, module, result, layout, scratch_bytes, uses_scratch).build(entry_name)
+    _Entry(contexts.target_context, module, result, layout, scratch_bytes, uses_scratch).build(
+        entry_name
+    )
     library.add_ir_module(module)
     library.finalize()
     return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)

@@ -314,6 +314,7 @@ class _Generator:
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         from numba import types as numba_types
 
+        from kerneldsl.lowering.numba_internals.host_code import size_of
         from targets.cpu.intrinsics.memory import slot_maker
         from targets.cpu.intrinsics.typing_hints import UnknownType
 
@@ -340,7 +341,7 @@ class _Generator:
             slot_names, makers = [], []
             for element in elements:
                 variable = self.names.make(f"slot_{name}")
-                size = _numba_bytes(element) * math.prod(dims)
+                size = size_of(element) * math.prod(dims)
                 offset = self.storage.place(size)
                 maker = self.names.make(f"make_slot_{name}")
                 self.namespace[maker] = slot_maker(element, dims, offset)
@@ -436,9 +437,3 @@ for kd_block in kd_range(kd_first, kd_last):
         kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
         kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
 """
-
-
-def _numba_bytes(element: Any) -> int:
-    from targets.cpu.compiler import size_of
-
-    return size_of(element)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kerneldsl.target import Specialization, UnusableCodeError
 from kerneldsl.untrusted import parse_json
@@ -15,23 +13,15 @@ from targets.cpu.objects import IS_SUPPORTED, LoadedObject, load_object
 
 __all__ = ["dump", "restore"]
 
-#: An address of this process that has become part of the code.
-_ADDRESS = re.compile(r"inttoptr \(i64 -?\d{4,}")
-#: What Numba's functions know of the Python objects around them; code that is run without them must
-#: not ask.
-_ENVIRONMENT = re.compile(r"@_ZN08NumbaEnv[^\s,)=]*")
-#: Functions that Numba brings along, which a process without it does not have.
-_NUMBAS_OWN = ("numba_", "NRT_", "__svml_")
-
 
 def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     """Write a compiled kernel; ``None`` where the code works in this process alone."""
     library = artifact.compiled.library
     if not IS_SUPPORTED or isinstance(library, StoredLibrary) or artifact.fault_table is not None:
         return None
-    if not _is_portable(library):
+    code = library.object_code()
+    if code is None:
         return None
-    code = bytes(library._get_compiled_object())
     try:
         load_object(code, artifact.entry_name)
     except UnusableCodeError:
@@ -46,19 +36,6 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "object": code,
         "source": artifact.source.encode("utf-8", "surrogatepass"),
     }
-
-
-def _is_portable(library: Any) -> bool:
-    if library.has_dynamic_globals:
-        return False
-    text = library.get_llvm_str()
-    if _ADDRESS.search(text):
-        return False
-    mentioned = _ENVIRONMENT.findall(text)
-    if len(mentioned) != len(set(mentioned)):  # beside its definition, it is used
-        return False
-    functions = library._final_module.functions
-    return not any(f.is_declaration and f.name.startswith(_NUMBAS_OWN) for f in functions)
 
 
 def restore(

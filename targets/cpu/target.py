@@ -60,7 +60,7 @@ class CpuCompiler(Compiler):
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Compile in three steps, each of which is timed."""
-        from kerneldsl.lowering.pipeline import collector_paused
+        from kerneldsl.lowering.numba_internals.compiling import collector_paused
         from targets.cpu.artifact import CpuArtifact
         from targets.cpu.compiler import compile_body, infer_types
         from targets.cpu.functions import numba_flags

@@ -222,7 +222,7 @@ def _thread_count() -> int:
     """Threads as Numba counts them; without importing it, where that is possible."""
     given = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if "numba" in sys.modules or os.path.exists(".numba_config.yaml"):
-        from numba.core import config
+        from numba import config
 
         return int(config.NUMBA_NUM_THREADS)
     if given.isdecimal() and int(given) > 0:

@@ -1,7 +1,7 @@
 """NVIDIA GPUs: Numba types and lowers, LLVM's NVPTX back end writes PTX, the driver runs it.
 
-The way of a kernel: :mod:`~targets.cuda.compiler` drives :mod:`~targets.cuda.numba_glue` (Numba's
-typing and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its vocabulary,
+The way of a kernel: :mod:`~targets.cuda.compiler` drives :mod:`~targets.cuda.lower` (Numba's typing
+and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its vocabulary,
 :mod:`~targets.cuda.entry` puts an entry around the body, :mod:`~targets.cuda.ptx` links, optimizes
 and writes it, :mod:`~targets.cuda.artifact` holds the result. :mod:`~targets.cuda.driver` speaks to
 the device, :mod:`~targets.cuda.executable` is a kernel there, and :mod:`~targets.cuda.target`

@@ -76,7 +76,7 @@ def compile_kernel(
     _check_shared(specialization, architecture)
     _check_local(specialization, architecture)
     _check_mapping(specialization)
-    from kerneldsl.lowering.pipeline import collector_paused
+    from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():
         return write_kernel(lower_kernel(specialization), architecture, version)
@@ -129,12 +129,10 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """
     check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
-    from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.target_extension import target_override
-
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
     from targets.cuda.bodies import body_of
     from targets.cuda.entry import build_entry
-    from targets.cuda.numba_glue.target import TARGET_NAME
+    from targets.cuda.numba_device import TARGET_NAME
     from targets.cuda.ptx import entry_identifier
 
     timings: dict[str, float] = {}
@@ -170,8 +168,7 @@ def write_kernel(
     LibdeviceMissingError, CompileError
         As :func:`compile_kernel`.
     """
-    from numba.core.compiler_lock import global_compiler_lock
-
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
     from targets.cuda import ptx
 
     specialization, name = lowered.specialization, lowered.entry_name

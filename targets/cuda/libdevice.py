@@ -161,6 +161,6 @@ def _read(path: Path) -> bytes:
 
 @cache
 def _any_machine() -> Any:
-    from targets.cuda.numba_glue.library import initialize_nvptx
+    from targets.cuda.nvptx import initialize_nvptx
 
     return initialize_nvptx().create_target_machine(cpu="sm_75", opt=1)

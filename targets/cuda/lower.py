@@ -8,33 +8,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from numba import types
-from numba.core.compiler import Flags, compile_extra
-from numba.core.errors import NumbaError
+from numba import errors, types
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.lowering.numba_internals.compiling import compile_function, kernel_flags
+from kerneldsl.lowering.numba_internals.device_code import ModuleLibrary
+from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
+from kerneldsl.lowering.numba_internals.device_target import DeviceContext, load_array_functions
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
-from kerneldsl.lowering.pipeline import KernelCompiler
 from kerneldsl.lowering.types import numba_types
 from kerneldsl.target import Specialization
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import bind
-from targets.cuda.numba_glue.dispatcher import DeviceFunction, set_common_flags
-from targets.cuda.numba_glue.library import ModuleLibrary
-from targets.cuda.numba_glue.target import (
-    KernelTargetContext,
-    descriptor,
-    load_array_functions,
-)
+from targets.cuda.numba_device import descriptor
 
 __all__ = ["Lowered", "lower_unit"]
 
@@ -45,7 +40,7 @@ class Lowered:
 
     Parameters
     ----------
-    context : KernelTargetContext
+    context : DeviceContext
         Where it was lowered.
     fndesc : numba FunctionDescriptor
         Name and types of the body.
@@ -57,7 +52,7 @@ class Lowered:
         Whether the body can be asked if an index passes its guard.
     """
 
-    context: KernelTargetContext
+    context: DeviceContext
     fndesc: Any
     library: ModuleLibrary
     fault_table: FaultTable
@@ -88,32 +83,22 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     contexts = descriptor()
     builder = _FunctionBuilder(specialization)
     function = builder.kernel()
-    flags = Flags()
-    set_common_flags(flags)
-    flags.dbg_directives_only = flags.debuginfo = specialization.options.lineinfo
+    flags = kernel_flags(lineinfo=specialization.options.lineinfo)
     prepared = time.perf_counter()
     timings["prepare"] = prepared - started
 
     def compile_now() -> Any:
-        return compile_extra(
-            contexts.typing_context,
-            contexts.target_context,
-            function,
-            numba_types(specialization.kinds),
-            types.void,
-            flags,
-            {},
-            pipeline_class=KernelCompiler,
-        )
+        kinds = numba_types(specialization.kinds)
+        return compile_function(contexts, function, kinds, types.void, flags)
 
     try:
         try:
             result = compile_now()
-        except NumbaError:
-            if not load_array_functions():
+        except errors.NumbaError:
+            if not load_array_functions(contexts):
                 raise
             result = compile_now()
-    except NumbaError as error:
+    except errors.NumbaError as error:
         raise translate(error, specialization.unit, specialization.kinds) from error
     timings["numba"] = time.perf_counter() - prepared
     return Lowered(
@@ -179,7 +164,7 @@ class _FunctionBuilder:
         if known is None:
             function = unit.function if unit.is_plain_numba else None
             made = DeviceFunction(
-                function or self._build(unit), {"lineinfo": self._options.lineinfo}
+                function or self._build(unit), descriptor(), lineinfo=self._options.lineinfo
             )
             known = self._devices.setdefault(id(unit), made)
         return known

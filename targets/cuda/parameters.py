@@ -17,13 +17,13 @@ from numba import types
 
 from kerneldsl.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
-from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.numba_internals.arrays import array_value
+from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption
 from kerneldsl.lowering.types import element_type
 from kerneldsl.target import ArrayPromises, Specialization
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
 
-_i1 = ir.IntType(1)
 _i64 = ir.IntType(64)
 _GLOBAL_SPACE = 1
 _BELOW_2_31 = 2**31 - 1
@@ -31,36 +31,7 @@ _BELOW_2_31 = 2**31 - 1
 
 def assume(builder: ir.IRBuilder, condition: ir.Value) -> None:
     """Let LLVM count on a condition."""
-    builder.call(_assume_function(builder), [condition])
-
-
-def _assume_function(builder: ir.IRBuilder) -> ir.Function:
-    function = ir.FunctionType(ir.VoidType(), [_i1])
-    return builder.module.declare_intrinsic("llvm.assume", fnty=function)
-
-
-class _AssumeAligned(ir.Instruction):  # type: ignore[misc]
-    """An assumption about an address that does not count as a use of it.
-
-    llvmlite has no calls with operand bundles (LLVM Language Reference, "Assume Operand Bundles").
-    A comparison of the address would do for its alignment, but LLVM would then no longer see that
-    an array is only read.
-    """
-
-    def __init__(self, block: ir.Block, pointer: ir.Value, alignment: int) -> None:
-        super().__init__(block, ir.VoidType(), "call", [pointer])
-        self._alignment = alignment
-
-    def descr(self, buf: list[str]) -> None:
-        """Write the instruction."""
-        (pointer,) = self.operands
-        operands = f"{pointer.type} {pointer.get_reference()}, i64 {self._alignment}"
-        buf.append(f'call void @llvm.assume(i1 true) [ "align"({operands}) ]\n')
-
-
-def _assume_aligned(builder: ir.IRBuilder, pointer: ir.Value, alignment: int) -> None:
-    _assume_function(builder)
-    builder._insert(_AssumeAligned(builder.block, pointer, alignment))
+    builder.call(assumption(builder), [condition])
 
 
 def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
@@ -124,7 +95,7 @@ class ParameterReader:
             array = self._array(kind)
             data = builder.addrspacecast(array.pointer, array.pointer.type.pointee.as_pointer())
             if array.alignment > 1:
-                _assume_aligned(builder, data, array.alignment)
+                assume_aligned(builder, data, array.alignment)
             return array_value(
                 context, builder, numba_type, data, array.shape, strides=array.strides
             )

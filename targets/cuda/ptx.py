@@ -22,7 +22,7 @@ from targets.cuda import libdevice
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 from targets.cuda.math_symbols import is_unselectable, rename_math, user_name
-from targets.cuda.numba_glue.library import TRIPLE, initialize_nvptx
+from targets.cuda.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.ptx_signs import let_signs_wrap
 
 __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]

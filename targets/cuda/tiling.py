@@ -25,13 +25,8 @@ from llvmlite import ir
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.target import ElementMapping
+from targets.cuda.calling import GUARD_ASKED, GUARD_PASSED, GUARD_TESTED, STATUS_PASSES
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.numba_glue.callconv import (
-    GUARD_ASKED,
-    GUARD_PASSED,
-    GUARD_TESTED,
-    STATUS_PASSES,
-)
 from targets.cuda.parameters import assume
 
 __all__ = ["Body", "emit_body"]

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import errors, types
 from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
-from numba.np.arrayobj import basic_indexing, make_array, normalize_indices
 
 from kerneldsl.language.intrinsics import INTRINSICS, Effect
+from kerneldsl.lowering.numba_internals.arrays import basic_indexing, make_array, normalize_indices
 
 __all__ = ["ATOMICS", "fence"]
 
@@ -46,19 +44,21 @@ def _atomic(name: str, *, private: bool) -> Callable[..., Any]:
 
     def signature_of(array: Any, index: Any, values: tuple[Any, ...]) -> Any:
         if not isinstance(array, types.Array):
-            raise TypingError(f"{name} takes an array, not {array}")
+            raise errors.TypingError(f"{name} takes an array, not {array}")
         if str(array.dtype) not in operation.dtypes:
-            raise TypingError(
+            raise errors.TypingError(
                 f"{name} takes arrays of {', '.join(operation.dtypes)}, not {array.dtype}"
             )
         if not array.mutable:
-            raise TypingError(f"{name} writes to a read-only array")
+            raise errors.TypingError(f"{name} writes to a read-only array")
         indices = tuple(index) if isinstance(index, types.BaseTuple) else (index,)
         if not all(isinstance(types.unliteral(i), types.Integer) for i in indices):
-            raise TypingError(f"{name} takes integer indices, not {index}")
+            raise errors.TypingError(f"{name} takes integer indices, not {index}")
         count = len(indices)
         if count != array.ndim:
-            raise TypingError(f"{name} takes one index for each of {array.ndim} axes, not {count}")
+            raise errors.TypingError(
+                f"{name} takes one index for each of {array.ndim} axes, not {count}"
+            )
         converted = [array.dtype] * len(values)
         return array.dtype(array, index, *converted)
 
@@ -100,8 +100,7 @@ def _atomic(name: str, *, private: bool) -> Callable[..., Any]:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = place_of(context, builder, signature, args)
             dtype = signature.args[0].dtype
-            old = _read_modify_write(context, builder, pointer, short, dtype, args[2], private)
-            return impl_ret_borrowed(context, builder, dtype, old)
+            return _read_modify_write(context, builder, pointer, short, dtype, args[2], private)
 
         return signature_of(array, index, (value,)), generate
 

@@ -12,13 +12,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, debuginfo
-from numba.core.datamodel import register_default
-from numba.core.datamodel.models import OpaqueModel
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
 
-from kerneldsl.lowering.arrays import array_value
+from kerneldsl.lowering.numba_internals.arrays import array_value, make_array, suspend_emission
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "store_slot"]
@@ -34,7 +31,7 @@ def _reserve(builder: Any, storage: Any) -> Any:
     Numba's own helper fills it with zeros by one store of the whole, which LLVM takes apart into
     a store for each element: a shared array of 32 KB would compile for a minute.
     """
-    with debuginfo.suspend_emission(builder), builder.goto_entry_block():
+    with suspend_emission(builder), builder.goto_entry_block():
         memory = builder.alloca(storage)
     memory.align = _ALIGNMENT
     return memory
@@ -123,7 +120,7 @@ class SlotType(types.Type):
         super().__init__(name=f"Slot({element}, {dims})")
 
 
-register_default(SlotType)(OpaqueModel)
+register_model(SlotType)(models.OpaqueModel)
 
 
 def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Callable[..., Any]:

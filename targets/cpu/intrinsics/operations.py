@@ -7,7 +7,6 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
-from numba.core.typing import signature
 from numba.extending import intrinsic
 
 from kerneldsl.language.intrinsics import INTRINSICS
@@ -37,6 +36,6 @@ def operation(name: str, emitter: Emitter) -> Callable[..., Any]:
             members = tuple(cgutils.unpack_tuple(builder, values[0], len(typed.args)))
             return emitter(Call(context, builder, typed, members, {}))
 
-        return signature(typed.return_type, types.StarArgTuple(typed.args)), generate
+        return typed.return_type(types.StarArgTuple(typed.args)), generate
 
     return call  # type: ignore[no-any-return]

@@ -16,12 +16,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typing import signature
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from kerneldsl.language.intrinsics import INTRINSICS
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.ids import WARP_SIZE
 
@@ -91,7 +90,7 @@ def _operation(name: str, half: _Half, *, has_result: bool) -> Callable[..., Any
 
         result = typed.return_type if has_result else types.none
         arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
-        return signature(result, *arguments), generate
+        return result(*arguments), generate
 
     return call  # type: ignore[no-any-return]
 

@@ -16,30 +16,16 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.np.arrayobj import make_array
 
 from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.arrays import make_array
+from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 
 __all__ = ["EMITTERS", "element_pointer"]
 
 # llvmlite has no field for the scope, and writes the ordering as it is given.
 _ORDER = 'syncscope("device") monotonic'
 
-
-class _BFloatType(ir.Type):
-    """LLVM's ``bfloat``, which llvmlite has no class for."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloatType)
-
-    def __hash__(self) -> int:
-        return hash(_BFloatType)
-
-
-_BFLOAT = _BFloatType()
 
 #: Operation to LLVM's, for signed, unsigned and floating-point elements.
 _OPERATIONS = {
@@ -91,8 +77,8 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
     stored = model.as_data(call.builder, value)
     kind = stored.type
     if isinstance(element, types.Float) and isinstance(kind, ir.IntType):  # bfloat16, as bits
-        pointer = call.builder.bitcast(pointer, _BFLOAT.as_pointer())
-        stored = call.builder.bitcast(stored, _BFLOAT)
+        pointer = call.builder.bitcast(pointer, BFLOAT.as_pointer())
+        stored = call.builder.bitcast(stored, BFLOAT)
     old = call.builder.atomic_rmw(name, pointer, stored, _ORDER)
     return model.from_data(call.builder, call.builder.bitcast(old, kind))
 

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import errors
-from numba.core.typing import signature
+from numba import errors, types
 
 from kerneldsl.lowering.calls import Call, Emitter, TypingRule
 from kerneldsl.lowering.faults import FAULT_FIELDS
-from targets.cuda.intrinsics.bound import BoundIntrinsic
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
+from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
+from targets.cuda.calling import FAULT
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.numba_glue.callconv import FAULT, STATUS_FAULT
 
 __all__ = ["helpers"]
 
@@ -64,8 +63,8 @@ def _type_checked(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     index, bound = types.unliteral(args[0]), args[1]
     if not isinstance(index, types.Integer):
         # A slice or a tuple: Numba's own indexing deals with it.
-        return signature(index, index, types.unliteral(bound), types.int32, types.int32)
-    return signature(index, index, types.int64, types.int32, types.int32)
+        return index(index, types.unliteral(bound), types.int32, types.int32)
+    return index(index, types.int64, types.int32, types.int32)
 
 
 def _emit_checked(call: Call) -> ir.Value:
@@ -89,7 +88,7 @@ def _emit_checked(call: Call) -> ir.Value:
 def _type_fault(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     if len(args) != 1:
         raise errors.TypingError("kd_fault takes one argument")
-    return signature(types.void, types.int32)
+    return types.void(types.int32)
 
 
 def _emit_fault(call: Call) -> ir.Value:
@@ -106,8 +105,8 @@ def _begin_unreachable(builder: ir.IRBuilder) -> None:
 def _type_unsigned(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     value = types.unliteral(args[0])
     if isinstance(value, types.Integer):
-        return signature(types.uintp, types.uintp)
-    return signature(value, value)
+        return types.uintp(types.uintp)
+    return value(value)
 
 
 def _emit_same(call: Call) -> ir.Value:

@@ -1,6 +1,6 @@
 """The guard of a kernel whose threads work on several indices: tested, passed or asked about.
 
-The entry calls the body in three ways (:mod:`targets.cuda.numba_glue.callconv`). Each is inlined
+The entry calls the body in three ways (:mod:`targets.cuda.calling`). Each is inlined
 for itself, so that nothing of the others is left.
 """
 
@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import errors
-from numba.core.typing import signature
+from numba import errors, types
 
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.passes.mark_guard import GUARD as GUARD_NAME
-from targets.cuda.intrinsics.bound import BoundIntrinsic
-from targets.cuda.numba_glue.callconv import GUARD, GUARD_ASKED, GUARD_PASSED, STATUS_PASSES
+from targets.cuda.calling import GUARD, GUARD_ASKED, GUARD_PASSED, STATUS_PASSES
 
 __all__ = ["guard_helper"]
 
@@ -27,7 +25,7 @@ _i32 = ir.IntType(32)
 def _type_guard(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     if len(args) != 1:
         raise errors.TypingError(f"{GUARD_NAME} takes one argument")
-    return signature(types.boolean, types.boolean)
+    return types.boolean(types.boolean)
 
 
 def _emit_guard(call: Call) -> ir.Value:

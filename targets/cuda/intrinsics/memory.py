@@ -7,8 +7,8 @@ from math import prod
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.arrays import array_value
 from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.arrays import array_value
 
 __all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
 

@@ -7,10 +7,10 @@ from typing import Any
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cuda.intrinsics import atomics, ids, memory, synchronize, warp
-from targets.cuda.intrinsics.bound import BoundIntrinsic
 
 __all__ = ["EMITTERS", "bind"]
 

@@ -1,4 +1,4 @@
-"""Captured constants as memory of the module."""
+"""Constants as memory of a module: captured arrays, which are read through ``ld.global.nc``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.arrays import array_value, contiguous_strides
+from kerneldsl.lowering.numba_internals.arrays import array_value, contiguous_strides
 
 __all__ = ["constant_array", "constant_string"]
 

@@ -1,4 +1,4 @@
-"""Numba's compiler, with the passes that a kernel needs and no more.
+"""Numba's compiler, with the passes that a kernel needs and no more, and its lock.
 
 Numba's own pipeline looks for closures, object-mode blocks, literals to unroll, array expressions
 to fuse and loops to parallelize. A kernel has none of these (the front end has refused them), and
@@ -10,13 +10,20 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, _EarlyPipelineCompletion
+from numba.core.compiler import (
+    CompilerBase,
+    DefaultPassBuilder,
+    Flags,
+    _EarlyPipelineCompletion,
+    compile_extra,
+)
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
+from numba.core.target_extension import target_override
 from numba.core.typed_passes import (
     InlineOverloads,
     IRLegalization,
@@ -35,7 +42,18 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
-__all__ = ["FunctionCompiler", "InferenceOnly", "KernelCompiler", "collector_paused"]
+from kerneldsl.lowering.numba_internals.moved import overriding
+
+__all__ = [
+    "FunctionCompiler",
+    "collector_paused",
+    "compile_function",
+    "global_compiler_lock",
+    "infer_types",
+    "kernel_flags",
+    "set_common_flags",
+    "target_override",
+]
 
 
 def _add_untyped(manager: Any) -> None:
@@ -60,17 +78,19 @@ def _add_typed(manager: Any) -> None:
     manager.finalize()
 
 
+@overriding()
 class KernelCompiler(CompilerBase):
     """Bytecode to typed IR to an LLVM module, for a kernel that our front end has read."""
 
     def define_pipelines(self) -> list[Any]:
-        """The one pipeline there is."""
+        """Return the one pipeline there is."""
         manager = PassManager("kerneldsl")
         _add_untyped(manager)
         _add_typed(manager)
         return [manager]
 
 
+@overriding()
 class FunctionCompiler(CompilerBase):
     """The same for any function of Numba's, whose untyped passes all run.
 
@@ -79,7 +99,7 @@ class FunctionCompiler(CompilerBase):
     """
 
     def define_pipelines(self) -> list[Any]:
-        """The one pipeline there is."""
+        """Return the one pipeline there is."""
         manager = PassManager("kerneldsl_function")
         manager.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
         _add_typed(manager)
@@ -101,17 +121,112 @@ class _Stop(AnalysisPass):
         raise _EarlyPipelineCompletion(state.cr)
 
 
+@overriding()
 class InferenceOnly(CompilerBase):
-    """Bytecode to types: ``compile_extra`` returns nothing, ``state.typemap`` has them."""
+    """Bytecode to types, which are in ``state.typemap``."""
 
     def define_pipelines(self) -> list[Any]:
-        """The one pipeline there is."""
+        """Return the one pipeline there is."""
         manager = PassManager("kerneldsl_inference")
         _add_untyped(manager)
         manager.add_pass(NopythonTypeInference, "infer types")
         manager.add_pass(_Stop, "stop")
         manager.finalize()
         return [manager]
+
+
+def set_common_flags(flags: Any) -> None:
+    """No Python, no allocator, NumPy's division, and no wrappers."""
+    flags.nrt = False
+    flags.enable_pyobject = False
+    flags.force_pyobject = False
+    flags.enable_looplift = False
+    flags.release_gil = False
+    flags.boundscheck = False
+    flags.error_model = "numpy"
+    flags.no_compile = True
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.fastmath = False
+    flags.auto_parallel = False
+
+
+def kernel_flags(*, lineinfo: bool = False, fastmath: frozenset[str] | bool = False) -> Flags:
+    """Return Numba's flags of a kernel.
+
+    Parameters
+    ----------
+    lineinfo : bool
+        Whether the lines of the source are part of the code.
+    fastmath : frozenset of str or bool
+        LLVM's floating-point flags, where they are put in by Numba.
+    """
+    flags = Flags()
+    set_common_flags(flags)
+    flags.dbg_directives_only = flags.debuginfo = lineinfo
+    flags.fastmath = fastmath if isinstance(fastmath, bool) else set(fastmath)
+    return flags
+
+
+def compile_function(
+    contexts: Any,
+    function: Callable[..., Any],
+    argument_types: tuple[Any, ...],
+    return_type: Any,
+    flags: Flags,
+    *,
+    library: Any = None,
+) -> Any:
+    """Compile a function that our front end has read.
+
+    Parameters
+    ----------
+    contexts : TargetDescriptor
+        Has the target's typing and target contexts.
+    function : function
+        The function.
+    argument_types : tuple of numba.types.Type
+        Types of its arguments.
+    return_type : numba.types.Type or None
+        What it returns; ``None`` for Numba to find out.
+    flags : Flags
+        From :func:`kernel_flags`.
+    library : CodeLibrary, optional
+        Where the code goes; by default a new one of the target's.
+
+    Returns
+    -------
+    CompileResult
+        Has the ``fndesc``, the ``library`` and the ``signature``.
+    """
+    return compile_extra(
+        contexts.typing_context,
+        contexts.target_context,
+        function,
+        argument_types,
+        return_type,
+        flags,
+        {},
+        library=library,
+        pipeline_class=KernelCompiler,
+    )
+
+
+def infer_types(
+    contexts: Any, function: Callable[..., Any], argument_types: tuple[Any, ...]
+) -> dict[str, Any]:
+    """Return Numba's types of a function's variables, by name.
+
+    A variable of several versions has the type of one of them, so ask only for names that are
+    assigned once.
+    """
+    typing_context, target_context = contexts.typing_context, contexts.target_context
+    pipeline = InferenceOnly(
+        typing_context, target_context, None, argument_types, None, kernel_flags(), {}
+    )
+    pipeline.compile_extra(function)
+    typemap: dict[str, Any] = pipeline.state.typemap
+    return {name.split(".")[0]: found for name, found in typemap.items()}
 
 
 class _Pauses:

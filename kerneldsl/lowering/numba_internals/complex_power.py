@@ -7,9 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, typing
-
-from targets.cuda.numba_glue.callconv import HIDDEN_COUNT
+from numba.core import cgutils
 
 __all__ = ["define_complex_power"]
 
@@ -41,13 +39,11 @@ def define_complex_power(context: Any, module: ir.Module) -> None:
         function.linkage = "linkonce_odr"
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         context.call_conv.init_call_helper(builder)
-        signature = typing.signature(complex_type, complex_type, complex_type)
+        signature = complex_type(complex_type, complex_type)
         result = context.compile_subroutine(builder, _power, signature)
         callee = context.declare_function(module, result.fndesc)
         values = [builder.load(argument) for argument in function.args[:2]]
-        hidden = [
-            cgutils.get_null_value(t) for t in callee.function_type.args[1 : 1 + HIDDEN_COUNT]
-        ]
+        hidden = [cgutils.get_null_value(kind) for _, kind in context.call_conv.hidden]
         _, value = context.call_conv.call_with(
             builder, callee, complex_type, signature.args, values, hidden=hidden
         )

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import errors
+from numba import errors, types
 from numba.core.typing.templates import AbstractTemplate
 
 from kerneldsl.lowering.calls import Call, Emitter, TypingRule

@@ -10,8 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba.core.debuginfo import suspend_emission
+from numba.np.arrayobj import basic_indexing, make_array, normalize_indices
 
-__all__ = ["array_value", "contiguous_strides"]
+__all__ = [
+    "array_value",
+    "basic_indexing",
+    "contiguous_strides",
+    "make_array",
+    "normalize_indices",
+    "suspend_emission",
+]
 
 _i64 = ir.IntType(64)
 

@@ -1,4 +1,4 @@
-"""Registers ``kerneldsl_cuda`` with Numba: a GPU with its own typing and target contexts.
+"""Registers a device with Numba, as a GPU with its own typing and target contexts.
 
 Being a target of its own makes Numba compile its overloads (``min``, ``round``, NumPy functions …)
 for it; being no CPU target keeps whatever calls Python or allocates out.
@@ -7,15 +7,19 @@ for it; being no CPU target keeps whatever calls Python or allocates out.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from numba import types
 from numba.core import typing
 from numba.core.base import BaseContext
-from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
 from numba.core.descriptors import TargetDescriptor
 from numba.core.dispatcher import Dispatcher
+from numba.core.imputils import Registry
 from numba.core.target_extension import (
     GPU,
     dispatcher_registry,
@@ -25,37 +29,55 @@ from numba.core.target_extension import (
 )
 from numba.np import ufunc_db
 
-from targets.cuda.intrinsics.bound import BoundIntrinsic
-from targets.cuda.numba_glue.callconv import KernelCallConv
-from targets.cuda.numba_glue.dispatcher import (
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
+from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
+from kerneldsl.lowering.numba_internals.complex_power import define_complex_power
+from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
+from kerneldsl.lowering.numba_internals.device_functions import (
     DeviceFunction,
-    KernelOptions,
-    device_function_of,
-    jit,
+    DeviceOptions,
+    compiled_for,
 )
-from targets.cuda.numba_glue.library import KernelCodegen
+from kerneldsl.lowering.numba_internals.moved import overriding
 
-__all__ = [
-    "TARGET_NAME",
-    "KernelDescriptor",
-    "KernelTargetContext",
-    "descriptor",
-    "load_array_functions",
-]
+__all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_array_functions"]
 
-#: The name in Numba's registry of targets.
-TARGET_NAME = "kerneldsl_cuda"
+
+@dataclass(frozen=True)
+class Device:
+    """What is a target's own in what Numba lowers for it.
+
+    Parameters
+    ----------
+    name : str
+        In Numba's registry of targets.
+    codegen : DeviceCodegen
+        Makes modules.
+    call_conv : type
+        How functions call each other.
+    registry : Registry
+        Lowerings of Python's functions that the target brings along.
+    constant_string : callable
+        ``(module, text)`` to the address of the text, with a zero at its end.
+    constant_array : callable
+        ``(context, builder, type, values)`` to a captured array, as constant memory of the module.
+    """
+
+    name: str
+    codegen: DeviceCodegen
+    call_conv: type[HiddenArgumentsCallConv]
+    registry: Registry
+    constant_string: Callable[[Any, str], Any]
+    constant_array: Callable[[Any, Any, Any, Any], Any]
+
 
 _OPERATORS = frozenset(
     value for name, value in vars(operator).items() if callable(value) and name[0] != "_"
 )
 
 
-class KernelGPU(GPU):  # type: ignore[misc]
-    """The target's place in Numba's hierarchy of targets."""
-
-
-class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
+@overriding()
+class DeviceTypingContext(typing.BaseContext):
     """What calls and attributes mean, by type."""
 
     def load_additional_registries(self) -> None:
@@ -65,7 +87,8 @@ class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: DeviceDescriptor) -> None:
+        self._descriptor = descriptor
         #: Signatures of Python's operators by operator and argument types.
         self._operators: dict[tuple[Any, ...], Any] = {}
         super().__init__()
@@ -92,21 +115,22 @@ class KernelTypingContext(typing.BaseContext):  # type: ignore[misc]
         if isinstance(val, DeviceFunction):
             return val._numba_type_
         if isinstance(val, Dispatcher):
-            return device_function_of(val)._numba_type_
+            return compiled_for(self._descriptor, val)._numba_type_
         return super().resolve_value_type(val)
 
 
-class KernelTargetContext(BaseContext):  # type: ignore[misc]
+@overriding("device", beside=CPUContext)
+class DeviceContext(BaseContext):
     """How typed operations become LLVM instructions."""
 
     strict_alignment = True
 
-    def init(self) -> None:
-        """Called by Numba at the end of construction."""
-        self._internal_codegen = KernelCodegen()
+    def __init__(self, typing_context: DeviceTypingContext, device: Device) -> None:
+        self.device = device
+        super().__init__(typing_context, device.name)
 
     def __repr__(self) -> str:
-        return TARGET_NAME
+        return self.device.name
 
     def load_additional_registries(self) -> None:
         """Install the lowerings that need neither Python nor an allocator."""
@@ -127,10 +151,9 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
         from numba.np import arrayobj, npyimpl  # noqa: F401
         from numba.np.unsafe import ndarray  # noqa: F401
 
-        from targets.cuda.numba_glue import printing
-
-        for module in (cmathimpl, mathimpl, npyimpl, printing):
+        for module in (cmathimpl, mathimpl, npyimpl):
             self.install_registry(module.registry)
+        self.install_registry(self.device.registry)
 
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
         """A constant; a device function as a value is nothing at run time.
@@ -143,22 +166,22 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
         return super().get_constant_generic(builder, ty, val)
 
     def create_module(self, name: str) -> Any:
-        """An empty module for NVPTX."""
-        return self._internal_codegen._create_empty_module(name)
+        """Return an empty module."""
+        return self.device.codegen._create_empty_module(name)
 
-    def codegen(self) -> KernelCodegen:
-        """What makes libraries."""
-        return self._internal_codegen
+    def codegen(self) -> DeviceCodegen:
+        """Return what makes libraries."""
+        return self.device.codegen
 
     @property
     def target_data(self) -> Any:
         """Sizes and alignments of LLVM types."""
-        return self._internal_codegen.target_data
+        return self.device.codegen.target_data
 
     @cached_property
-    def call_conv(self) -> KernelCallConv:
+    def call_conv(self) -> HiddenArgumentsCallConv:
         """How functions call each other."""
-        return KernelCallConv(self)
+        return self.device.call_conv(self)
 
     @property
     def enable_boundscheck(self) -> bool:
@@ -186,70 +209,75 @@ class KernelTargetContext(BaseContext):  # type: ignore[misc]
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """Give a body to functions that Numba expects of its C library."""
-        from targets.cuda.numba_glue.complex_power import define_complex_power
-
         define_complex_power(self, mod)
 
     def declare_env_global(self, module: Any, envname: str) -> None:
-        """Numba's Python environment does not exist on a device."""
+        """Declare nothing: Numba's Python environment does not exist on a device."""
 
     def insert_const_string(self, mod: Any, string: str) -> Any:
-        """A constant string of the module, under a readable name."""
-        from targets.cuda.numba_glue.arrays import constant_string
-
-        return constant_string(mod, string)
+        """Return a constant string of the module."""
+        return self.device.constant_string(mod, string)
 
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
-        """A captured array becomes constant global memory, read through ``ld.global.nc``."""
-        from targets.cuda.numba_glue.arrays import constant_array
-
-        return constant_array(self, builder, typ, ary)
+        """Return a captured array."""
+        return self.device.constant_array(self, builder, typ, ary)
 
 
-class KernelDescriptor(TargetDescriptor):  # type: ignore[misc]
-    """The two contexts, as Numba's overload machinery asks for them."""
+class DeviceDescriptor(TargetDescriptor):
+    """The two contexts of a device, as Numba's overload machinery asks for them.
 
-    options = KernelOptions
-    has_array_functions = False
+    Making one registers it; it is made once for a process, under Numba's compiler lock.
+
+    Parameters
+    ----------
+    device : Device
+        What is the target's own.
+    """
+
+    options = DeviceOptions
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device.name)
+        self.device = device
+        self.has_array_functions = False
+        #: Functions that were compiled for the CPU, with their counterparts.
+        self.converted: WeakKeyDictionary[Any, DeviceFunction] = WeakKeyDictionary()
+        place = type(device.name, (GPU,), {"__doc__": "Stands in Numba's hierarchy of targets."})
+        target_registry[device.name] = place
+        jit_registry[place] = self._jit
+        # Of what is registered as the class of dispatchers, Numba reads this attribute alone.
+        dispatcher_registry[place] = type("Dispatcher", (), {"targetdescr": self})
+        with target_override(device.name):
+            self.target_context.refresh()
+
+    def _jit(self, *args: Any, **options: Any) -> Any:
+        """The decorator with which Numba compiles its overloads for the target."""
+        if args and callable(args[0]):
+            return DeviceFunction(args[0], self, **options)
+        return lambda function: DeviceFunction(function, self, **options)
 
     @cached_property
-    def typing_context(self) -> KernelTypingContext:
+    def typing_context(self) -> DeviceTypingContext:
         """One for the process, as Numba's caches expect."""
-        return KernelTypingContext()
+        return DeviceTypingContext(self)
 
     @cached_property
-    def target_context(self) -> KernelTargetContext:
+    def target_context(self) -> DeviceContext:
         """One for the process."""
-        return KernelTargetContext(self.typing_context, TARGET_NAME)
+        return DeviceContext(self.typing_context, self.device)
 
 
-def load_array_functions() -> bool:
+def load_array_functions(descriptor: DeviceDescriptor) -> bool:
     """Install NumPy's functions of whole arrays; say whether they were not there before.
 
     Few kernels use one, and their module looks for a BLAS library, which imports SciPy: so they
     are loaded when a kernel could not be typed without them.
     """
-    contexts = descriptor()
-    if contexts.has_array_functions:
+    if descriptor.has_array_functions:
         return False
     from numba.np import arraymath  # noqa: F401 - registers
 
-    contexts.typing_context.refresh()
-    contexts.target_context.refresh()
-    contexts.has_array_functions = True
+    descriptor.typing_context.refresh()
+    descriptor.target_context.refresh()
+    descriptor.has_array_functions = True
     return True
-
-
-@global_compiler_lock  # type: ignore[untyped-decorator]
-def descriptor() -> KernelDescriptor:
-    """Return the target's contexts, registered and loaded on the first call."""
-    made: KernelDescriptor | None = DeviceFunction.targetdescr
-    if made is None:
-        made = KernelDescriptor(TARGET_NAME)
-        target_registry[TARGET_NAME] = KernelGPU
-        jit_registry[KernelGPU] = jit
-        dispatcher_registry[KernelGPU] = DeviceFunction
-        DeviceFunction.targetdescr = made
-        with target_override(TARGET_NAME):
-            made.target_context.refresh()
-    return made

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, errors
-from numba.core.imputils import Registry
+from numba import errors, types
+from numba.core import cgutils
 
+from kerneldsl.lowering.numba_internals.device_target import Registry
 from kerneldsl.lowering.printing import format_value
 
 __all__ = ["registry"]
@@ -25,7 +25,7 @@ _i8p = ir.IntType(8).as_pointer()
 _LIMIT = 32
 
 
-@registry.lower(print, types.VarArg(types.Any))  # type: ignore[untyped-decorator]
+@registry.lower(print, types.VarArg(types.Any))
 def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
     formats: list[str] = []
     values: list[ir.Value] = []

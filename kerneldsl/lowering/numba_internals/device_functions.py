@@ -1,12 +1,11 @@
 """Functions that kernels call: device functions, plain Numba functions, Numba's overloads.
 
 Numba types a call to a compiled function through an object that it calls a dispatcher. Ours
-compiles for the CUDA target, when it is called with new argument types, and never runs anything.
+compiles for a device, when it is called with new argument types, and never runs anything.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,9 @@ from numba.core import typing
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.options import TargetOptions, include_default_options
 
-from kerneldsl.lowering.pipeline import FunctionCompiler
+from kerneldsl.lowering.numba_internals.compiling import FunctionCompiler, set_common_flags
 
-__all__ = ["DeviceFunction", "KernelOptions", "device_function_of", "jit"]
+__all__ = ["DeviceFunction", "DeviceOptions", "compiled_for"]
 
 _options = include_default_options(
     "nopython",
@@ -41,7 +40,7 @@ _options = include_default_options(
 )
 
 
-class KernelOptions(_options, TargetOptions):  # type: ignore[misc, valid-type]
+class DeviceOptions(_options, TargetOptions):  # type: ignore[valid-type, misc]
     """Numba's options of a function, as far as they mean something on a device."""
 
     lineinfo = TargetOptions.Mapping("dbg_directives_only")
@@ -52,32 +51,24 @@ class KernelOptions(_options, TargetOptions):  # type: ignore[misc, valid-type]
         flags.debuginfo = flags.dbg_directives_only
 
 
-def set_common_flags(flags: Any) -> None:
-    """No Python, no allocator, NumPy's division, and nothing that runs on the host."""
-    flags.nrt = False
-    flags.enable_pyobject = False
-    flags.force_pyobject = False
-    flags.enable_looplift = False
-    flags.release_gil = False
-    flags.boundscheck = False
-    flags.error_model = "numpy"
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.fastmath = False  # flags are put in when modules are linked
-    flags.auto_parallel = False
-
-
 class DeviceFunction:
-    """A Python function, compiled for the CUDA target once for each tuple of argument types."""
+    """A Python function, compiled for a device once for each tuple of argument types.
 
-    #: The target's contexts, set when they are made; Numba reads it, too.
-    targetdescr: Any = None
+    Parameters
+    ----------
+    function : callable
+        The function.
+    descriptor : DeviceDescriptor
+        What it is compiled for.
+    **options
+        Numba's; those that mean nothing on a device are left out.
+    """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], descriptor: Any, **options: Any) -> None:
         self.py_func = function
         self.__name__ = function.__name__
-        self.targetoptions = dict(options or {})
+        self.targetoptions = {k: v for k, v in options.items() if hasattr(DeviceOptions, k)}
+        self.targetdescr = descriptor
         self._compiler = _FunctionCompiler(
             function, self.targetdescr, self.targetoptions, {}, FunctionCompiler
         )
@@ -90,7 +81,7 @@ class DeviceFunction:
 
     @property
     def nopython_signatures(self) -> list[Any]:
-        """Numba signatures of what has been compiled."""
+        """Return Numba's signatures of what has been compiled."""
         return [result.signature for result in self.overloads.values()]
 
     def compile(self, argtypes: tuple[Any, ...]) -> Any:
@@ -110,11 +101,11 @@ class DeviceFunction:
         return result
 
     def get_overload(self, argtypes: Any) -> Any:
-        """The key under which the target context knows a compiled version."""
+        """Return the key under which the target context knows a compiled version."""
         return (id(self), tuple(argtypes))
 
     def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, Any]:
-        """What Numba types a call with."""
+        """Return what Numba types a call with."""
         pysig, args = self._compiler.fold_argument_types(args, kws)
         self.compile(tuple(args))
         name = self.py_func.__name__
@@ -124,25 +115,15 @@ class DeviceFunction:
         return template, pysig, args, {}
 
 
-_converted: weakref.WeakKeyDictionary[Any, DeviceFunction] = weakref.WeakKeyDictionary()
+#: What means nothing in a function that is compiled for another target.
+_OF_THE_CPU = ("nopython", "forceobj", "parallel")
 
 
-def device_function_of(dispatcher: Any) -> DeviceFunction:
-    """Return our counterpart of a function that Numba would compile for the CPU."""
-    known = _converted.get(dispatcher)
+def compiled_for(descriptor: Any, dispatcher: Any) -> DeviceFunction:
+    """Return the counterpart on a device of a function that Numba would compile for the CPU."""
+    known: DeviceFunction | None = descriptor.converted.get(dispatcher)
     if known is None:
-        options = {
-            key: value
-            for key, value in dispatcher.targetoptions.items()
-            if hasattr(KernelOptions, key) and key not in ("nopython", "forceobj", "parallel")
-        }
-        known = _converted[dispatcher] = DeviceFunction(dispatcher.py_func, options)
+        options = {k: v for k, v in dispatcher.targetoptions.items() if k not in _OF_THE_CPU}
+        known = DeviceFunction(dispatcher.py_func, descriptor, **options)
+        descriptor.converted[dispatcher] = known
     return known
-
-
-def jit(*args: Any, **options: Any) -> Any:
-    """The decorator with which Numba compiles its overloads for the target."""
-    known = {key: value for key, value in options.items() if hasattr(KernelOptions, key)}
-    if args and callable(args[0]):
-        return DeviceFunction(args[0], known)
-    return lambda function: DeviceFunction(function, known)

@@ -1,0 +1,104 @@
+"""Collects the LLVM modules that Numba lowers for a device; nothing is compiled here.
+
+Modules are kept as text: what a target puts in when it links them, such as floating-point flags and
+the names of mathematical functions, differs between kernels, so one lowering of a device function
+serves every kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.codegen import Codegen, CodeLibrary, JITCPUCodegen
+
+from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.lowering.numba_internals.text import module_text
+
+__all__ = ["DeviceCodegen", "ModuleLibrary"]
+
+
+@overriding("texts")
+class ModuleLibrary(CodeLibrary):
+    """The modules of one function, and the libraries it calls into."""
+
+    def __init__(self, codegen: DeviceCodegen, name: str) -> None:
+        super().__init__(codegen, name)
+        self._texts: list[str] = []
+        self._linked: list[ModuleLibrary] = []
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Keep a module."""
+        self._texts.append(module_text(ir_module))
+
+    def add_linking_library(self, library: ModuleLibrary) -> None:
+        """Remember a library whose functions this one calls."""
+        if library is not self and all(library is not known for known in self._linked):
+            self._linked.append(library)
+
+    def texts(self) -> Iterator[str]:
+        """Return every module this library needs, each once, its own first."""
+        seen: set[int] = set()
+        pending = [self]
+        while pending:
+            library = pending.pop(0)
+            if id(library) not in seen:
+                seen.add(id(library))
+                yield from library._texts
+                pending.extend(library._linked)
+
+    def finalize(self) -> None:
+        """Note that nothing more will be added."""
+        self._finalized = True
+
+    def get_function(self, name: str) -> Any:
+        """Raise `KeyError`: there are no compiled functions here."""
+        raise KeyError(name)
+
+    def get_llvm_str(self) -> str:
+        """Return this library's own modules."""
+        return "\n".join(self._texts)
+
+    def get_asm_str(self) -> str:
+        """Return nothing: there is no assembly here."""
+        return ""
+
+
+@overriding(beside=JITCPUCodegen)
+class DeviceCodegen(Codegen):
+    """Makes empty modules for a device.
+
+    Parameters
+    ----------
+    triple : str
+        LLVM's name of the target.
+    layout : str
+        Its data layout.
+    """
+
+    _library_class = ModuleLibrary
+
+    def __init__(self, triple: str, layout: str) -> None:
+        self._triple = triple
+        self._data_layout = layout
+        self._target_data = llvm.create_target_data(layout)
+
+    def _create_empty_module(self, name: str) -> ir.Module:
+        module = ir.Module(cgutils.normalize_ir_text(name))
+        module.triple = self._triple
+        module.data_layout = self._data_layout
+        return module
+
+    def _add_module(self, module: Any) -> None:
+        raise NotImplementedError("the target links the modules of a device")
+
+    def insert_unresolved_ref(self, builder: ir.IRBuilder, fnty: Any, name: str) -> Any:
+        """Declare a function that is still being lowered (recursion)."""
+        return cgutils.get_or_insert_function(builder.module, fnty, name)
+
+    def magic_tuple(self) -> tuple[str, str]:
+        """Return what compiled code depends on, for Numba's own caches, which are not used."""
+        return (self._triple, "")

@@ -1,0 +1,134 @@
+"""Numba's target of this machine's processor, and code libraries for it with passes of ours.
+
+Numba runs a light pipeline over each function, a cheap and then a full one over the module, which
+helps it remove reference counts. A library of ours is optimized once, by a function of its maker's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
+
+from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.lowering.numba_internals.text import ENVIRONMENT, is_of_this_process
+
+__all__ = ["HostLibrary", "host_contexts", "inlined_functions", "size_of"]
+
+#: Writes a module that Numba lowered.
+Writer: TypeAlias = Callable[[ir.Module], str]
+#: Optimizes a linked module for a machine, and returns it or what takes its place.
+Optimizer: TypeAlias = Callable[[llvm.ModuleRef, llvm.TargetMachine], llvm.ModuleRef]
+
+
+def host_contexts() -> Any:
+    """Return Numba's descriptor of the processor, whose contexts know what was registered so far.
+
+    The caller holds Numba's compiler lock.
+    """
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    return cpu_target
+
+
+def size_of(element: Any) -> int:
+    """Return the bytes of a value of a Numba type in memory."""
+    context = cpu_target.target_context
+    return int(context.get_abi_sizeof(context.get_data_type(element)))
+
+
+@overriding("object_code")
+class HostLibrary(JITCodeLibrary):
+    """Code for this machine, in Numba's own execution engine.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    write : callable
+        Gives the text of a module.
+    optimize : callable, optional
+        Optimizes the linked module; by default nothing does.
+    """
+
+    _final_module: Any
+
+    def __init__(self, name: str, write: Writer, optimize: Optimizer | None = None) -> None:
+        super().__init__(cpu_target.target_context.codegen(), name)
+        self._write = write
+        self._optimize = optimize
+        if optimize is not None:
+            self.enable_object_caching()  # keeps the object code, a few kilobytes
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Add a module."""
+        self._raise_if_finalized()
+        module = llvm.parse_assembly(self._write(ir_module))
+        module.name = ir_module.name
+        module.verify()
+        self.add_llvm_module(module)
+
+    def _optimize_functions(self, ll_module: llvm.ModuleRef) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        if self._optimize is not None:
+            self._final_module = self._optimize(self._final_module, self._codegen._tm)
+
+    def object_code(self) -> bytes | None:
+        """Return the object code; ``None`` where it works in this process alone."""
+        if self.has_dynamic_globals or is_of_this_process(self._final_module):
+            return None
+        return bytes(self._get_compiled_object())
+
+
+@overriding()
+class _InlinedLibrary(HostLibrary):
+    """Code of one device function, which is optimized and run as a part of its kernels alone."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        # Numba writes the address of a function's environment into this variable, which the
+        # kernel's code shares.
+        variables = "".join(
+            f'@"{variable.name}" = common global ptr null\n'
+            for variable in self._final_module.global_variables
+            if variable.name.startswith(ENVIRONMENT)
+        )
+        environment = llvm.parse_assembly(variables)
+        cleanup = self._codegen._add_module(environment)
+        if cleanup:
+            weakref.finalize(self, cleanup)
+        self._codegen._engine.finalize_object()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Give no address: there is no machine code of a device function by itself."""
+        self._ensure_finalized()
+        return 0
+
+
+def inlined_functions(write: Writer) -> type[Compiler]:
+    """Return a compiler for ``njit`` whose functions become part of what calls them.
+
+    Parameters
+    ----------
+    write : callable
+        Gives the text of a module.
+    """
+
+    @overriding()
+    class InlinedFunctions(Compiler):
+        def define_pipelines(self) -> list[Any]:
+            """Return Numba's own pipelines."""
+            self.state.library = _InlinedLibrary("device function", write)
+            pipelines: list[Any] = super().define_pipelines()
+            return pipelines
+
+    return InlinedFunctions

@@ -1,0 +1,123 @@
+"""Tell which name of Numba or llvmlite a release has moved, in place of the error that follows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType, TracebackType
+from typing import TypeVar
+
+from kerneldsl._version import TESTED_RANGES
+from kerneldsl.errors import CompileError
+
+__all__ = ["moved_name", "overriding"]
+
+_Class = TypeVar("_Class", bound=type)
+
+_LIBRARIES = ("numba", "llvmlite")
+#: The folder that holds the three packages of this distribution.
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+_OURS = tuple(os.path.join(_ROOT, p, "") for p in ("kerneldsl", "targets", "stdlib_kernels"))
+
+
+def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Class]:
+    """Make a decorator that holds that all a class defines replaces something of its bases.
+
+    What a release renames would be there beside the new name, and nobody would call it: integers
+    that must wrap around would not, say.
+
+    Parameters
+    ----------
+    *own : str
+        Names that the class has for itself.
+    beside : type, optional
+        A class of Numba's of which it has some names, too, which no base of both declares.
+
+    Raises
+    ------
+    CompileError
+        For a name that no base has.
+    """
+
+    def check(kind: _Class) -> _Class:
+        bases = (*kind.__mro__[1:], *(beside.__mro__ if beside is not None else ()))
+        for name in vars(kind):
+            is_own = name.startswith("__") or name in own
+            if not is_own and not any(name in vars(base) for base in bases):
+                missing = f"{bases[0].__module__}.{bases[0].__qualname__}.{name}"
+                raise _told(missing, f"{kind.__module__}.{kind.__qualname__}")
+        return kind
+
+    return check
+
+
+def moved_name(error: BaseException | None) -> CompileError | None:
+    """Return what to raise where code of ours asked a library for a name that is not there.
+
+    Parameters
+    ----------
+    error : BaseException or None
+        What was raised; it is looked for among its causes, too.
+
+    Returns
+    -------
+    CompileError or None
+        ``None`` for every other error.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        place = _place_of(error.__traceback__)
+        missing = _missing(error)
+        if missing is not None and place is not None:
+            return _told(missing, place)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _told(missing: str, place: str) -> CompileError:
+    library = missing.partition(".")[0]
+    lowest, below = TESTED_RANGES[library]
+    tested = f"{library}>={lowest},<{below}"
+    try:
+        installed = version(library)
+    except PackageNotFoundError:
+        installed = "of an unknown version"
+    return CompileError(
+        f"{library} {installed} has no {missing}, which {place} needs",
+        value=missing,
+        limit=f"kerneldsl is tested with {tested}",
+        remedy=f'Run: pip install "{tested}"; docs/releases.md says what another release takes',
+    )
+
+
+def _missing(error: BaseException) -> str | None:
+    """Return the full name of what a library should have."""
+    if isinstance(error, ImportError):
+        module, name = error.name or "", re.match(r"cannot import name '(\w+)'", error.msg or "")
+        missing = f"{module}.{name[1]}" if name else module
+        return missing if missing.partition(".")[0] in _LIBRARIES and "." in missing else None
+    if not isinstance(error, AttributeError) or error.name is None:
+        return None
+    owner = error.obj
+    if isinstance(owner, ModuleType):
+        names = [owner.__name__]
+    else:
+        kinds = (owner if isinstance(owner, type) else type(owner)).__mro__
+        names = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
+    theirs = [name for name in names if name.partition(".")[0] in _LIBRARIES]
+    return f"{theirs[0]}.{error.name}" if theirs else None
+
+
+def _place_of(traceback: TracebackType | None) -> str | None:
+    """Return the file and line of ours in which an error was raised; ``None`` for others' files."""
+    if traceback is None:
+        return None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    file = traceback.tb_frame.f_code.co_filename
+    if not file.startswith(_OURS):
+        return None
+    return f"{os.path.relpath(file, _ROOT)}:{traceback.tb_lineno}"

@@ -1,0 +1,69 @@
+"""The text of LLVM modules as Numba and llvmlite write it, and what is changed in it.
+
+Numba marks the arithmetic of signed integers as never overflowing, so LLVM may give any result
+where it does: it takes the square of an int64 for positive, say. Hashes and generators of random
+numbers count on the wraparound NumPy's integers have, and all targets shall give the same bits. So
+the mark is taken off.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+__all__ = ["ENVIRONMENT", "is_of_this_process", "let_integers_wrap", "module_text"]
+
+#: How the names of variables begin that hold the address of a function's environment: what Numba's
+#: functions know of the Python objects around them.
+ENVIRONMENT = "_ZN08NumbaEnv"
+
+_MARKED = re.compile(r"\b(add|sub|mul|shl) nsw (i(?:8|16|32|64)) ")
+_ENVIRONMENT = re.compile(rf"@{ENVIRONMENT}[^\s,)=]*")
+#: An address of this process that has become part of the code.
+_ADDRESS = re.compile(r"inttoptr \(i64 -?\d{4,}")
+#: Functions that Numba brings along, which a process without it does not have.
+_NUMBAS_OWN = ("numba_", "NRT_", "__svml_")
+
+
+def module_text(module: ir.Module) -> str:
+    """Return a module that Numba lowered in LLVM's textual form, with integers that wrap around."""
+    return let_integers_wrap(cgutils.normalize_ir_text(str(module)))
+
+
+def let_integers_wrap(text: str) -> str:
+    """Take the mark off additions, subtractions, products and shifts.
+
+    Operations that carry a second mark, as our own of thread indices do, keep both: they cannot
+    overflow.
+
+    Parameters
+    ----------
+    text : str
+        A module in LLVM's textual form, as Numba made it.
+
+    Examples
+    --------
+    >>> let_integers_wrap("%p = mul nsw i64 %a, %b")
+    '%p = mul i64 %a, %b'
+    >>> let_integers_wrap("%p = mul nuw nsw i64 %a, %b")
+    '%p = mul nuw nsw i64 %a, %b'
+    """
+    return _MARKED.sub(r"\1 \2 ", text)
+
+
+def is_of_this_process(module: Any) -> bool:
+    """Say whether the code of a linked module works in this process alone.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+        What LLVM made the code of.
+    """
+    text = str(module)
+    mentioned = _ENVIRONMENT.findall(text)
+    if _ADDRESS.search(text) or len(mentioned) != len(set(mentioned)):
+        return True  # an environment stands there beside its definition, so it is used
+    return any(f.is_declaration and f.name.startswith(_NUMBAS_OWN) for f in module.functions)
