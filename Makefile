@@ -18,7 +18,7 @@ BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null
   tests/unit/errors tests/unit/test_error_history.py \
   $(filter-out %_properties.py,$(wildcard tests/unit/runtime/test_fallback*.py))
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
-BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_codes.py \
+BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_driver_codes.py \
   cuda/test_description.py cuda/test_driver.py null/test_target.py)
 # What compiles, and what reads the interpreter's memory.
 ANOTHER_PYTHON_TESTS ?= tests/passes tests/ptx tests/fuzz tests/conformance/test_kernels.py \
