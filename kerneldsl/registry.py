@@ -9,15 +9,14 @@ command). Everything is imported when it is first asked for.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
-from kerneldsl.errors import KernelError, ShadowedPackageError, UnknownTargetError
+from kerneldsl.errors import KernelError, UnknownTargetError
 from kerneldsl.locks import ForkSafeLock
+from kerneldsl.own_packages import import_own
 from kerneldsl.target.entry import MemoryType
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ __all__ = [
     "hardware_targets",
     "is_hardware",
     "load_own",
-    "require_own_packages",
     "target_names",
     "target_of_memory",
     "target_writing",
@@ -47,8 +45,6 @@ _BUILT_IN_COMMANDS = {
         "Run a photograph through a pipeline of kernels, and compare with NumPy and SciPy.",
     )
 }
-#: Top-level packages of this distribution whose common names another module may take.
-_OWN_PACKAGES = ("targets", "stdlib_kernels")
 
 _targets: dict[str, Target] = {}
 _lock = ForkSafeLock()
@@ -69,7 +65,7 @@ def built_in_targets() -> dict[str, TargetEntry]:
     ShadowedPackageError
         If a foreign module hides the package that holds them.
     """
-    found: dict[str, TargetEntry] = _import_own(_OWN_PACKAGES[0]).TARGETS
+    found: dict[str, TargetEntry] = import_own("targets.table").TARGETS
     return found
 
 
@@ -120,7 +116,7 @@ def _make_target(name: str) -> Target:
     from kerneldsl.target import Target  # names can be listed without it, and without NumPy
 
     if name in built_in_targets():
-        make = _import_own(built_in_targets()[name].module).make_target
+        make = import_own(built_in_targets()[name].module).make_target
     else:
         entry = _entries("kerneldsl.targets").get(name)
         if entry is None:
@@ -177,20 +173,8 @@ def get_command(name: str) -> Callable[..., Any]:
 def load_own(reference: str) -> Callable[..., Any]:
     """Import what ``module:function`` names in a package of kerneldsl's."""
     module, _, attribute = reference.partition(":")
-    function: Callable[..., Any] = getattr(_import_own(module), attribute)
+    function: Callable[..., Any] = getattr(import_own(module), attribute)
     return function
-
-
-def require_own_packages() -> None:
-    """Import the roots of the packages that belong to kerneldsl.
-
-    Raises
-    ------
-    ShadowedPackageError
-        If one is missing, or a foreign module hides it.
-    """
-    for name in _OWN_PACKAGES:
-        _import_own(name)
 
 
 @cache
@@ -198,27 +182,3 @@ def _entries(group: str) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # it imports e-mail and zip; built-ins need it not
 
     return {entry.name: entry for entry in entry_points(group=group)}
-
-
-def _import_own(name: str) -> ModuleType:
-    """Import a module of `_OWN_PACKAGES`, or say which file stands in its way."""
-    package = name.partition(".")[0]
-    try:
-        root = importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-        raise ShadowedPackageError(
-            f"the package {package!r}, which is part of kerneldsl, is not installed",
-            value=package,
-            remedy="Install kerneldsl again, or put the root of its checkout on the path",
-        ) from error
-    if not getattr(root, "__kerneldsl__", False):
-        place = getattr(root, "__file__", None) or ", ".join(getattr(root, "__path__", ()))
-        raise ShadowedPackageError(
-            f"the module {package!r} at {place} hides kerneldsl's own package of that name",
-            value=place,
-            limit=f"kerneldsl imports its {package!r} package by that name",
-            remedy=f"Rename {place}, or move it behind kerneldsl on sys.path",
-        )
-    return importlib.import_module(name)

@@ -10,10 +10,3 @@
 Each function takes NumPy arrays or device arrays and returns the same kind. Importing this package
 imports none of the families.
 """
-
-from __future__ import annotations
-
-__all__ = ["__kerneldsl__"]
-
-#: Tells the core that this package, and not a foreign one of the same name, has been found.
-__kerneldsl__ = True

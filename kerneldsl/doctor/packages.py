@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kerneldsl._version import TESTED_RANGES
 from kerneldsl.errors import ShadowedPackageError
-from kerneldsl.registry import require_own_packages
+from kerneldsl.own_packages import require_own_packages
 from kerneldsl.target.checks import Check
 from kerneldsl.versions import TESTED_PYTHONS
 

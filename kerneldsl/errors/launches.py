@@ -71,7 +71,7 @@ class TargetUnavailableError(KernelError, RuntimeError):
 
 
 class ShadowedPackageError(KernelError, ImportError):
-    """Another module named ``targets`` or ``stdlib_kernels`` hides ours."""
+    """A module of the program hides ``stdlib_kernels``, or a package in ``targets``."""
 
 
 class AttributeUnavailableError(KernelError, AttributeError):

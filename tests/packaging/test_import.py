@@ -111,14 +111,62 @@ else:
 """
 
 
-@pytest.mark.parametrize("name", USES)
 @pytest.mark.parametrize("form", ["module", "package"])
-def test_a_foreign_module_of_our_name_is_named(tmp_path, name, form):
-    place = tmp_path / (f"{name}.py" if form == "module" else f"{name}/__init__.py")
+def test_a_foreign_module_that_hides_the_library_is_named(tmp_path, form):
+    place = tmp_path / ("stdlib_kernels.py" if form == "module" else "stdlib_kernels/__init__.py")
     place.parent.mkdir(exist_ok=True)
     place.write_text("")
-    message = python("-c", PROGRAM.format(folder=str(tmp_path), use=USES[name])).stdout
+    use = USES["stdlib_kernels"]
+    message = python("-c", PROGRAM.format(folder=str(tmp_path), use=use)).stdout
     assert str(place) in message
+    assert "Rename" in message
+
+
+OWN_TARGETS = """
+import sys
+sys.path.insert(0, {folder!r})
+{before}
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def double(x):
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+x = np.arange(5.0)
+with kd.use("cpu"):
+    double.forall(5)(x)
+with kd.use("null"):
+    double.forall(5)(np.arange(5.0))
+print(x.tolist(), ".entry" in double.ptx("float64[::1]", forall=1))
+
+import targets
+print(targets.MINE, targets.__file__)
+"""
+
+
+@pytest.mark.parametrize("form", ["module", "package"])
+@pytest.mark.parametrize("before", ["", "import targets"])
+def test_a_program_can_have_a_module_named_targets(tmp_path, form, before):
+    place = tmp_path / ("targets.py" if form == "module" else "targets/__init__.py")
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("MINE = 7\n")
+    text = OWN_TARGETS.format(folder=str(tmp_path), before=before)
+    (tmp_path / "program.py").write_text(text)  # kernels need their source
+    answer = python(str(tmp_path / "program.py")).stdout
+    assert answer == f"[0.0, 2.0, 4.0, 6.0, 8.0] True\n7 {place}\n"
+
+
+def test_a_package_of_the_program_with_a_part_of_our_name_is_named(tmp_path):
+    place = tmp_path / "targets" / "__init__.py"
+    place.parent.mkdir()
+    place.write_text("")
+    place.with_name("cpu.py").write_text("")
+    message = python("-c", PROGRAM.format(folder=str(tmp_path), use=USES["targets"])).stdout
+    assert str(place) in message
+    assert "targets.cpu" in message
     assert "Rename" in message
 
 

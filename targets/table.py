@@ -1,0 +1,24 @@
+"""The built-in targets by name, for the core; none of them is imported for it."""
+
+from __future__ import annotations
+
+from kerneldsl.target.entry import MemoryType, TargetEntry
+
+__all__ = ["TARGETS"]
+
+TARGETS = {
+    "cpu": TargetEntry(
+        "targets.cpu",
+        forms=("asm", "source"),
+        memory=(MemoryType.CPU, MemoryType.CUDA_HOST),
+        probe="targets.cpu.probe:find_cpu",
+    ),
+    "cuda": TargetEntry(
+        "targets.cuda",
+        forms=("ptx",),
+        memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
+        probe="targets.cuda.probe:find_cuda",
+        rehearsal="null",
+    ),
+    "null": TargetEntry("targets.null", is_hardware=False),
+}
