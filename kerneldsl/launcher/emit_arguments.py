@@ -9,7 +9,7 @@ from llvmlite import ir
 from kerneldsl.launcher import layout
 from kerneldsl.launcher.builder import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Function
 from kerneldsl.launcher.emit_foreign import emit_foreign
-from kerneldsl.launcher.table import BLOCK_HEAD, STEP_WORDS, StepKind
+from kerneldsl.launcher.step_kinds import BLOCK_HEAD, STEP_WORDS, StepKind
 
 __all__ = ["emit_arguments"]
 

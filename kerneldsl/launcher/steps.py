@@ -20,7 +20,17 @@ from kerneldsl.launcher.exchange import (
     exchange_of,
 )
 from kerneldsl.launcher.layout import WRITEABLE
-from kerneldsl.launcher.table import Step, StepKind
+from kerneldsl.launcher.step_kinds import (
+    AttributesStep,
+    DescribedStep,
+    DeviceArrayStep,
+    IntegerStep,
+    NumpyStep,
+    ScalarStep,
+    Step,
+    StepKind,
+    TupleStep,
+)
 from kerneldsl.runtime.arguments.binding import code_of
 from kerneldsl.runtime.memory.arrays import DeviceArray
 from kerneldsl.runtime.memory.geometry import OTHER_HOME, READ_ONLY
@@ -102,11 +112,7 @@ class StepMaker:
             everything = range(len(value)) if is_written else ()
             elements = self.steps(value, found.elements, wanted.elements, everything)
             offset = self._parameters[first].offset if self._next > first else 0
-            return (
-                None
-                if elements is None
-                else Step(StepKind.TUPLE, tuple, offset, elements=tuple(elements))
-            )
+            return None if elements is None else TupleStep(tuple, offset, tuple(elements))
         self._next += parameter_count(wanted)
         offset = self._parameters[first].offset
         if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
@@ -130,7 +136,7 @@ class StepMaker:
             place, own_code, flags = struct.unpack_from("=qqq", block)
             if place != id(self._place) or own_code != code or flags & refused:
                 block = None
-        return Step(StepKind.DEVICE_ARRAY, DeviceArray, offset, code, refused, words, block=block)
+        return DeviceArrayStep(DeviceArray, offset, code, refused, words, block)
 
     def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
@@ -146,16 +152,15 @@ class StepMaker:
         exchange = exchange_of(kind, found)
         if exchange is not None:
             self.exchanges.append(exchange)
-            numbers = (exchange.describe, device, dtype_word(found), layout, exchange.checks)
-            return Step(StepKind.DESCRIBED, kind, offset, *numbers)
+            dtype, checks = dtype_word(found), exchange.checks
+            return DescribedStep(kind, offset, exchange.describe, device, dtype, layout, checks)
         names = attribute_names_of(kind)
         if names is None:
             return None
         self.attribute_names.append(names)
         self.dtypes.append(value.dtype)
-        index = self._place.index
-        numbers = (id(value.dtype), index, found.ndim, layout, names.names)
-        return Step(StepKind.ATTRIBUTES, kind, offset, *numbers)
+        dtype, index = id(value.dtype), self._place.index
+        return AttributesStep(kind, offset, dtype, index, found.ndim, layout, names.names)
 
 
 def _ndarray_step(
@@ -170,8 +175,8 @@ def _ndarray_step(
     if is_written:
         looked_at |= WRITEABLE
         expected |= WRITEABLE
-    numbers = (id(value.dtype), looked_at, expected, rank_word(wanted))
-    return Step(StepKind.NDARRAY, np.ndarray, offset, *numbers)
+    rank = rank_word(wanted)
+    return NumpyStep(np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
 
 
 def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
@@ -181,19 +186,19 @@ def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int)
         if element.is_integer:
             low, high = element.integer_range
             low, high = max(low, _INT64[0]), min(high, _INT64[1])
-            return Step(StepKind.INT, int, offset, low, high, element.nbytes)
+            return IntegerStep(int, offset, low, high, element.nbytes)
         if wanted.dtype == "float32":
-            return Step(StepKind.INT_TO_FLOAT32, int, offset)
+            return ScalarStep(int, offset, StepKind.INT_TO_FLOAT32)
         if wanted.dtype == "float64":
-            return Step(StepKind.INT_TO_FLOAT64, int, offset)
+            return ScalarStep(int, offset, StepKind.INT_TO_FLOAT64)
         return None
     if kind is float and wanted.dtype == "float32":
-        return Step(StepKind.FLOAT_TO_FLOAT32, float, offset)
+        return ScalarStep(float, offset, StepKind.FLOAT_TO_FLOAT32)
     if found != wanted:
         return None
     if kind is bool:
-        return Step(StepKind.BOOL, bool, offset)
+        return ScalarStep(bool, offset, StepKind.BOOL)
     if kind in (float, complex) or issubclass(kind, np.generic):
         # NumPy's scalars keep their value where Python's floats do; a subclass may not.
-        return Step(_COPIES[element.nbytes], kind, offset)
+        return ScalarStep(kind, offset, _COPIES[element.nbytes])
     return None

@@ -4,7 +4,8 @@ One native function serves every launch; what is particular to a kernel, the typ
 a place and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
 
 * guards: what has to be where it was for the table to be good (:class:`Guard`);
-* steps: for each argument its type, what else is checked, and where it goes (:class:`Step`);
+* steps: for each argument its type, what else is checked, and where it goes
+  (:mod:`~kerneldsl.launcher.step_kinds`);
 * conditions: what the packed arguments have to fulfil
   (:mod:`~kerneldsl.launcher.conditions`);
 * the parameter buffer as it is before the arguments are written into it;
@@ -15,20 +16,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from kerneldsl.launcher.conditions import PackedCondition
 from kerneldsl.launcher.layout import builtin_method
+from kerneldsl.launcher.step_kinds import Step
 from kerneldsl.runtime.tally import Tally
 from kerneldsl.target import Device
 from kerneldsl.target.native import HostEntry, NativeEntry
 
 __all__ = [
-    "BLOCK_HEAD",
     "GUARD_WORDS",
-    "STEP_WORDS",
     "WORDS_TOGETHER",
     "DriverWord",
     "EntryKind",
@@ -36,8 +36,6 @@ __all__ = [
     "GuardKind",
     "HostWord",
     "LaunchTable",
-    "Step",
-    "StepKind",
     "Word",
     "make_table",
 ]
@@ -163,87 +161,8 @@ class Guard:
         return self.kind, id(self.owner), id(self.key), expected, 0
 
 
-class StepKind(IntEnum):
-    """How an argument is read."""
-
-    COPY_1 = 0
-    COPY_2 = 1
-    COPY_4 = 2
-    COPY_8 = 3
-    COPY_16 = 4
-    BOOL = 5
-    INT = 6
-    INT_TO_FLOAT32 = 7
-    INT_TO_FLOAT64 = 8
-    FLOAT_TO_FLOAT32 = 9
-    DEVICE_ARRAY = 10
-    NDARRAY = 11
-    DESCRIBED = 12
-    ATTRIBUTES = 13
-    TUPLE = 14
-
-
-STEP_WORDS = 8
-#: Where in a device array's block what is passed begins, in bytes.
-BLOCK_HEAD = 24
-#: The address of no object.
-_NO_BLOCK = 1
 #: Words of a buffer that are copied at once; it has a multiple of them.
 WORDS_TOGETHER = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One argument.
-
-    Parameters
-    ----------
-    kind : StepKind
-        How it is read.
-    type : type
-        What it must be, exactly.
-    offset : int
-        Where its first parameter lies, in bytes from the start of the buffer.
-    a, b, c, d, e : int
-        By kind. Integers: smallest and largest value, and bytes. Device arrays: code of the kind,
-        flags that must not be set, words to copy. NumPy arrays:
-        address of the dtype, flags that are looked at, what they must be, rank with 256 added where
-        strides are passed. Tensors: address of the function that describes them, device, rank and
-        dtype, layout, and address of what else is asked (:mod:`~kerneldsl.launcher.exchange`).
-        Arrays that are read by attributes: address of the dtype, device, rank, layout, and address
-        of the names (:mod:`~kerneldsl.launcher.attributes`). A layout has the bytes of an element
-        in its second byte, and above them the bits of an address that must be 0. Tuples: none; they
-        have `elements`.
-    elements : tuple of Step
-        Of a tuple.
-    block : bytes, optional
-        Of a device array: its block, which fulfils all that is asked. Where an argument has that
-        very block again, what it passes stands in the buffer already.
-    """
-
-    kind: StepKind
-    type: type
-    offset: int
-    a: int = 0
-    b: int = 0
-    c: int = 0
-    d: int = 0
-    e: int = 0
-    elements: tuple[Step, ...] = ()
-    block: bytes | None = None
-
-    def moved(self, nbytes: int) -> Step:
-        """The step with its parameters so many bytes further on."""
-        elements = tuple(element.moved(nbytes) for element in self.elements)
-        return replace(self, offset=self.offset + nbytes, elements=elements)
-
-    def fill_in(self, buffer: bytearray) -> None:
-        """Write what is known before the argument is."""
-        for element in self.elements:
-            element.fill_in(buffer)
-        if self.block is not None:
-            passed = self.block[BLOCK_HEAD : BLOCK_HEAD + 8 * self.c]
-            buffer[self.offset : self.offset + len(passed)] = passed
 
 
 class _Memory:
@@ -261,14 +180,7 @@ class _Memory:
 
     def put_steps(self, steps: Sequence[Step]) -> int:
         """Write steps down, those of tuples first."""
-        words: list[int] = []
-        for s in steps:
-            numbers = (s.a, s.b, s.c, s.d, s.e)
-            if s.kind is StepKind.TUPLE:
-                numbers = (self.put_steps(s.elements), len(s.elements), 0, 0, 0)
-            elif s.kind is StepKind.DEVICE_ARRAY:
-                numbers = (s.a, s.b, s.c, _NO_BLOCK if s.block is None else id(s.block), 0)
-            words += (s.kind, id(s.type), s.offset, *numbers)
+        words = [word for step in steps for word in step.words(self.put_steps)]
         # With them the blocks of arrays: at the address of one that is gone another may lie.
         self.kept.append(tuple(steps))
         return self.put(words)

@@ -14,8 +14,8 @@ import kerneldsl as kd
 from kerneldsl.abi import EXPLICIT, ParameterLayout
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.launcher import machine
+from kerneldsl.launcher.step_kinds import StepKind
 from kerneldsl.launcher.steps import StepMaker
-from kerneldsl.launcher.table import StepKind
 from kerneldsl.runtime.arguments.arguments import bind
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.placement import current_place
