@@ -116,7 +116,7 @@ def _make_target(name: str) -> Target:
     from kerneldsl.target import Target  # names can be listed without it, and without NumPy
 
     if name in built_in_targets():
-        make = import_own(built_in_targets()[name].module).make_target
+        make = load_own(built_in_targets()[name].make)
     else:
         entry = _entries("kerneldsl.targets").get(name)
         if entry is None:
@@ -133,7 +133,7 @@ def _make_target(name: str) -> Target:
         raise KernelError(
             f"the target {name!r} is a {type(target).__name__}",
             value=target,
-            limit="make_target() and entry points of kerneldsl.targets return a "
+            limit="built-in targets and entry points of kerneldsl.targets return a "
             "kerneldsl.target.Target",
         )
     logger.debug("target %s is %s", name, type(target).__qualname__)

@@ -8,17 +8,17 @@ __all__ = ["TARGETS"]
 
 TARGETS = {
     "cpu": TargetEntry(
-        "targets.cpu",
+        "targets.cpu.target:CpuTarget",
         forms=("asm", "source"),
         memory=(MemoryType.CPU, MemoryType.CUDA_HOST),
         probe="targets.cpu.probe:find_cpu",
     ),
     "cuda": TargetEntry(
-        "targets.cuda",
+        "targets.cuda.target:CudaTarget",
         forms=("ptx",),
         memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
         probe="targets.cuda.probe:find_cuda",
         rehearsal="null",
     ),
-    "null": TargetEntry("targets.null", is_hardware=False),
+    "null": TargetEntry("targets.null:make_target", is_hardware=False),
 }

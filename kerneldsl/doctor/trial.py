@@ -58,12 +58,13 @@ def check_devices(target: Target) -> Iterator[Check]:
 def _check_memory(device: Device) -> Iterator[Check]:
     check = f"memory.{device}"
     try:
-        free, total = device.memory_info()
-    except NotImplementedError:
-        return
+        known = device.memory_info()
     except KernelError as error:
         yield Check(check, "problem", error.what, error.remedy or "Check the device")
         return
+    if known is None:
+        return
+    free, total = known
     found = f"{format_bytes(free)} of {format_bytes(total)} free"
     if free < _LITTLE_FREE * total:
         remedy = "End the programs that hold the rest; `kerneldsl status` lists them"

@@ -154,13 +154,13 @@ def _memory(place: Device | None) -> tuple[int | None, int | None]:
     if place is None:
         return None, None
     try:
-        free, total = place.memory_info()
+        known = place.memory_info()
     except DriverError as error:  # such as a lost device
         place.swallow(error)
         return None, None
-    except (NotImplementedError, TargetUnavailableError):
+    except TargetUnavailableError:
         return None, None
-    return total - free, total
+    return (None, None) if known is None else (known[1] - known[0], known[1])
 
 
 def _host_memory() -> HostMemory:

@@ -8,75 +8,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kerneldsl.target.checks import Check, CheckStatus
+    from kerneldsl.target.checks import Check as Check, CheckStatus as CheckStatus
     from kerneldsl.target.code import (
-        Artifact,
-        Executable,
-        HostShare,
-        LaunchConfig,
-        Resources,
-        Specialization,
-        UnusableCodeError,
+        Artifact as Artifact,
+        Executable as Executable,
+        HostShare as HostShare,
+        LaunchConfig as LaunchConfig,
+        Resources as Resources,
+        Specialization as Specialization,
+        UnusableCodeError as UnusableCodeError,
     )
-    from kerneldsl.target.contract import Compiler, Target
-    from kerneldsl.target.device import Device
-    from kerneldsl.target.element_mapping import ONE_EACH, ElementMapping
-    from kerneldsl.target.entry import MemoryType, TargetEntry
-    from kerneldsl.target.info import DeviceInfo, DeviceLike
-    from kerneldsl.target.limits import DeviceKind, DeviceLimits, Dim3
-    from kerneldsl.target.memory import Buffer, PoolBackend, SharedBuffer
-    from kerneldsl.target.native import DriverEntry, Holds, HostEntry, NativeEntry
-    from kerneldsl.target.options import CompileOptions
-    from kerneldsl.target.promises import NO_PROMISES, ArrayPromises, Promises
+    from kerneldsl.target.contract import Compiler as Compiler, Target as Target
+    from kerneldsl.target.device import Device as Device
+    from kerneldsl.target.element_mapping import (
+        ONE_EACH as ONE_EACH,
+        ElementMapping as ElementMapping,
+    )
+    from kerneldsl.target.entry import MemoryType as MemoryType, TargetEntry as TargetEntry
+    from kerneldsl.target.info import DeviceInfo as DeviceInfo, DeviceLike as DeviceLike
+    from kerneldsl.target.limits import (
+        DeviceKind as DeviceKind,
+        DeviceLimits as DeviceLimits,
+        Dim3 as Dim3,
+    )
+    from kerneldsl.target.memory import (
+        Buffer as Buffer,
+        PoolBackend as PoolBackend,
+        SharedBuffer as SharedBuffer,
+    )
+    from kerneldsl.target.native import (
+        DriverEntry as DriverEntry,
+        Holds as Holds,
+        HostEntry as HostEntry,
+        NativeEntry as NativeEntry,
+    )
+    from kerneldsl.target.options import CompileOptions as CompileOptions
+    from kerneldsl.target.promises import (
+        NO_PROMISES as NO_PROMISES,
+        ArrayPromises as ArrayPromises,
+        Promises as Promises,
+    )
     from kerneldsl.target.streams import (
-        DeviceEvent,
-        DeviceGraph,
-        DeviceStream,
-        Recording,
-        names_default_stream,
+        DeviceEvent as DeviceEvent,
+        DeviceGraph as DeviceGraph,
+        DeviceStream as DeviceStream,
+        Recording as Recording,
+        names_default_stream as names_default_stream,
     )
-    from kerneldsl.target.timer import LaunchTimer
-
-__all__ = [
-    "NO_PROMISES",
-    "ONE_EACH",
-    "ArrayPromises",
-    "Artifact",
-    "Buffer",
-    "Check",
-    "CheckStatus",
-    "CompileOptions",
-    "Compiler",
-    "Device",
-    "DeviceEvent",
-    "DeviceGraph",
-    "DeviceInfo",
-    "DeviceKind",
-    "DeviceLike",
-    "DeviceLimits",
-    "DeviceStream",
-    "Dim3",
-    "DriverEntry",
-    "ElementMapping",
-    "Executable",
-    "Holds",
-    "HostEntry",
-    "HostShare",
-    "LaunchConfig",
-    "LaunchTimer",
-    "MemoryType",
-    "NativeEntry",
-    "PoolBackend",
-    "Promises",
-    "Recording",
-    "Resources",
-    "SharedBuffer",
-    "Specialization",
-    "Target",
-    "TargetEntry",
-    "UnusableCodeError",
-    "names_default_stream",
-]
+    from kerneldsl.target.timer import LaunchTimer as LaunchTimer
 
 _HOME = {
     name: f"kerneldsl.target.{module}"
@@ -99,6 +78,9 @@ _HOME = {
     }.items()
     for name in names.split()
 }
+
+# A test holds that the imports above are these names.
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

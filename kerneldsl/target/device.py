@@ -160,9 +160,10 @@ class Device:
         """Make the source of memory for one pool; every device array's memory comes from one."""
         raise NotImplementedError
 
-    def memory_info(self) -> tuple[int, int]:
-        """Bytes of the device's memory that are free now, and in all."""
-        raise NotImplementedError
+    def memory_info(self) -> tuple[int, int] | None:
+        """Return the bytes of the device's memory that are free now, and in all; ``None`` where
+        that is not known, which the default says."""
+        return None
 
     def foreign_caches(self) -> Iterable[tuple[str, str]]:
         """Say what other libraries keep of the device's memory, each with how to free it.

@@ -28,8 +28,8 @@ class TargetEntry:
 
     Parameters
     ----------
-    module : str
-        Whose ``make_target()`` makes it.
+    make : str
+        ``module:function`` that makes it.
     is_hardware : bool
         Whether its devices are real, so that they are shown, checked, and one of them can be the
         default.
@@ -45,7 +45,7 @@ class TargetEntry:
         A target that compiles and launches as it would on devices that are not there.
     """
 
-    module: str
+    make: str
     is_hardware: bool = True
     forms: tuple[str, ...] = ()
     memory: tuple[MemoryType, ...] = ()

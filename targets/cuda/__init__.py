@@ -7,16 +7,3 @@ and writes it, :mod:`~targets.cuda.artifact` holds the result. :mod:`~targets.cu
 the device, :mod:`~targets.cuda.executable` is a kernel there, and :mod:`~targets.cuda.target`
 fulfils the core's contract with all of it.
 """
-
-from __future__ import annotations
-
-from kerneldsl.target import Target
-
-__all__ = ["make_target"]
-
-
-def make_target() -> Target:
-    """Make the target; loads neither Numba nor the driver."""
-    from targets.cuda.target import CudaTarget
-
-    return CudaTarget()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.target import Device, DeviceLimits
 from targets.cuda.architectures import ARCHITECTURES
@@ -21,8 +21,45 @@ from targets.cuda.architectures import ARCHITECTURES
 if TYPE_CHECKING:
     from kerneldsl.target import DeviceKind, Dim3
 
-__all__ = ["describe_device", "read_attribute", "read_pci_address"]
+__all__ = ["ATTRIBUTES", "Attribute", "describe_device", "read_attribute", "read_pci_address"]
 
+
+class Attribute(NamedTuple):
+    """How an attribute of ours is asked of the driver; a description has it in lower case."""
+
+    name: str
+    is_flag: bool = False
+    #: Whether 0 is an answer, and not the driver's way to say that it does not know.
+    may_be_zero: bool = False
+
+
+#: Attributes of :class:`~kerneldsl.DeviceInfo` that the driver has under another name.
+ATTRIBUTES = {
+    "clock_rate_khz": Attribute("CLOCK_RATE"),
+    "memory_clock_rate_khz": Attribute("MEMORY_CLOCK_RATE"),
+    "memory_bus_width_bits": Attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+    "l2_cache_bytes": Attribute("L2_CACHE_SIZE"),
+    "constant_memory_bytes": Attribute("TOTAL_CONSTANT_MEMORY"),
+    "async_engine_count": Attribute("ASYNC_ENGINE_COUNT", may_be_zero=True),
+    "max_threads_per_multiprocessor": Attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+    "max_blocks_per_multiprocessor": Attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+    "max_registers_per_block": Attribute("MAX_REGISTERS_PER_BLOCK"),
+    "max_registers_per_multiprocessor": Attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+    "max_shared_memory_per_block_bytes": Attribute("MAX_SHARED_MEMORY_PER_BLOCK"),
+    "max_shared_memory_per_multiprocessor_bytes": Attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+    # Before compute capability 8.0 the driver takes none.
+    "reserved_shared_memory_per_block_bytes": Attribute(
+        "RESERVED_SHARED_MEMORY_PER_BLOCK", may_be_zero=True
+    ),
+    "is_ecc_enabled": Attribute("ECC_ENABLED", is_flag=True),
+    "is_integrated": Attribute("INTEGRATED", is_flag=True),
+    "has_unified_addressing": Attribute("UNIFIED_ADDRESSING", is_flag=True),
+    "supports_managed_memory": Attribute("MANAGED_MEMORY", is_flag=True),
+    "supports_memory_pools": Attribute("MEMORY_POOLS_SUPPORTED", is_flag=True),
+    "supports_concurrent_kernels": Attribute("CONCURRENT_KERNELS", is_flag=True),
+    "supports_cooperative_launch": Attribute("COOPERATIVE_LAUNCH", is_flag=True),
+    "supports_cluster_launch": Attribute("CLUSTER_LAUNCH", is_flag=True),
+}
 _LIMITS = (
     "MAX_THREADS_PER_BLOCK",
     "MAX_BLOCK_DIM_X",

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.target import Device, DeviceInfo
 from targets.cuda.abilities import abilities_of
-from targets.cuda.attributes import read_attribute, read_pci_address
+from targets.cuda.attributes import ATTRIBUTES, read_attribute, read_pci_address
 from targets.cuda.nvml import NvmlDevice, get_nvml
 
 if TYPE_CHECKING:
@@ -28,43 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["describe", "format_uuid"]
 
 
-class _Attribute(NamedTuple):
-    """How an attribute of ours is asked of the driver."""
-
-    name: str
-    is_flag: bool = False
-    #: Whether 0 is an answer, and not the driver's way to say that it does not know.
-    may_be_zero: bool = False
-
-
-_ATTRIBUTES = {
-    "clock_rate_khz": _Attribute("CLOCK_RATE"),
-    "memory_clock_rate_khz": _Attribute("MEMORY_CLOCK_RATE"),
-    "memory_bus_width_bits": _Attribute("GLOBAL_MEMORY_BUS_WIDTH"),
-    "l2_cache_bytes": _Attribute("L2_CACHE_SIZE"),
-    "constant_memory_bytes": _Attribute("TOTAL_CONSTANT_MEMORY"),
-    "async_engine_count": _Attribute("ASYNC_ENGINE_COUNT", may_be_zero=True),
-    "max_threads_per_multiprocessor": _Attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
-    "max_blocks_per_multiprocessor": _Attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
-    "max_registers_per_block": _Attribute("MAX_REGISTERS_PER_BLOCK"),
-    "max_registers_per_multiprocessor": _Attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
-    "max_shared_memory_per_block_bytes": _Attribute("MAX_SHARED_MEMORY_PER_BLOCK"),
-    "max_shared_memory_per_multiprocessor_bytes": _Attribute(
-        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"
-    ),
-    # Before compute capability 8.0 the driver takes none.
-    "reserved_shared_memory_per_block_bytes": _Attribute(
-        "RESERVED_SHARED_MEMORY_PER_BLOCK", may_be_zero=True
-    ),
-    "is_ecc_enabled": _Attribute("ECC_ENABLED", is_flag=True),
-    "is_integrated": _Attribute("INTEGRATED", is_flag=True),
-    "has_unified_addressing": _Attribute("UNIFIED_ADDRESSING", is_flag=True),
-    "supports_managed_memory": _Attribute("MANAGED_MEMORY", is_flag=True),
-    "supports_memory_pools": _Attribute("MEMORY_POOLS_SUPPORTED", is_flag=True),
-    "supports_concurrent_kernels": _Attribute("CONCURRENT_KERNELS", is_flag=True),
-    "supports_cooperative_launch": _Attribute("COOPERATIVE_LAUNCH", is_flag=True),
-    "supports_cluster_launch": _Attribute("CLUSTER_LAUNCH", is_flag=True),
-}
 _LIVE = (
     "utilization_percent",
     "memory_utilization_percent",
@@ -101,7 +64,7 @@ def describe(driver: Driver, device: Device) -> DeviceInfo:
         "total_memory_bytes": device.extra["total_memory_bytes"],
     }
     unavailable: dict[str, str] = {}
-    for field, attribute in _ATTRIBUTES.items():
+    for field, attribute in ATTRIBUTES.items():
         found = read_attribute(api, handle, attribute.name)
         if found is None:
             unavailable[field] = f"This driver, or its bindings, do not know {attribute.name}"

@@ -67,7 +67,7 @@ class NullDevice(Device):
         """What the description says; nothing that would need hardware."""
         from targets.null.devices import describe
 
-        return describe(self, lambda: self.memory_info()[0])
+        return describe(self)
 
     def swallow(self, error: DriverError) -> None:
         """Write it down; if it takes the device away, the next call there is told first."""
@@ -96,19 +96,11 @@ class NullDevice(Device):
     def create_pool(self) -> PoolBackend:
         return NullPool(self.memory, self._begin)
 
-    def memory_info(self) -> tuple[int, int]:
-        """Bytes that nobody holds, and all there are.
-
-        Raises
-        ------
-        NotImplementedError
-            The described device has no limit.
-        """
+    def memory_info(self) -> tuple[int, int] | None:
+        """Bytes that nobody holds, and all there are, if the description says how many."""
         self._begin("memory_info")
         free = self.memory.free_bytes()
-        if free is None:
-            raise NotImplementedError("the described device has no limit of memory")
-        return free, int(self.extra["total_memory_bytes"])
+        return None if free is None else (free, int(self.extra["total_memory_bytes"]))
 
     def allocate_pinned(
         self, nbytes: int, *, is_mapped: bool, is_write_combined: bool

@@ -8,11 +8,12 @@ CUDA Programming Guide, "Compute Capabilities"; NVIDIA H100 Tensor Core GPU Arch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kerneldsl.target import Device, DeviceInfo, DeviceLimits
 from targets.cuda.abilities import abilities_of
+from targets.cuda.attributes import ATTRIBUTES
 
 __all__ = ["H100", "SMALL_OLD_CARD", "describe"]
 
@@ -56,89 +57,42 @@ H100 = Device(
 )
 
 #: A GeForce GTX 1050 with 2 GB under a driver of CUDA 11.8: no shared memory beyond 48 KB.
-SMALL_OLD_CARD = Device(
-    "null",
-    0,
-    "GeForce GTX 1050 (described)",
-    "sm_61",
-    DeviceLimits(1024, _BLOCK, _GRID, 49152, 32, 5),
-    {
+SMALL_OLD_CARD = replace(
+    H100,
+    name="GeForce GTX 1050 (described)",
+    arch="sm_61",
+    limits=DeviceLimits(1024, _BLOCK, _GRID, 49152, 32, 5),
+    extra={
+        **H100.extra,
         "compute_capability": (6, 1),
         "cuda_version": (11, 8),
         "total_memory_bytes": 2 * 2**30,
-        "max_shared_memory_per_block": 49152,
         "max_shared_memory_per_multiprocessor": 98304,
         "reserved_shared_memory_per_block": 0,
-        "max_registers_per_block": 65536,
-        "max_registers_per_multiprocessor": 65536,
-        "max_threads_per_multiprocessor": 2048,
-        "max_blocks_per_multiprocessor": 32,
         "l2_cache_size": 2**20,
         "clock_rate": 1_493_000,
         "memory_clock_rate": 3_504_000,
         "global_memory_bus_width": 128,
-        "total_constant_memory": 65536,
-        "async_engine_count": 2,
         "ecc_enabled": 0,
-        "integrated": 0,
-        "unified_addressing": 1,
-        "managed_memory": 1,
-        "memory_pools_supported": 1,
-        "concurrent_kernels": 1,
-        "cooperative_launch": 1,
         "cluster_launch": 0,
     },
-    "discrete",
 )
 
-#: Attributes of :class:`~kerneldsl.DeviceInfo` that a described device has under another name.
-_SPELLINGS = {
-    "clock_rate_khz": "clock_rate",
-    "memory_clock_rate_khz": "memory_clock_rate",
-    "memory_bus_width_bits": "global_memory_bus_width",
-    "l2_cache_bytes": "l2_cache_size",
-    "constant_memory_bytes": "total_constant_memory",
-    "max_shared_memory_per_block_bytes": "max_shared_memory_per_block",
-    "max_shared_memory_per_multiprocessor_bytes": "max_shared_memory_per_multiprocessor",
-    "reserved_shared_memory_per_block_bytes": "reserved_shared_memory_per_block",
-    "cuda_driver_version": "cuda_version",
-}
-_FLAGS = {
-    "is_ecc_enabled": "ecc_enabled",
-    "is_integrated": "integrated",
-    "has_unified_addressing": "unified_addressing",
-    "supports_managed_memory": "managed_memory",
-    "supports_memory_pools": "memory_pools_supported",
-    "supports_concurrent_kernels": "concurrent_kernels",
-    "supports_cooperative_launch": "cooperative_launch",
-    "supports_cluster_launch": "cluster_launch",
-}
-_AS_THEY_ARE = (
-    "compute_capability",
-    "total_memory_bytes",
-    "async_engine_count",
-    "max_threads_per_multiprocessor",
-    "max_blocks_per_multiprocessor",
-    "max_registers_per_block",
-    "max_registers_per_multiprocessor",
-)
 _NOTHING_RUNS = "The device is described, and does not exist"
 
 
-def describe(device: Device, free_memory: Callable[[], int]) -> DeviceInfo:
-    """Describe a described device in full.
-
-    Parameters
-    ----------
-    device : Device
-        One of the null target's; what its `extra` lacks is unavailable.
-    free_memory : callable
-        Returns the bytes of its memory that are free now.
-    """
+def describe(device: Device) -> DeviceInfo:
+    """Describe a described device in full; what its `extra` lacks is unavailable."""
     extra = device.extra
-    values: dict[str, Any] = {name: extra[name] for name in _AS_THEY_ARE if name in extra}
-    values |= {ours: extra[theirs] for ours, theirs in _SPELLINGS.items() if theirs in extra}
-    values |= {ours: bool(extra[theirs]) for ours, theirs in _FLAGS.items() if theirs in extra}
+    values: dict[str, Any] = {
+        ours: bool(extra[key]) if attribute.is_flag else extra[key]
+        for ours, attribute in ATTRIBUTES.items()
+        if (key := attribute.name.lower()) in extra
+    }
+    same = ("compute_capability", "total_memory_bytes")
+    values |= {name: extra[name] for name in same if name in extra}
+    if "cuda_version" in extra:
+        values["cuda_driver_version"] = extra["cuda_version"]
     reasons = {}
     if "compute_capability" in extra:
         for name, (is_so, why) in abilities_of(device.name, extra["compute_capability"]).items():
@@ -148,7 +102,11 @@ def describe(device: Device, free_memory: Callable[[], int]) -> DeviceInfo:
         values["peak_bandwidth_bytes_per_s"] = bits_per_ms * 1000 / 8
         reasons["peak_bandwidth_bytes_per_s"] = "2 · clock rate · width of the bus / 8"
     described = DeviceInfo(device, values)
-    readers = {"free_memory_bytes": free_memory} if "total_memory_bytes" in extra else {}
+    readers = (
+        {"free_memory_bytes": lambda: (device.memory_info() or (None,))[0]}
+        if "total_memory_bytes" in extra
+        else {}
+    )
     left = (f.name for f in described.fields() if f.name not in described.values)
     unavailable = dict.fromkeys(left, _NOTHING_RUNS)
     return DeviceInfo(device, values, unavailable, reasons, readers)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl import errors
+from kerneldsl import errors, target
 from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.language.intrinsics import INTRINSICS
 
@@ -28,10 +28,11 @@ def run_python(code, **env):
     )
 
 
-def test_table_imports_and_all_are_the_same_names():
+def imported_by(package):
+    """Name to module, of what a package imports for type checkers."""
     (guarded,) = (
         node
-        for node in ast.parse(inspect.getsource(kd)).body
+        for node in ast.parse(inspect.getsource(package)).body
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
     imported = {
@@ -40,11 +41,16 @@ def test_table_imports_and_all_are_the_same_names():
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    imported |= {
+    return imported | {
         statement.target.id: "kerneldsl.language.intrinsics"
         for statement in guarded.body
         if isinstance(statement, ast.AnnAssign)
     }
+
+
+def test_table_imports_and_all_are_the_same_names():
+    assert imported_by(target) == target._HOME
+    imported = imported_by(kd)
     assert imported == kd._HOME
     # A package that is optional has it; `from kerneldsl import *` works without.
     assert set(kd.__all__) == {*imported, "__version__"} - {"bfloat16"}

@@ -16,9 +16,8 @@ from kerneldsl.tables import format_bytes
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.pools import MemoryPool
-    from kerneldsl.target import Device
 
-__all__ = ["acquire_again", "memory_info"]
+__all__ = ["acquire_again"]
 
 
 def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> int:
@@ -48,14 +47,6 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
         raise _explained(pool, nbytes, error) from error
 
 
-def memory_info(place: Device) -> tuple[int, int] | None:
-    """Free bytes of a device, and all it has, or ``None`` where the target cannot say."""
-    try:
-        return place.memory_info()
-    except NotImplementedError:
-        return None
-
-
 def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfMemoryError:
     if error.name == "POOL_LIMIT":
         return error
@@ -69,7 +60,7 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
             f"the pool {stats.name!r} has reserved {format_bytes(stats.reserved_bytes)}, of "
             f"which {format_bytes(stats.in_use_bytes)} are in use"
         )
-    info = memory_info(place)
+    info = place.memory_info()
     limit = None
     if info is not None:
         free, total = info

@@ -413,12 +413,11 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
         Which one; by default where kernels run now.
     """
     from kerneldsl.runtime.memory.memory_statistics import MemoryStatistics
-    from kerneldsl.runtime.memory.out_of_memory import memory_info
 
     place = chosen_place(device)
     memory = device_memory(place)
     pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
-    free, total = memory_info(place) or (None, None)
+    free, total = place.memory_info() or (None, None)
     shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
         memory.forget_pools()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kerneldsl as kd
-from targets.cuda import description, nvml
+from targets.cuda import attributes, description, nvml
 from targets.cuda.abilities import abilities_of
 from targets.cuda.attributes import describe_device
 
@@ -407,7 +407,7 @@ def test_every_attribute_of_a_gpu_is_spoken_of(driver: FakeDriver, library: Fake
 def test_the_bindings_know_every_attribute_by_the_name_used_here() -> None:
     bindings = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     known = {a.name.removeprefix("CU_DEVICE_ATTRIBUTE_") for a in bindings.CUdevice_attribute}
-    assert {a.name for a in description._ATTRIBUTES.values()} <= known
+    assert {a.name for a in attributes.ATTRIBUTES.values()} <= known
 
 
 def _target_with(
