@@ -34,7 +34,7 @@ from kerneldsl.runtime.arguments.staging import Progress
 from kerneldsl.runtime.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.pools import device_memories
-from kerneldsl.runtime.memory.strided import host_view
+from kerneldsl.runtime.memory.strided import host_view, overlapping
 from kerneldsl.runtime.memory.transfer import write_array
 from kerneldsl.runtime.statistics import note_copy, note_fallback
 from kerneldsl.target import Device
@@ -210,33 +210,19 @@ class FailedLaunch:
     def _mirror(self, arrays: list[PassedArray]) -> _Mirrors:
         """Copy arrays to the host, those that overlap into one piece of memory."""
         mirrors: _Mirrors = {}
-        together: list[PassedArray] = []
-        end = 0
-        for array in sorted(arrays, key=lambda array: array.byte_range()[0]):
-            low, high = array.byte_range()
-            if together and low >= end:
-                self._mirror_together(together, mirrors)
-                together = []
-            end = max(end, high)
-            together.append(array)
-        if together:
-            self._mirror_together(together, mirrors)
+        for low, high, together in overlapping(arrays, PassedArray.byte_range):
+            memory = np.empty(high - low + 2 * _ALIGNMENT, np.uint8)
+            # Addresses keep their remainder, so that every element stays aligned.
+            start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
+            if high > low:
+                self.place.copy_to_host(start, low, high - low, self.stream)
+                note_copy(self.place, "device_to_host", high - low)
+            for array in together:
+                address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
+                mirrors[array.parameters] = host_view(
+                    address, array.shape, array.strides, dtype, memory
+                )
         return mirrors
-
-    def _mirror_together(self, arrays: list[PassedArray], mirrors: _Mirrors) -> None:
-        low = arrays[0].byte_range()[0]
-        high = max(array.byte_range()[1] for array in arrays)
-        memory = np.empty(high - low + 2 * _ALIGNMENT, np.uint8)
-        # Addresses keep their remainder, so that every element stays aligned.
-        start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
-        if high > low:
-            self.place.copy_to_host(start, low, high - low, self.stream)
-            note_copy(self.place, "device_to_host", high - low)
-        for array in arrays:
-            address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
-            mirrors[array.parameters] = host_view(
-                address, array.shape, array.strides, dtype, memory
-            )
 
     def _host_args(self, mirrors: _Mirrors) -> tuple[Any, ...]:
         arrays = iter(self.binding.arrays)

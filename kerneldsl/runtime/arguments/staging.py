@@ -18,8 +18,16 @@ import numpy as np
 
 from kerneldsl.abi import ArrayParameters
 from kerneldsl.environment import logger
+from kerneldsl.language.kinds import Layout
+from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.pools import allocate
-from kerneldsl.runtime.memory.strided import byte_bounds, host_view
+from kerneldsl.runtime.memory.strided import (
+    byte_bounds,
+    contiguous_strides,
+    is_dense,
+    overlapping,
+)
+from kerneldsl.runtime.memory.transfer import host_copy, read_array, write_array
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.target import Buffer, Device
 
@@ -91,17 +99,6 @@ class _Region:
         return True
 
 
-def _regions(arrays: list[HostArray]) -> list[_Region]:
-    regions: list[_Region] = []
-    for array in sorted(arrays, key=lambda a: a.low):
-        if regions and array.low < regions[-1].high:
-            regions[-1].arrays.append(array)
-            regions[-1].high = max(regions[-1].high, array.high)
-        else:
-            regions.append(_Region(array.low, array.high, [array]))
-    return regions
-
-
 class Progress:
     """How far a launch has come.
 
@@ -150,7 +147,8 @@ def launch_staged(
     If the kernel fails, nothing is copied back.
     """
     staged = list(values)
-    regions = _regions(arrays)
+    groups = overlapping(arrays, lambda item: (item.low, item.high))
+    regions = [_Region(*group) for group in groups]
     for region in regions:
         if region.is_sparse:
             _pack(place, region, staged, stream)
@@ -178,16 +176,25 @@ def launch_staged(
     place.synchronize()  # the buffers are freed now, and host errors belong to this launch
 
 
+def _on_device(place: Device, region: _Region, item: HostArray, staged: list[Any]) -> ArrayGeometry:
+    """The staged array."""
+    array, start = item.array, staged[item.index]
+    shape, strides, dtype = array.shape, array.strides, array.dtype
+    layout: Layout = "C" if region.is_packed or array.flags.c_contiguous else "A"
+    if region.is_packed:
+        strides = contiguous_strides(shape, dtype.itemsize)
+    return ArrayGeometry(place, start, shape, strides, dtype, region.buffer, layout=layout)
+
+
 def _pack(place: Device, region: _Region, staged: list[Any], stream: Any) -> None:
     """Stage a sparse array as a contiguous one; its strides are parameters, so the code serves."""
     (item,) = region.arrays
-    packed = np.ascontiguousarray(item.array)
     region.is_packed = True
-    region.buffer = allocate(place, packed.nbytes, stream)
-    place.copy_from_host(region.buffer.pointer, packed.ctypes.data, packed.nbytes, stream)
-    note_copy(place, "host_to_device", packed.nbytes)
+    region.buffer = allocate(place, item.array.nbytes, stream)
     staged[item.index] = region.buffer.pointer
+    packed = _on_device(place, region, item, staged)
     staged[item.strides.start : item.strides.stop] = packed.strides
+    write_array(packed, item.array, stream)
 
 
 def _copy_back(
@@ -198,26 +205,13 @@ def _copy_back(
         if not item.is_written or array.size == 0:
             continue
         touches = {a.index for a in region.arrays if a.low < item.high and item.low < a.high}
-        if region.is_packed:
-            packed = np.empty(array.shape, array.dtype)
-            _read(place, packed.ctypes.data, staged[item.index], array.nbytes, stream)
+        found = _on_device(place, region, item, staged)
+        if item.high - item.low == array.nbytes and is_dense(
+            array.shape, array.strides, array.itemsize
+        ):
             progress.touched |= touches
-            array[...] = packed
-            continue
-        low = staged[item.index] + (item.low - array.ctypes.data)
-        if item.high - item.low == array.nbytes:  # every byte of the span is an element's
+            read_array(found, array, stream)
+        else:
+            elements = host_copy(found, stream)
             progress.touched |= touches
-            _read(place, item.low, low, array.nbytes, stream)
-            continue
-        span = np.empty(item.high - item.low, np.uint8)
-        _read(place, span.ctypes.data, low, span.nbytes, stream)
-        progress.touched |= touches
-        offset = array.ctypes.data - item.low
-        array[...] = host_view(
-            span.ctypes.data + offset, array.shape, array.strides, array.dtype, span
-        )
-
-
-def _read(place: Device, destination: int, source: int, nbytes: int, stream: Any) -> None:
-    place.copy_to_host(destination, source, nbytes, stream)
-    note_copy(place, "device_to_host", nbytes)
+            array[...] = elements

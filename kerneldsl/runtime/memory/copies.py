@@ -12,8 +12,9 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
+from kerneldsl.runtime.memory.pools import allocate
 from kerneldsl.runtime.memory.strided import byte_bounds
-from kerneldsl.runtime.memory.transfer import pieces_between, read_array, to_host, write_array
+from kerneldsl.runtime.memory.transfer import host_copy, pieces_between, read_array, write_array
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.current import stream_of
@@ -87,51 +88,41 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
     """Copy from one device array to another of the same shape and dtype."""
     destination.check_writable()
     source.check_open()
-    if source.size == 0:
+    place, peer, nbytes = source.place, destination.place, source.nbytes
+    if nbytes == 0:
         return
-    if destination.place is source.place:
-        _copy_on_device(destination, source, stream_of(source.place, stream))
-    elif destination.place.target == source.place.target:
-        _copy_to_peer(destination, source, stream)
-    else:
-        over = [array.place for array in (source, destination) if not array.place.is_host]
-        _copy_over_host(destination, source, _stream_of_either(stream, *over))
-
-
-def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
-    """Copy between two devices by way of host memory; the stream is of one of them."""
-    home = getattr(stream, "device", None)
-    read, write = (
-        stream if array.device == home else stream_of(array.place, None)
-        for array in (source, destination)
-    )
-    write_array(destination, to_host(source, read), write)
-
-
-def _copy_on_device(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
-    place, nbytes = source.place, source.nbytes
-    what = f"copy {nbytes} bytes on {place}"
-    if place.is_host:
+    is_one = place is peer
+    stream = stream_of(place, stream) if is_one else _stream_of_either(stream, place, peer)
+    needed: tuple[Any, ...] = (destination, source)
+    if is_one and place.is_host:
         held = destination.as_numpy(None), source.as_numpy(None)
-        put(stream, what, lambda: np.copyto(*held), destination, source)
-    else:
-        pieces = pieces_between(destination, source)
-        if pieces is None or (len(pieces) > 1 and _overlap(destination, source)):
-            write_array(destination, to_host(source, stream), stream)
+        put(stream, f"copy {nbytes} bytes on {place}", lambda: np.copyto(*held), *needed)
+        note_copy(place, "device_to_device", nbytes)
+        return
+    pieces = pieces_between(destination, source) if place.target == peer.target else None
+    if pieces is None or (is_one and len(pieces) > 1 and _overlap(destination, source)):
+        _copy_over_host(destination, source, stream)
+        return
+    (to, come_from, size), *rest = pieces
+    if is_one and not rest and abs(to - come_from) < size:  # ranges that overlap
+        if to == come_from:
             return
-        (to, come_from, size), *rest = pieces
+        between = allocate(place, size, stream)
+        pieces = [(between.pointer, come_from, size), (to, between.pointer, size)]
+        needed += (between,)
 
-        def run() -> None:
-            for piece in pieces:
-                place.copy_on_device(*piece, stream)
+    def run() -> None:
+        for to, come_from, size in pieces:
+            if is_one:
+                place.copy_on_device(to, come_from, size, stream)
+            else:
+                place.copy_to_peer(come_from, peer, to, size, stream)
 
-        if rest or abs(to - come_from) >= size:
-            put(stream, what, run, destination, source)
-        elif to != come_from:
-            _copy_overlapping(destination, to, come_from, size, stream)
-        destination.note_use(stream)
-        source.note_use(stream)
-    note_copy(place, "device_to_device", nbytes)
+    where = f"on {place}" if is_one else f"from {place} to {peer}"
+    put(stream, f"copy {nbytes} bytes {where}", run, *needed)
+    for each in needed:
+        each.note_use(stream)  # without one, of the default streams, each on its own device
+    note_copy(place, "device_to_device" if is_one else "device_to_peer", nbytes)
 
 
 def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
@@ -140,40 +131,14 @@ def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
     return bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
 
 
-def _copy_overlapping(
-    destination: ArrayGeometry, to: int, come_from: int, nbytes: int, stream: Any
-) -> None:
-    """Copy between ranges that overlap, by way of other memory of the device."""
-    from kerneldsl.runtime.memory.pools import allocate
-
-    place = destination.place
-    between = allocate(place, nbytes, stream)
-
-    def run() -> None:
-        place.copy_on_device(between.pointer, come_from, nbytes, stream)
-        place.copy_on_device(to, between.pointer, nbytes, stream)
-
-    put(stream, f"copy {nbytes} bytes on {place}", run, destination, between)
-    between.note_use(stream)
-
-
-def _copy_to_peer(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
-    place, peer = source.place, destination.place
-    stream = _stream_of_either(stream, place, peer)
-    pieces = pieces_between(destination, source)
-    if pieces is None:
-        _copy_over_host(destination, source, stream)
-        return
-
-    def run() -> None:
-        for to, come_from, nbytes in pieces:
-            place.copy_to_peer(come_from, peer, to, nbytes, stream)
-
-    what = f"copy {source.nbytes} bytes from {place} to {peer}"
-    put(stream, what, run, destination, source)
-    destination.note_use(stream)  # without one, of the default streams, each on its own device
-    source.note_use(stream)
-    note_copy(place, "device_to_peer", source.nbytes)
+def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
+    """Copy by way of host memory; the stream is of one of the two devices, or of both."""
+    home = getattr(stream, "device", None)
+    read, write = (
+        stream if home in (None, array.place) else stream_of(array.place, None)
+        for array in (source, destination)
+    )
+    write_array(destination, host_copy(source, read), write)
 
 
 def _stream_of_either(stream: Any, *places: Device) -> Any:
@@ -181,7 +146,7 @@ def _stream_of_either(stream: Any, *places: Device) -> Any:
     if stream is None:
         found = (stream_of(place, None) for place in places)
         return next((s for s in found if s is not None), None)
-    *others, last = places
+    *others, last = [place for place in places if not place.is_host]
     for place in others:
         try:
             return stream_of(place, stream)

@@ -17,7 +17,7 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.strided import contiguous_strides
-from kerneldsl.runtime.memory.transfer import to_host
+from kerneldsl.runtime.memory.transfer import read_array
 from kerneldsl.runtime.placement import device_of_memory
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.recordings import is_recorded
@@ -169,7 +169,8 @@ def export(
     if dl_device is not None and tuple(map(int, dl_device)) != device:
         if int(dl_device[0]) == MemoryType.CPU and copy is not False:
             array.check_open()
-            host = to_host(array, stream_of(array.place, None))
+            host = np.empty(array.shape, array.dtype, order="F" if array.layout == "F" else "C")
+            read_array(array, host, stream_of(array.place, None))
             return host.__dlpack__(max_version=max_version)
         raise BufferError(f"an array on {array.place} is not exported to device {dl_device}")
     if copy:

@@ -6,9 +6,9 @@ import itertools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ctypes import c_size_t
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,9 +32,12 @@ __all__ = [
     "host_view",
     "is_dense",
     "layout_of",
+    "overlapping",
     "same_memory_order",
 ]
 
+
+_T = TypeVar("_T")
 
 Shape: TypeAlias = int | tuple[int, ...]
 #: "C": the last axis is contiguous in memory; "F": the first.
@@ -119,6 +122,34 @@ def byte_bounds(
         else:
             high += (extent - 1) * stride
     return low, high + itemsize
+
+
+def overlapping(
+    items: Iterable[_T], byte_range: Callable[[_T], tuple[int, int]]
+) -> list[tuple[int, int, list[_T]]]:
+    """Put things whose bytes overlap together.
+
+    Parameters
+    ----------
+    items : iterable
+        Arrays, or whatever spans memory.
+    byte_range : callable
+        First and past-the-last address of one.
+
+    Returns
+    -------
+    list of tuple
+        Of each group the first and the past-the-last address, and its items; by address.
+    """
+    groups: list[tuple[int, int, list[_T]]] = []
+    ranges = [(*byte_range(item), item) for item in items]
+    for low, high, item in sorted(ranges, key=operator.itemgetter(0)):
+        if groups and low < groups[-1][1]:
+            first, end, group = groups[-1]
+            groups[-1] = first, max(end, high), [*group, item]
+        else:
+            groups.append((low, high, [item]))
+    return groups
 
 
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

@@ -31,7 +31,7 @@ from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.runtime.streams.order import keep_until_done, put
 from kerneldsl.runtime.streams.recordings import is_recorded
 
-__all__ = ["fill_array", "pieces_between", "read_array", "to_host", "write_array"]
+__all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_array"]
 
 
 def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = True) -> None:
@@ -76,20 +76,21 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
         _copy(array, out, pieces, stream, blocking, to_host=True)
     else:
         _refuse_recording(stream, "a copy that is unpacked on the host")
-        low, high = byte_bounds(array.pointer, shape, array.strides, size)
-        span = np.empty(high - low, np.uint8)
-        place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
-        out[...] = array.as_numpy(span, span.ctypes.data + array.pointer - low)
-        note_copy(place, "device_to_host", span.nbytes)
+        out[...] = host_copy(array, stream)
     if not blocking:
         array.note_use(stream)
 
 
-def to_host(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
-    """Copy an array on a device into a new NumPy array, in Fortran order if it is, else in C."""
-    out = np.empty(array.shape, array.dtype, order="F" if array.layout == "F" else "C")
-    read_array(array, out, stream)
-    return out
+def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
+    """Copy the memory that an array on a device spans; return the same array over the copy.
+
+    Parameters are those of `read_array`; the array has elements.
+    """
+    low, high = byte_bounds(array.pointer, array.shape, array.strides, array.itemsize)
+    span = np.empty(high - low, np.uint8)
+    array.place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
+    note_copy(array.place, "device_to_host", span.nbytes)
+    return array.as_numpy(span, span.ctypes.data + array.pointer - low)
 
 
 def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: bool = True) -> None:
@@ -130,14 +131,13 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     if place.is_host:
         array.as_numpy(None)[...] = source
     else:
-        low, high = byte_bounds(array.pointer, shape, strides, size)
         place.synchronize()
-        span = np.empty(high - low, np.uint8)
-        place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
-        array.as_numpy(span, span.ctypes.data + array.pointer - low)[...] = source
-        place.copy_from_host(low, span.ctypes.data, span.nbytes, stream)
-        note_copy(place, "device_to_host", span.nbytes)
-        note_copy(place, "host_to_device", span.nbytes)
+        changed = host_copy(array, stream)
+        changed[...] = source
+        low, high = byte_bounds(array.pointer, shape, strides, size)
+        on_host = low + changed.ctypes.data - array.pointer
+        place.copy_from_host(low, on_host, high - low, stream)
+        note_copy(place, "host_to_device", high - low)
     array.note_use(stream)
 
 
