@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kerneldsl.tables import html_table, text_table
@@ -44,15 +44,7 @@ class Backend:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""
-        return {
-            "name": self.name,
-            "is_detected": self.is_detected,
-            "version": self.version,
-            "is_usable": self.is_usable,
-            "reason": self.reason,
-            "evidence": list(self.evidence),
-            "is_faked": self.is_faked,
-        }
+        return {**asdict(self), "evidence": list(self.evidence)}
 
     def __str__(self) -> str:
         return self.name

@@ -8,7 +8,7 @@ which is the smallest step between kinds; so they decide only among devices of o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kerneldsl.registry import get_target, hardware_targets
@@ -73,15 +73,7 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         """The parts and the total, as values that JSON knows."""
-        return {
-            "device": self.device,
-            "kind": self.kind,
-            "kind_points": self.kind_points,
-            "compute_capability_points": self.compute_capability_points,
-            "memory_points": self.memory_points,
-            "multiprocessor_points": self.multiprocessor_points,
-            "total": self.total,
-        }
+        return {**asdict(self), "total": self.total}
 
     def _rows(self) -> list[tuple[str, str]]:
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 __all__ = ["Check", "CheckStatus", "said_by"]
@@ -35,12 +35,7 @@ class Check:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "found": self.found,
-            "remedy": self.remedy,
-        }
+        return asdict(self)
 
 
 def said_by(error: BaseException) -> str:

@@ -75,24 +75,8 @@ _LIMITS = (
     "COMPUTE_CAPABILITY_MAJOR",
     "COMPUTE_CAPABILITY_MINOR",
 )
-#: What planning and choosing want beside the limits; an old driver may not know all of it.
-_EXTRA = (
-    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
-    "RESERVED_SHARED_MEMORY_PER_BLOCK",
-    "MAX_REGISTERS_PER_BLOCK",
-    "MAX_REGISTERS_PER_MULTIPROCESSOR",
-    "MAX_THREADS_PER_MULTIPROCESSOR",
-    "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    "L2_CACHE_SIZE",
-    "CLOCK_RATE",
-    "MEMORY_CLOCK_RATE",
-    "GLOBAL_MEMORY_BUS_WIDTH",
-    "COOPERATIVE_LAUNCH",
-    "CLUSTER_LAUNCH",
-    "ECC_ENABLED",
-    "INTEGRATED",
-    "PCI_BUS_ID",
-)
+#: What planning wants beside the limits and what describes a device.
+_EXTRA = ("PCI_BUS_ID", *(attribute.name for attribute in ATTRIBUTES.values()))
 #: The profile at the end of a virtual GPU's name: ``-8Q``, ``-1-5C``, ``-4CME``.
 _VIRTUAL_PROFILE = re.compile(r"^GRID |-\d+(?:-\d+)?(?:[QBAC]|CME)\b")
 

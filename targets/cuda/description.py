@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.target import Device, DeviceInfo
 from targets.cuda.abilities import abilities_of
-from targets.cuda.attributes import ATTRIBUTES, read_attribute, read_pci_address
+from targets.cuda.attributes import ATTRIBUTES, read_pci_address
 from targets.cuda.nvml import NvmlDevice, get_nvml
 
 if TYPE_CHECKING:
     from targets.cuda.driver import Driver
 
-__all__ = ["describe", "format_uuid"]
+__all__ = ["add_peak_bandwidth", "describe", "format_uuid", "known_at_once"]
 
 
 _LIVE = (
@@ -58,32 +58,38 @@ def describe(driver: Driver, device: Device) -> DeviceInfo:
     """
     api = driver.api
     handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
-    values: dict[str, Any] = {
-        "compute_capability": device.extra["compute_capability"],
-        "cuda_driver_version": driver.cuda_version,
-        "total_memory_bytes": device.extra["total_memory_bytes"],
-    }
-    unavailable: dict[str, str] = {}
-    for field, attribute in ATTRIBUTES.items():
-        found = read_attribute(api, handle, attribute.name)
-        if found is None:
-            unavailable[field] = f"This driver, or its bindings, do not know {attribute.name}"
-        elif found or attribute.may_be_zero or attribute.is_flag:
-            values[field] = bool(found) if attribute.is_flag else found
-        else:
-            unavailable[field] = f"The driver answered 0 for {attribute.name}: it does not know"
+    values, unavailable, reasons = known_at_once(device)
+    values["cuda_driver_version"] = driver.cuda_version
     address = read_pci_address(api, handle)
     if address is not None:
         values["pci_address"] = address
     status, *answer = getattr(api, "cuDeviceGetUuid_v2", api.cuDeviceGetUuid)(handle)
     if not int(status) and answer:
         values["uuid"] = format_uuid(bytes(answer[0].bytes), is_instance=" MIG " in device.name)
-    reasons = {}
-    for field, (is_so, why) in abilities_of(device.name, values["compute_capability"]).items():
-        values[field], reasons[field] = is_so, why
     readers = _readers(driver, device, values)
-    _add_peak_bandwidth(values, reasons, readers)
+    add_peak_bandwidth(values, reasons, readers)
     return DeviceInfo(device, values, unavailable, reasons, readers)
+
+
+def known_at_once(device: Device) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """What follows from the `extra` of a device: values, what is unavailable, and reasons."""
+    extra = device.extra
+    values: dict[str, Any] = {
+        name: extra[name] for name in ("compute_capability", "total_memory_bytes") if name in extra
+    }
+    unavailable, reasons = {}, {}
+    for field, attribute in ATTRIBUTES.items():
+        found = extra.get(attribute.name.lower())
+        if found is None:
+            unavailable[field] = f"This driver, or its bindings, do not know {attribute.name}"
+        elif found or attribute.may_be_zero or attribute.is_flag:
+            values[field] = bool(found) if attribute.is_flag else found
+        else:
+            unavailable[field] = f"The driver answered 0 for {attribute.name}: it does not know"
+    if "compute_capability" in values:
+        for field, (is_so, why) in abilities_of(device.name, values["compute_capability"]).items():
+            values[field], reasons[field] = is_so, why
+    return values, unavailable, reasons
 
 
 def format_uuid(raw: bytes, *, is_instance: bool) -> str:
@@ -154,9 +160,11 @@ def _runtime_version() -> tuple[int, int]:
     return version // 1000, version % 1000 // 10
 
 
-def _add_peak_bandwidth(
+def add_peak_bandwidth(
     values: dict[str, Any], reasons: dict[str, str], readers: dict[str, Callable[[], Any]]
 ) -> None:
+    """Add the peak bandwidth, or what reads it, if a part of it has to be read."""
+
     def part(name: str) -> int:
         return int(values[name] if name in values else readers[name]())
 

@@ -8,12 +8,12 @@ CUDA Programming Guide, "Compute Capabilities"; NVIDIA H100 Tensor Core GPU Arch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from kerneldsl.target import Device, DeviceInfo, DeviceLimits
-from targets.cuda.abilities import abilities_of
-from targets.cuda.attributes import ATTRIBUTES
+from targets.cuda.description import add_peak_bandwidth, known_at_once
 
 __all__ = ["H100", "SMALL_OLD_CARD", "describe"]
 
@@ -83,30 +83,14 @@ _NOTHING_RUNS = "The device is described, and does not exist"
 
 def describe(device: Device) -> DeviceInfo:
     """Describe a described device in full; what its `extra` lacks is unavailable."""
-    extra = device.extra
-    values: dict[str, Any] = {
-        ours: bool(extra[key]) if attribute.is_flag else extra[key]
-        for ours, attribute in ATTRIBUTES.items()
-        if (key := attribute.name.lower()) in extra
-    }
-    same = ("compute_capability", "total_memory_bytes")
-    values |= {name: extra[name] for name in same if name in extra}
-    if "cuda_version" in extra:
-        values["cuda_driver_version"] = extra["cuda_version"]
-    reasons = {}
-    if "compute_capability" in extra:
-        for name, (is_so, why) in abilities_of(device.name, extra["compute_capability"]).items():
-            values[name], reasons[name] = is_so, why
-    if "memory_clock_rate" in extra and "global_memory_bus_width" in extra:
-        bits_per_ms = 2 * extra["memory_clock_rate"] * extra["global_memory_bus_width"]
-        values["peak_bandwidth_bytes_per_s"] = bits_per_ms * 1000 / 8
-        reasons["peak_bandwidth_bytes_per_s"] = "2 · clock rate · width of the bus / 8"
+    values, _, reasons = known_at_once(device)
+    readers: dict[str, Callable[[], Any]] = {}
+    if "cuda_version" in device.extra:
+        values["cuda_driver_version"] = device.extra["cuda_version"]
+    if "memory_clock_rate_khz" in values and "memory_bus_width_bits" in values:
+        add_peak_bandwidth(values, reasons, readers)
     described = DeviceInfo(device, values)
-    readers = (
-        {"free_memory_bytes": lambda: (device.memory_info() or (None,))[0]}
-        if "total_memory_bytes" in extra
-        else {}
-    )
-    left = (f.name for f in described.fields() if f.name not in described.values)
-    unavailable = dict.fromkeys(left, _NOTHING_RUNS)
-    return DeviceInfo(device, values, unavailable, reasons, readers)
+    left = (field.name for field in described.fields() if field.name not in described.values)
+    if "total_memory_bytes" in values:
+        readers["free_memory_bytes"] = lambda: (device.memory_info() or (None,))[0]
+    return DeviceInfo(device, values, dict.fromkeys(left, _NOTHING_RUNS), reasons, readers)
