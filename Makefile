@@ -102,7 +102,7 @@ bindings: bindings-12 bindings-13 ## the null and CUDA targets with the bindings
 # The environment for development has the bindings of CUDA 13, so `tests` has run these with them.
 .PHONY: bindings-quick
 bindings-quick: BINDINGS_TESTS = $(BINDINGS_TESTS_QUICK)
-bindings-quick: bindings-12
+bindings-quick: bindings-12 ## of these, what asks the bindings of CUDA 12 themselves
 
 bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 	@KERNELDSL_TEST_BINDINGS=$* .venv-cuda$*/bin/python -m pytest -q -p no:cacheprovider \

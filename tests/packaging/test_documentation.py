@@ -22,15 +22,15 @@ PAGES = [
 
 def make_targets() -> set[str]:
     text = (ROOT / "Makefile").read_text()
-    return set(re.findall(r"^([a-z]+):", text, re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
 
 
 def test_every_make_command_in_a_page_exists():
     named = {}
     for page in PAGES:
         text = page.read_text()
-        commands = re.findall(r"`make ([a-z]+)", text) + re.findall(
-            r"^\$ make ([a-z]+)", text, re.M
+        commands = re.findall(r"`make ([a-z-]+)", text) + re.findall(
+            r"^\$ make ([a-z-]+)", text, re.M
         )
         named.update(dict.fromkeys(commands, page.name))
     assert {"demo", "check"} <= set(named)
