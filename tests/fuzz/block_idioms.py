@@ -12,8 +12,12 @@ from tests.fuzz.body import BarrierFunction, Body
 from tests.fuzz.expressions import ArrayName, Expression
 from tests.fuzz.thread_idioms import statements
 from tests.fuzz.typing import FLOATS, INTEGERS, result_type
+from tests.support.warps import WARP_SIZE
 
 __all__ = ["call_function", "together"]
+
+#: What a shuffle exchanges as an int32.
+NARROW_INTEGERS = ("int8", "int16", "uint8", "uint16")
 
 
 def together(body: Body, count: int, depth: int) -> None:
@@ -190,6 +194,48 @@ def _vote(body: Body, depth: int) -> None:
         )
     )
     return None
+
+
+# -- warps -------------------------------------------------------------------------------------
+def _in_warp(body: Body, depth: int) -> None:
+    """A value of another lane, or a vote of the warp's lanes."""
+    body.features.add("warp exchange")
+    is_first_alone = body.threads > WARP_SIZE and body.expressions.chance(4)
+    if is_first_alone:  # a branch that is uniform in each warp, and not in the block
+        with body.block(f"if {body.thread} < {WARP_SIZE}:"):
+            _exchange_lanes(body, is_whole=not body.may_return)
+    else:
+        _exchange_lanes(body, is_whole=body.threads % WARP_SIZE == 0 and not body.may_return)
+
+
+def _exchange_lanes(body: Body, *, is_whole: bool) -> None:
+    """Exchange among lanes; of a warp that is not whole only what CUDA defines."""
+    choose, mask = body.expressions.choose, body.expressions.choose(("0xFFFFFFFF", "4294967295"))
+    delta = choose(("1", "2", "16", "31", "m", "n"))
+    shuffles = [("shfl_up_sync", delta)] if not body.may_return else []
+    if is_whole:
+        lanes = ("0", "5", "31", "m", f"{body.thread} * 7 + 3")
+        shuffles += [("shfl_sync", choose(lanes)), ("shfl_sync", choose(lanes))]
+        shuffles += [("shfl_down_sync", delta), ("shfl_xor_sync", delta)]
+    if shuffles and body.rng.randrange(3):
+        name, lane = choose(shuffles)
+        dtype = choose((*body.variables, *body.tiles)).dtype
+        value = body.expressions.of_type(dtype, 1)
+        widened = "int32" if dtype in NARROW_INTEGERS else dtype
+        _assign(body, Expression(f"kd.{name}({mask}, {value}, {lane})", widened))
+        return
+    test = body.expressions.condition(1)
+    found = choose(
+        (
+            Expression(f"kd.ballot_sync({mask}, {test})", "int32"),
+            Expression(f"kd.popc(kd.ballot_sync({mask}, {test}))", "int32"),
+            Expression(f"(1 if kd.all_sync({mask}, {test}) else 2)", "int64"),
+            Expression(f"(5 if kd.any_sync({mask}, {test}) else 3)", "int64"),
+        )
+    )
+    _assign(body, found)
+    if body.expressions.chance(4):
+        body.emit("kd.syncwarp()")
 
 
 # -- calls -------------------------------------------------------------------------------------
@@ -408,6 +454,7 @@ _Idiom = Callable[[Body, int], None]
 _FLAT: list[_Idiom] = [
     *(_exchange, _exchange, _exchange, _view_of_tile, _halo, _plane, _scan, _histogram, _retyped),
     *(_vote, _vote),
+    *(_in_warp, _in_warp),
     *(_call_anywhere,) * 7,
     *(_alone, _alone),
 ]

@@ -181,6 +181,10 @@ def test_an_exchange_that_a_named_lane_never_reaches_is_an_error() -> None:
         _run("if t < 2:\n    kd.shfl_sync(15, t, 0)\nelse:\n    kd.syncthreads()", 4)
 
 
+def test_a_warp_barrier_without_a_mask_is_of_all_lanes() -> None:
+    assert list(_run("out[t] = t\n    kd.syncwarp()\n    out[t] += 1", 34)) == [*range(1, 35)]
+
+
 def test_votes_of_a_warp() -> None:
     body = "p = t % 3 == 0\nout[t] = kd.popc(kd.ballot_sync(15, p)) + 10 * kd.all_sync(15, t < 4)"
     assert list(_run(body + "\nout[t] += 20 * kd.any_sync(15, t == 9)", 4)) == [12] * 4

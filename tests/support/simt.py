@@ -23,6 +23,8 @@ BARRIERS = frozenset(
 )
 #: What the lanes of a warp wait at that a mask names and that live.
 _OF_WARPS = EXCHANGES | {"syncwarp"}
+#: The mask where none is given.
+_ALL_LANES = 0xFFFFFFFF
 #: All that a thread waits at.
 STOPS = BARRIERS | _OF_WARPS
 
@@ -231,7 +233,7 @@ def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
     for number, (place, given) in stops.items():
         if place[0] in _OF_WARPS:
             warp, lane = divmod(number, WARP_SIZE)
-            meetings.setdefault((warp, place), {})[lane] = given
+            meetings.setdefault((warp, place), {})[lane] = given or (_ALL_LANES,)
     for (warp, place), lanes in meetings.items():
         living = {number % WARP_SIZE for number in stops if number // WARP_SIZE == warp}
         named = {lane for lane in living for args in lanes.values() if int(args[0]) >> lane & 1}
