@@ -170,7 +170,6 @@ if TYPE_CHECKING:
         current_target as current_target,
         device_info as device_info,
         devices as devices,
-        synchronize as synchronize,
         targets as targets,
         use as use,
     )
@@ -188,6 +187,7 @@ if TYPE_CHECKING:
         Stream as Stream,
         current_stream as current_stream,
         default_stream as default_stream,
+        synchronize as synchronize,
     )
     from kerneldsl.target import (
         Device as Device,
@@ -259,12 +259,12 @@ _MODULES = {
     "kerneldsl.runtime.streams.graphs": "Graph",
     "kerneldsl.runtime.memory.host_memory": "pinned_copy pinned_empty",
     "kerneldsl.runtime.memory.memory_statistics": "MemoryStatistics PoolStatistics",
-    "kerneldsl.runtime.placement": "current_target device_info devices synchronize targets use",
+    "kerneldsl.runtime.placement": "current_target device_info devices targets use",
     "kerneldsl.runtime.memory.pools": "MemoryPool memory_stats",
     "kerneldsl.runtime.statistics": "reset_stats stats",
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.runtime.streams.stream_pool": "StreamPool",
-    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream",
+    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream synchronize",
     "kerneldsl.runtime.scores": "Score",
     "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.timing": "Timing",

@@ -15,8 +15,9 @@ from kerneldsl.kernels import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import empty, full
-from kerneldsl.runtime.placement import device_info, synchronize, use
+from kerneldsl.runtime.placement import device_info, use
 from kerneldsl.runtime.scores import Score, score_of, usable_devices
+from kerneldsl.runtime.streams.streams import synchronize
 from kerneldsl.tables import html_table, text_table
 from kerneldsl.target import DeviceInfo, DeviceLike
 

@@ -12,7 +12,8 @@ from kerneldsl.errors import KernelError
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import to_device
-from kerneldsl.runtime.placement import host_device, synchronize, use
+from kerneldsl.runtime.placement import host_device, use
+from kerneldsl.runtime.streams.streams import synchronize
 from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, Target
 from kerneldsl.target.checks import Check

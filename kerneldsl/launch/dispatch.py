@@ -35,7 +35,7 @@ from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_stag
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
 from kerneldsl.runtime.statistics import note_fallback
-from kerneldsl.runtime.streams import current, recordings
+from kerneldsl.runtime.streams import current, order
 from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
@@ -130,7 +130,7 @@ class Dispatcher:
                 config = loaded.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, place, config)
-            if stream is not None and recordings.is_recorded(stream):
+            if stream is not None and order.is_recorded(stream):
                 self._record(request, loaded, config, args)
             elif binding.host and not place.is_host:
                 progress = Progress()
@@ -143,7 +143,7 @@ class Dispatcher:
         except RECOVERABLE as error:
             if place.is_host:
                 raise
-            if recordings.is_recorded(stream):
+            if order.is_recorded(stream):
                 if may_recover(error, state.unit.name) and fallback_policy() != "never":
                     error.add_line(
                         f"{state.unit.qualname} was to be recorded, and what runs on the CPU is "
@@ -198,20 +198,20 @@ class Dispatcher:
         binding = request.binding
         if not request.place.is_host:
             if binding.host:
-                recordings.refuse_recording(
+                order.refuse_recording(
                     config.stream,
                     "launch with NumPy arguments, which would have to be copied,",
                     "Copy them before: array = kd.to_device(array)",
                 )
             if self.is_debug:
-                recordings.refuse_recording(
+                order.refuse_recording(
                     config.stream,
                     "launch a kernel in debug mode, which waits for it,",
                     "Record it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
         name = request.state.unit.name
-        recordings.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
+        order.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
 
     def _launch_staged(
         self, request: Request, loaded: Loaded, config: LaunchConfig, progress: Progress

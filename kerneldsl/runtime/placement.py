@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 from kerneldsl import environment
 from kerneldsl.errors import (
-    DeviceLostError,
     DeviceMismatchError,
-    DriverError,
     TargetUnavailableError,
     UnknownTargetError,
 )
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.modules import imported
 from kerneldsl.registry import (
     get_target,
     hardware_targets,
@@ -34,6 +31,7 @@ from kerneldsl.target import Device, DeviceInfo, DeviceLike, MemoryType
 __all__ = [
     "StandIn",
     "actual",
+    "chosen_place",
     "context_place",
     "current_place",
     "current_target",
@@ -43,9 +41,9 @@ __all__ = [
     "host_device",
     "place_of",
     "resolve",
-    "synchronize",
     "targets",
     "use",
+    "used_devices",
     "why_current",
 ]
 
@@ -368,46 +366,11 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     return chosen_place(device).describe()
 
 
-def synchronize(device: DeviceLike | None = None) -> None:
-    """Wait until everything that was started has finished.
-
-    Parameters
-    ----------
-    device : str, Device or DeviceInfo, optional
-        Wait for this one alone; else for each device that was used so far.
-
-    Raises
-    ------
-    DriverError
-        If something that was started has failed, or a device is lost; after what loses the
-        process, every CUDA device is.
-    GraphError
-        Inside of a ``with stream.capture()``.
-    """
-    streams = imported("kerneldsl.runtime.streams.current")
-    if streams is not None:  # without it no stream was ever made
-        streams.refuse_waiting()
-    if device is not None:
-        waiting: tuple[Device, ...] = (place_of(device),)
-    else:
-        with _lock:
-            # A forked child inherits devices whose driver did not survive the fork.
-            waiting = tuple(d for d in _used.values() if d.unusable_reason() is None)
-    failure: DriverError | None = None
-    for each in waiting:
-        try:
-            each.synchronize()
-        except DriverError as error:  # the other devices are waited for all the same
-            # What has just failed is news; that a device is lost has been said before.
-            if failure is None or (
-                isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
-            ):
-                failure = error
-    order = imported("kerneldsl.runtime.streams.order")
-    if order is not None:  # without it nothing was ever copied
-        order.let_go()
-    if failure is not None:
-        raise failure
+def used_devices() -> tuple[Device, ...]:
+    """Every device that was used so far and can be waited for."""
+    with _lock:
+        # A forked child inherits devices whose driver did not survive the fork.
+        return tuple(d for d in _used.values() if d.unusable_reason() is None)
 
 
 def _forget_detection() -> None:

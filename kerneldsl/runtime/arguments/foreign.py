@@ -17,7 +17,7 @@ from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.strided import contiguous_strides, host_view
 from kerneldsl.runtime.placement import device_of_memory
 from kerneldsl.runtime.streams.current import stream_of
-from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.order import is_recorded
 from kerneldsl.target import Device, MemoryType
 
 __all__ = ["as_geometry", "find_reader"]

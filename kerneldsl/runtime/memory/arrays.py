@@ -9,7 +9,6 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.language.kinds import Layout
-from kerneldsl.runtime.memory.array_interfaces import as_numpy, cuda_interface, host_interface
 from kerneldsl.runtime.memory.geometry import ArrayGeometry
 from kerneldsl.runtime.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
 from kerneldsl.runtime.memory.pools import allocate
@@ -17,9 +16,12 @@ from kerneldsl.runtime.memory.strided import Order, contiguous_strides
 from kerneldsl.runtime.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.runtime.placement import place_of
 from kerneldsl.runtime.streams.current import stream_of
-from kerneldsl.target import Device
+from kerneldsl.target import Device, MemoryType
 
 __all__ = ["DeviceArray", "new_array"]
+
+#: The number by which the CUDA Array Interface names the legacy default stream.
+_LEGACY_DEFAULT_STREAM = 1
 
 
 class DeviceArray(ArrayGeometry):
@@ -51,6 +53,10 @@ class DeviceArray(ArrayGeometry):
     -----
     Indexing gives views (ints, slices, ``...``, ``None``), never elements: read with
     :meth:`copy_to_host` or :meth:`item`.
+
+    References
+    ----------
+    NumPy, "The array interface protocol", version 3; Numba, "CUDA Array Interface", version 3.
     """
 
     __slots__ = ()
@@ -264,15 +270,54 @@ class DeviceArray(ArrayGeometry):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
-        return cuda_interface(self)
+        if self.place.memory_type is not MemoryType.CUDA:
+            raise AttributeError(f"an array on {self.place} has no __cuda_array_interface__")
+        self.lend()
+        current = stream_of(self.place, None)
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer if self.size else 0, self.is_read_only),
+            "version": 3,
+            "strides": None if self.layout == "C" else self.strides,
+            # The stream that the consumer has to wait for.
+            "stream": _LEGACY_DEFAULT_STREAM if current is None else current.handle,
+        }
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface; only where the memory is the host's."""
-        return host_interface(self)
+        if not self.place.is_host:
+            raise AttributeError(f"an array on {self.place} has no __array_interface__")
+        if np.dtype(self.dtype.str) != self.dtype:
+            # NumPy then asks __array__, which has the dtype.
+            raise AttributeError(f"the array interface has no name for {self.dtype}")
+        self.lend()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, self.is_read_only),
+            "version": 3,
+            "strides": self.strides,
+        }
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return as_numpy(self, dtype, copy)
+        """A NumPy array over the same memory, or a copy; only where the memory is the host's."""
+        self.check_open()
+        if not self.place.is_host:
+            raise ArgumentTypeError(
+                f"an array on {self.place} is not converted to NumPy by itself",
+                value=self,
+                limit="The copy would be hidden",
+                remedy="Use array.copy_to_host()",
+            )
+        self.lend()
+        view = self.as_numpy(self)
+        if dtype is not None and view.dtype != dtype:
+            if copy is False:
+                raise ValueError("a conversion to another dtype needs a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from kerneldsl.runtime.memory import dlpack

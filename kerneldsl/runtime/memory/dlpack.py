@@ -20,7 +20,7 @@ from kerneldsl.runtime.memory.strided import contiguous_strides
 from kerneldsl.runtime.memory.transfer import read_array
 from kerneldsl.runtime.placement import device_of_memory
 from kerneldsl.runtime.streams.current import stream_of
-from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.order import is_recorded
 from kerneldsl.target import Device, MemoryType
 
 __all__ = ["device_of", "export", "import_array"]

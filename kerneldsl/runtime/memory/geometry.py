@@ -17,7 +17,7 @@ from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
 from kerneldsl.language.kinds import Layout
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.memory.strided import host_view, layout_of
-from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.order import is_recorded
 from kerneldsl.target import Device
 
 __all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry"]

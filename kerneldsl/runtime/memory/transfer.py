@@ -28,8 +28,7 @@ from kerneldsl.runtime.memory.strided import (
     is_dense,
 )
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.streams.order import keep_until_done, put
-from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.order import is_recorded, keep_until_done, put
 
 __all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_array"]
 

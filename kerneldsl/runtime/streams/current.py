@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import StandIn, chosen_place, context_place
-from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.order import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import adopt, place_of_foreign
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 

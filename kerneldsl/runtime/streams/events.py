@@ -14,7 +14,7 @@ from kerneldsl.errors import (
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import current_place
 from kerneldsl.runtime.streams.current import BaseStream, as_stream
-from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.order import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import register
 from kerneldsl.target import Device, DeviceEvent, DeviceStream, Recording
 

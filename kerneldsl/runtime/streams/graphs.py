@@ -22,7 +22,7 @@ from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.streams.current import BaseStream, as_stream
 from kerneldsl.runtime.streams.launch_streams import note_uses
-from kerneldsl.runtime.streams.recordings import refuse_recording
+from kerneldsl.runtime.streams.order import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import forget_recorded, register
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from kerneldsl.runtime.streams import current
 from kerneldsl.runtime.streams.current import active_stream, ambient_stream, resolve_stream
-from kerneldsl.runtime.streams.order import owners_of
-from kerneldsl.runtime.streams.recordings import is_recorded
+from kerneldsl.runtime.streams.order import is_recorded, owners_of
 from kerneldsl.runtime.streams.stream_handles import find
 from kerneldsl.target import Device
 

@@ -1,4 +1,4 @@
-"""Put work into a stream, and keep alive what it needs until it is done."""
+"""Put work into a stream, or let it be recorded, and keep alive what it needs until it is done."""
 
 from __future__ import annotations
 
@@ -6,17 +6,72 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kerneldsl.errors import DriverError
+from kerneldsl.errors import DriverError, GraphError
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Device, DeviceEvent, DeviceStream
 
-__all__ = ["is_foreign", "keep_until_done", "note_recorded", "owners_of", "put"]
+__all__ = [
+    "is_foreign",
+    "is_recorded",
+    "keep_until_done",
+    "let_go",
+    "note_recorded",
+    "owners_of",
+    "put",
+    "record_launch",
+    "refuse_recording",
+]
 
 
 def is_foreign(stream: Any) -> bool:
     """Whether a stream is another library's, so that its handle may die at any time."""
     # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
     return stream is not None and getattr(stream, "is_foreign", True)
+
+
+def is_recorded(stream: Any) -> bool:
+    """Whether what is put into a stream is recorded instead of run."""
+    # What is no DeviceStream has no recording; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "recording", None) is not None
+
+
+def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:
+    """Let a stream record a launch.
+
+    Parameters
+    ----------
+    stream : DeviceStream
+        A stream that is being recorded.
+    name : str
+        The kernel's: that of its function.
+    run : callable
+        Starts the kernel in the stream.
+    *needed
+        What the launch needs as long as it can be repeated: arguments, code.
+    """
+    assert stream.recording is not None
+    stream.recording.kernels.append(name)
+    put(stream, f"launch {name}", run, *needed)
+
+
+def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None:
+    """Raise `GraphError` if a stream is recorded.
+
+    Parameters
+    ----------
+    stream : DeviceStream or int or None
+        What is to be used.
+    doing : str
+        What cannot be done then; begins with a verb.
+    remedy : str, optional
+        What to do instead.
+    """
+    if is_recorded(stream):
+        raise GraphError(
+            f"a stream on {stream.device} is being recorded, so kerneldsl cannot {doing} in it",
+            limit="A recording runs nothing before it is launched",
+            remedy=remedy or "Do it before or after the `with stream.capture()`",
+        )
 
 
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:

@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     StreamError,
     ToolMissingError,
 )
-from kerneldsl.runtime.streams.recordings import record_launch
+from kerneldsl.runtime.streams.order import record_launch
 from kerneldsl.target import Recording
 from targets.cuda import captures, core, device_streams, events
 from targets.cuda.driver import Driver
