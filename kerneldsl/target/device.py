@@ -187,6 +187,7 @@ class Device:
         the core keeps the source alive until the copy is done; page-locked memory does so by
         itself, see `SharedBuffer.close`.
         """
+        raise NotImplementedError
 
     def copy_to_host(
         self,
@@ -201,6 +202,7 @@ class Device:
 
         **Must** be complete on return unless `blocking` is false.
         """
+        raise NotImplementedError
 
     def copy_on_device(
         self, destination: int, source: int, nbytes: int, stream: Any = None

@@ -1,20 +1,26 @@
-"""A CUDA device: the contract of :class:`~kerneldsl.target.Device`, fulfilled with the driver."""
+"""A CUDA device: the contract of :class:`~kerneldsl.target.Device`, fulfilled with the driver.
+
+References
+----------
+CUDA Driver API, sections "Memory Management" and "API synchronization behavior".
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.target import Device, MemoryType
-from targets.cuda import captures, memory, peers, pools
+from targets.cuda import captures, peers, pools
 from targets.cuda.architectures import (
     ARCHITECTURES,
     PTX_RELEASES,
     choose_ptx_version,
     parse_arch,
 )
-from targets.cuda.driver import get_driver
+from targets.cuda.driver import Driver, get_driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.ptx_compiler import PtxCompiler, require_ptx
 from targets.cuda.streams import (
@@ -39,6 +45,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["CudaDevice"]
+
+#: The driver's memsets, by the bytes of the pattern that they repeat.
+_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
 
 
 class CudaDevice(Device):
@@ -102,7 +111,9 @@ class CudaDevice(Device):
         return pools.create_pool(get_driver(), self)
 
     def memory_info(self) -> tuple[int, int]:
-        return memory.memory_info(get_driver(), self.index)
+        driver, doing = get_driver(), f"read how much memory of {self} is free"
+        free, total = driver.call_on(self.index, driver.api.cuMemGetInfo, doing=doing)
+        return int(free), int(total)
 
     def foreign_caches(self) -> Iterable[tuple[str, str]]:
         from targets.cuda.foreign_caches import foreign_caches
@@ -132,11 +143,20 @@ class CudaDevice(Device):
         *,
         blocking: bool = True,
     ) -> None:
-        if nbytes:
-            handle, where = stream_handle(stream), (get_driver(), self.index)
-            memory.copy_from_host(
-                *where, destination, source, nbytes, stream=handle, blocking=blocking
-            )
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        api = driver.api
+        with driver.current(self.index):
+            if not blocking or _needs_naming(driver, handle):
+                status = api.cuMemcpyHtoDAsync(destination, source, nbytes, handle)[0]
+                if blocking and not int(status):
+                    # A copy from page-locked memory may still be reading its source.
+                    status = api.cuStreamSynchronize(handle)[0]
+            else:
+                status = api.cuMemcpyHtoD(destination, source, nbytes)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes from the host to {self}")
 
     def copy_to_host(
         self,
@@ -147,30 +167,50 @@ class CudaDevice(Device):
         *,
         blocking: bool = True,
     ) -> None:
-        if nbytes:
-            handle, where = stream_handle(stream), (get_driver(), self.index)
-            memory.copy_to_host(
-                *where, destination, source, nbytes, stream=handle, blocking=blocking
-            )
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        api = driver.api
+        launched = driver.watch.in_flight(self.index) if blocking else ()
+        with driver.current(self.index):
+            if not blocking or _needs_naming(driver, handle):
+                status = api.cuMemcpyDtoHAsync(destination, source, nbytes, handle)[0]
+                if blocking and not int(status):
+                    status = api.cuStreamSynchronize(handle)[0]
+            else:
+                status = api.cuMemcpyDtoH(destination, source, nbytes)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes from {self} to the host")
+        if launched:
+            driver.watch.settle(self.index, launched, handle)
 
     def copy_on_device(
         self, destination: int, source: int, nbytes: int, stream: Any = None
     ) -> None:
-        if nbytes:
-            handle, where = stream_handle(stream), (get_driver(), self.index)
-            memory.copy_on_device(*where, destination, source, nbytes, stream=handle)
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        with driver.current(self.index):
+            status = driver.api.cuMemcpyDtoDAsync(destination, source, nbytes, handle)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes within {self}")
 
     def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
         if not count:
             return
-        handle = stream_handle(stream)
-        if len(pattern) <= memory.MAX_PATTERN_BYTES:
-            memory.fill(get_driver(), self.index, destination, pattern, count, stream=handle)
+        handle, driver, size = stream_handle(stream), get_driver(), len(pattern)
+        if size in _MEMSETS:
+            value = int.from_bytes(pattern, sys.byteorder)
+            with driver.current(self.index):
+                status = getattr(driver.api, _MEMSETS[size])(destination, value, count, handle)[0]
+                if int(status):
+                    doing = f"fill {count} times {size} bytes on {self}"
+                    raise driver.failure(status, doing, index=self.index)
             return
         from targets.cuda.fill import WORD_BYTES, fill_words
 
         if destination % WORD_BYTES == 0:
-            fill_words(get_driver(), self, destination, pattern, count, stream=handle)
+            fill_words(driver, self, destination, pattern, count, stream=handle)
         else:  # another library's array, of complex numbers at an odd multiple of four bytes
             super().fill(destination, pattern, count, stream)
 
@@ -214,6 +254,11 @@ class CudaDevice(Device):
         from targets.cuda.events import wrap_event
 
         return wrap_event(get_driver(), self, event)
+
+
+def _needs_naming(driver: Driver, stream: int) -> bool:
+    """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
+    return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -189,9 +189,7 @@ class CudaExecutable(Executable):
         self._start(config, parameters.ljust(last.offset, b"\0") + pointer, stream)
         synchronize_stream(driver, index, stream, doing=f"run {self._function.name}")
         found = ctypes.create_string_buffer(nbytes)
-        memory.copy_to_host(
-            driver, index, ctypes.addressof(found), record.pointer, nbytes, stream=stream
-        )
+        self.device.copy_to_host(ctypes.addressof(found), record.pointer, nbytes, stream)
         table = self._cuda_artifact.fault_table
         assert table is not None
         raise_fault(found.raw, table)

@@ -1,4 +1,4 @@
-"""Device memory: allocating, freeing and copying it.
+"""Device memory: allocating, freeing and clearing it.
 
 References
 ----------
@@ -14,28 +14,12 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.errors import DriverError
 from kerneldsl.target import Buffer
 from targets.cuda.fork import fork_guard
-from targets.cuda.streams import LEGACY_DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from kerneldsl.target import Device
     from targets.cuda.driver import Driver
 
-__all__ = [
-    "MAX_PATTERN_BYTES",
-    "CudaBuffer",
-    "allocate",
-    "clear",
-    "copy_from_host",
-    "copy_on_device",
-    "copy_to_host",
-    "fill",
-    "free",
-    "memory_info",
-]
-
-#: The longest pattern that a memset of the driver repeats.
-MAX_PATTERN_BYTES = 4
-_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
+__all__ = ["CudaBuffer", "allocate", "clear", "free"]
 
 
 class CudaBuffer(Buffer):
@@ -113,99 +97,10 @@ def _free_of_total(api: Any) -> str:
     return f"{int(sizes[0])} of {int(sizes[1])} bytes are free"
 
 
-def memory_info(driver: Driver, index: int) -> tuple[int, int]:
-    """Bytes of a device's memory that are free now, and in all."""
-    free_bytes, total_bytes = driver.call_on(
-        index, driver.api.cuMemGetInfo, doing=f"read how much memory of cuda:{index} is free"
-    )
-    return int(free_bytes), int(total_bytes)
-
-
 def free(driver: Driver, index: int, pointer: int) -> None:
     """Free device memory; waits for the work that may still use it."""
     doing = f"free {pointer:#x} on cuda:{index}"
     driver.call_on(index, driver.api.cuMemFree, pointer, doing=doing)
-
-
-def copy_from_host(
-    driver: Driver,
-    index: int,
-    destination: int,
-    source: int,
-    nbytes: int,
-    *,
-    stream: int,
-    blocking: bool = True,
-) -> None:
-    """Copy host memory to the device; by default the source may be changed when this returns."""
-    api = driver.api
-    with driver.current(index):
-        if not blocking or _needs_naming(driver, stream):
-            status = api.cuMemcpyHtoDAsync(destination, source, nbytes, stream)[0]
-            if blocking and not int(status):
-                # A copy from page-locked memory may still be reading its source.
-                status = api.cuStreamSynchronize(stream)[0]
-        else:
-            status = api.cuMemcpyHtoD(destination, source, nbytes)[0]
-        if int(status):
-            raise driver.failure(status, f"copy {nbytes} bytes from the host to cuda:{index}")
-
-
-def copy_to_host(
-    driver: Driver,
-    index: int,
-    destination: int,
-    source: int,
-    nbytes: int,
-    *,
-    stream: int,
-    blocking: bool = True,
-) -> None:
-    """Copy device memory to the host, after what stands before it in the stream; waits for it."""
-    api = driver.api
-    launched = driver.watch.in_flight(index) if blocking else ()
-    with driver.current(index):
-        if not blocking or _needs_naming(driver, stream):
-            status = api.cuMemcpyDtoHAsync(destination, source, nbytes, stream)[0]
-            if blocking and not int(status):
-                status = api.cuStreamSynchronize(stream)[0]
-        else:
-            status = api.cuMemcpyDtoH(destination, source, nbytes)[0]
-        if int(status):
-            raise driver.failure(status, f"copy {nbytes} bytes from cuda:{index} to the host")
-    if launched:
-        driver.watch.settle(index, launched, stream)
-
-
-def _needs_naming(driver: Driver, stream: int) -> bool:
-    """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
-    return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
-
-
-def copy_on_device(
-    driver: Driver, index: int, destination: int, source: int, nbytes: int, *, stream: int
-) -> None:
-    """Copy within a device, in the stream's order."""
-    with driver.current(index):
-        status = driver.api.cuMemcpyDtoDAsync(destination, source, nbytes, stream)[0]
-        if int(status):
-            raise driver.failure(status, f"copy {nbytes} bytes within cuda:{index}")
-
-
-def fill(
-    driver: Driver, index: int, destination: int, pattern: bytes, count: int, *, stream: int
-) -> None:
-    """Set device memory to repetitions of a pattern of 1, 2 or 4 bytes, in the stream's order.
-
-    For longer patterns see :mod:`~targets.cuda.fill`.
-    """
-    size, value = len(pattern), int.from_bytes(pattern, sys.byteorder)
-    with driver.current(index):
-        memset = getattr(driver.api, _MEMSETS[size])
-        status = memset(destination, value, count, stream)[0]
-        if int(status):
-            doing = f"fill {count} times {size} bytes on cuda:{index}"
-            raise driver.failure(status, doing, index=index)
 
 
 def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: int) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kerneldsl.target import Device, DeviceLimits
+from targets.cuda import device as cuda_device
 from targets.cuda import host_memory, peers, pools
+from targets.cuda.device import CudaDevice
 from targets.cuda.driver import Driver
 from tests.support.driver_bindings import FakeBindings, Names
 
-__all__ = ["ORDER", "Bindings", "device", "driver_of", "stream"]
+__all__ = ["ORDER", "Bindings", "device", "device_of", "driver_of", "stream"]
 
 
 LIMITS = DeviceLimits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 49152, 32, 4)
@@ -78,6 +80,12 @@ def driver_of(api: Bindings, monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 def device(index: int = 0) -> Device:
     return Device("cuda", index, "a card", "sm_90", LIMITS)
+
+
+def device_of(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
+    """The first device, under a driver that is the process's until the test ends."""
+    monkeypatch.setattr(cuda_device, "get_driver", lambda: driver)
+    return CudaDevice.from_description(device())
 
 
 def stream(handle: int, index: int = 0) -> Any:

@@ -29,6 +29,7 @@ from targets.cuda import functions, memory, streams
 from targets.cuda.driver import Driver
 from targets.cuda.fork import ForkGuard
 from targets.cuda.target import CudaTarget
+from tests.support.cuda_memory import device_of
 from tests.support.driver_bindings import ATTRIBUTES, FakeBindings, Status
 
 
@@ -109,9 +110,12 @@ def test_an_empty_buffer_calls_nothing(driver: Driver, api: FakeBindings) -> Non
     assert api.calls == []
 
 
-def test_copies_wait_where_the_contract_says(driver: Driver, api: FakeBindings) -> None:
-    memory.copy_from_host(driver, 0, 1, 2, 3, stream=5)
-    memory.copy_to_host(driver, 0, 1, 2, 3, stream=5)
+def test_copies_wait_where_the_contract_says(
+    driver: Driver, api: FakeBindings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of(driver, monkeypatch)
+    device.copy_from_host(1, 2, 3, 5)
+    device.copy_to_host(1, 2, 3, 5)
     calls = [name for name in api.names() if name.startswith(("cuMemcpy", "cuStream"))]
     assert calls == [
         "cuMemcpyHtoDAsync",
@@ -130,9 +134,9 @@ def test_a_copy_in_the_default_stream_is_never_left_to_that_of_the_thread(
     monkeypatch.delenv(name, raising=False)
     if value is not None:
         monkeypatch.setenv(name, value)
-    driver, default = Driver(api), streams.stream_handle(None)
-    memory.copy_from_host(driver, 0, 1, 2, 3, stream=default)
-    memory.copy_to_host(driver, 0, 1, 2, 3, stream=default)
+    device = device_of(Driver(api), monkeypatch)
+    device.copy_from_host(1, 2, 3)
+    device.copy_to_host(1, 2, 3)
     calls = [call for call in api.calls if call[0].startswith(("cuMemcpy", "cuStream"))]
     if is_named:
         assert [call[0] for call in calls] == [

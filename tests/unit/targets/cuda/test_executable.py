@@ -18,6 +18,7 @@ from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultSite, FaultTable
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.target import CompileOptions, LaunchConfig
 from targets import null
+from targets.cuda import device as cuda_device
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.carveout import Carveout
 from targets.cuda.driver import Driver
@@ -57,7 +58,17 @@ class MemoryBindings(FakeBindings):
         return ()
 
 
+@pytest.fixture(autouse=True)
+def live_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let devices use the driver of the executable that was made last."""
+    monkeypatch.setattr(cuda_device, "get_driver", lambda: _driver)
+
+
+_driver: Driver | None = None
+
+
 def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
+    global _driver
     kinds = parse_signature("float32[::1], int8")
     specialization = SimpleNamespace(
         unit=SimpleNamespace(name="k"),
@@ -70,8 +81,10 @@ def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
         specialization=specialization,
         fault_table=FaultTable((_SITE,)),
     )
-    driver = Driver(api)
-    return CudaExecutable(driver, cast(CudaArtifact, artifact), driver.devices()[0])
+    _driver = Driver(api)
+    (described, *_) = _driver.devices()
+    device = cuda_device.CudaDevice.from_description(described)
+    return CudaExecutable(_driver, cast(CudaArtifact, artifact), device)
 
 
 _PACKED = struct.pack("=QqB", 0, 0, 1)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from targets.cuda import fill, memory
+from targets.cuda import fill
 from targets.cuda.driver import Driver
-from tests.support.cuda_memory import Bindings, device, driver_of
+from tests.support.cuda_memory import Bindings, device, device_of, driver_of
 
 
 @pytest.fixture
@@ -24,8 +24,10 @@ def driver(api: Bindings, monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_short_patterns_are_one_memset(driver: Driver, api: Bindings, size: int) -> None:
-    memory.fill(driver, 0, 0x100, b"\x81" * size, 10, stream=5)
+def test_short_patterns_are_one_memset(
+    driver: Driver, api: Bindings, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    device_of(driver, monkeypatch).fill(0x100, b"\x81" * size, 10, 5)
     (call,) = [c for c in api.calls if c[0].startswith(("cuMemset", "cuMemcpy"))]
     assert call == (f"cuMemsetD{8 * size}Async", 0x100, int("81" * size, 16), 10, 5)
 

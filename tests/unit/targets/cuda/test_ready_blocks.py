@@ -8,12 +8,12 @@ import pytest
 
 from kerneldsl.errors import DriverError
 from kerneldsl.target.memory import WHOLE_DEVICE
-from targets.cuda import memory, pools
+from targets.cuda import pools
 from targets.cuda.driver import Driver
 from targets.cuda.fork import fork_guard
 from targets.cuda.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
 from targets.cuda.streams import LEGACY_DEFAULT_STREAM
-from tests.support.cuda_memory import Bindings, device, driver_of, stream
+from tests.support.cuda_memory import Bindings, device, device_of, driver_of, stream
 
 
 @pytest.fixture
@@ -153,6 +153,6 @@ def test_no_ready_block_is_given_out_where_the_device_is_gone(
     else:
         api.answers["cuMemcpyDtoH"] = (700,)
         with pytest.raises(DriverError):
-            memory.copy_to_host(driver, 0, 0x100, 0x200, 8, stream=LEGACY_DEFAULT_STREAM)
+            device_of(driver, monkeypatch).copy_to_host(0x100, 0x200, 8)
     with pytest.raises(DriverError, match="fork" if why == "forked" else "lost"):
         pool.acquire(100, None)
