@@ -16,10 +16,11 @@ Every parameter is aligned to its own size, as the CUDA driver's parameter buffe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from kerneldsl.formatting import text_table
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -191,17 +192,9 @@ class ParameterLayout:
         return self.packer.size
 
     def describe(self) -> str:
-        """A table of the parameters, as it stands beside an ahead-of-time compiled file."""
-        rows: Sequence[tuple[str, str, str, str]] = [("#", "offset", "type", "parameter")]
-        rows = [
-            *rows,
-            *((str(i), str(p.offset), p.dtype, p.name) for i, p in enumerate(self.parameters)),
-        ]
-        widths = [max(len(r[c]) for r in rows) for c in range(4)]
-        return "\n".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip()
-            for r in rows
-        )
+        """Return a table of the parameters, as it stands beside an ahead-of-time compiled file."""
+        rows = ((i, p.offset, p.dtype, p.name) for i, p in enumerate(self.parameters))
+        return text_table(("#", "offset", "type", "parameter"), rows)
 
 
 def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:

@@ -191,7 +191,7 @@ class ErrorLog:
         return True  # an empty history is not "no history"
 
     def __repr__(self) -> str:
-        from kerneldsl.tables import text_table
+        from kerneldsl.formatting import text_table
 
         entries = self.entries()
         if not entries:
@@ -199,7 +199,7 @@ class ErrorLog:
         return f"{self._summary()}\n{text_table(_COLUMNS, _rows(entries))}"
 
     def _repr_html_(self) -> str:
-        from kerneldsl.tables import html_table
+        from kerneldsl.formatting import html_table
 
         entries = self.entries()
         return html_table(_COLUMNS, _rows(entries), caption=self._summary())

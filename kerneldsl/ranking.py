@@ -11,6 +11,7 @@ from typing import Any, Literal
 from kerneldsl.decorators import kernel
 from kerneldsl.environment import logger
 from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.formatting import html_table, text_table
 from kerneldsl.kernels import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
@@ -18,7 +19,6 @@ from kerneldsl.runtime.memory.creation import empty, full
 from kerneldsl.runtime.placement import device_info, use
 from kerneldsl.runtime.scores import Score, score_of, usable_devices
 from kerneldsl.runtime.streams.streams import synchronize
-from kerneldsl.tables import html_table, text_table
 from kerneldsl.target import DeviceInfo, DeviceLike
 
 __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_devices", "score"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kerneldsl.tables import format_duration
+from kerneldsl.formatting import format_duration
 
 __all__ = ["Timing", "measure"]
 

@@ -14,7 +14,7 @@ import typer
 
 from kerneldsl.cli.machine import JsonOption
 from kerneldsl.cli.output import print_json, print_table
-from kerneldsl.tables import format_bytes, format_duration
+from kerneldsl.formatting import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from kerneldsl.cache.inventory import EntryInfo

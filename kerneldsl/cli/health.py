@@ -149,7 +149,7 @@ def _errors() -> dict[str, Any]:
 
 
 def _amount(nbytes: int | None) -> str | None:
-    from kerneldsl.tables import format_bytes
+    from kerneldsl.formatting import format_bytes
 
     return None if nbytes is None else format_bytes(nbytes)
 

@@ -121,7 +121,7 @@ def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None
 
 def memory_text(free: int | None, total: int | None) -> str | None:
     """Free and total memory of a device, for a person."""
-    from kerneldsl.tables import format_bytes
+    from kerneldsl.formatting import format_bytes
 
     if total is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.tables import html_table, text_table
+from kerneldsl.formatting import html_table, text_table
 
 __all__ = ["Backend", "Backends"]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kerneldsl import environment
-from kerneldsl.tables import format_bytes
+from kerneldsl.formatting import format_bytes
 from kerneldsl.target.checks import Check
 
 __all__ = ["check_cache_folder"]

@@ -19,9 +19,9 @@ from kerneldsl import environment
 from kerneldsl.detection import backends
 from kerneldsl.detection.files import read_text
 from kerneldsl.errors import KernelError
+from kerneldsl.formatting import format_bytes
 from kerneldsl.registry import get_target, target_of_memory
 from kerneldsl.runtime.placement import place_of
-from kerneldsl.tables import format_bytes
 from kerneldsl.target import MemoryType
 from kerneldsl.target.checks import Check, CheckStatus, said_by
 

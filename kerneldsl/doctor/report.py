@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.tables import html_table, text_table
+from kerneldsl.formatting import html_table, text_table
 from kerneldsl.target.checks import Check
 
 __all__ = ["Report"]

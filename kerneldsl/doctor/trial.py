@@ -9,12 +9,12 @@ import numpy as np
 
 from kerneldsl.decorators import kernel
 from kerneldsl.errors import KernelError
+from kerneldsl.formatting import format_bytes
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import to_device
 from kerneldsl.runtime.placement import host_device, use
 from kerneldsl.runtime.streams.streams import synchronize
-from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, Target
 from kerneldsl.target.checks import Check
 

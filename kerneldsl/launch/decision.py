@@ -1,7 +1,7 @@
 """From a request to its plan: block, mapping and member, where they are the planner's to choose.
 
 A plan is made once for each kernel, signature, device, class of extents
-(:func:`~kerneldsl.planner.extent_classes.extent_class`) and set of promises that hold; whoever
+(:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises that hold; whoever
 launches looks it up by the request's key, which holds those. Targets that map elements to threads
 as mappings say (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by
 themselves. Where a kernel has a space, its members are candidates on every target, and one that is
@@ -27,9 +27,8 @@ from kerneldsl.launch.together import in_clusters
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice, Problem, choose
 from kerneldsl.planner.limits import DeviceOccupancyLimits
-from kerneldsl.planner.orientation import orient
 from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.work import element_work
+from kerneldsl.planner.work import element_work, orient
 from kerneldsl.target import (
     ONE_EACH,
     ElementMapping,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.launch.together import ALONE, Together
-from kerneldsl.planner.candidates import block_shapes
-from kerneldsl.planner.extent_classes import extent_class, grid_ends
+from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
 from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.target import DeviceLimits, Dim3
 

@@ -6,17 +6,16 @@ imports Numba or calls a driver.
 
 from __future__ import annotations
 
-from kerneldsl.planner.block_limits import BlockLimits
-from kerneldsl.planner.block_size import (
+from kerneldsl.planner.block_limits import BlockLimits, KernelResources
+from kerneldsl.planner.coverage import Coverage, bytes_to_saturate, coverage
+from kerneldsl.planner.limits import COMPUTE_CAPABILITIES, ComputeCapability, DeviceOccupancyLimits
+from kerneldsl.planner.occupancy import (
+    Occupancy,
     PotentialBlock,
     available_dynamic_shared_bytes,
     max_potential_block_size,
+    occupancy,
 )
-from kerneldsl.planner.capabilities import COMPUTE_CAPABILITIES, ComputeCapability
-from kerneldsl.planner.coverage import Coverage, bytes_to_saturate, coverage
-from kerneldsl.planner.limits import DeviceOccupancyLimits
-from kerneldsl.planner.occupancy import Occupancy, occupancy
-from kerneldsl.planner.resources import KernelResources
 
 __all__ = [
     "COMPUTE_CAPABILITIES",

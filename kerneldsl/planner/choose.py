@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kerneldsl.errors import ResourceLimitError
+from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.candidates import (
     Candidate,
     block_shapes,
@@ -25,7 +26,6 @@ from kerneldsl.planner.cost import Prediction, predict
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.resources import KernelResources
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 

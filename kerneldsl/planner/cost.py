@@ -26,14 +26,27 @@ sections "Occupancy" and "Arithmetic Instructions".
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from kerneldsl.planner.bounds import Bound
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["BOUND_WORDS", "Bound", "Prediction", "predict"]
+
+#: What sets the pace of a kernel.
+Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atomics", "launch"]
+
+#: What follows "limited by".
+BOUND_WORDS: dict[str, str] = {
+    "memory": "the bandwidth of memory",
+    "latency": "the latency of memory: too few bytes are asked for at once",
+    "compute": "arithmetic",
+    "block starts": "the rate at which blocks are started",
+    "atomics": "atomic operations",
+    "launch": "the launch itself and the life of one block; the device is not filled",
+}
+
 
 _LINE_BYTES = 128
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kerneldsl.planner.bounds import BOUND_WORDS
 from kerneldsl.planner.choose import (
     TIE,
     Choice,
@@ -20,9 +19,10 @@ from kerneldsl.planner.choose import (
     nothing_fits,
     rank,
 )
-from kerneldsl.planner.cost import CONSTANTS
+from kerneldsl.planner.cost import BOUND_WORDS, CONSTANTS
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
+from kerneldsl.planner.words import name_limiters
 
 __all__ = ["describe", "every_plan"]
 
@@ -167,7 +167,7 @@ def _why(taken: Scored, other: Scored) -> str:
             return "no faster"
         return "no faster; blocks near 256 threads are preferred"
     if is_member and other.held.active_warps < taken.held.active_warps:
-        by = " and ".join(name.replace("_", " ") for name in other.held.limiters)
+        by = name_limiters(other.held.limiters)
         return f"{other.held.active_warps} warps at once, limited by {by}"
     are_fewer = its.bound == mine.bound == "memory" and its.bytes_in_flight < mine.bytes_in_flight
     if are_fewer and not is_member:

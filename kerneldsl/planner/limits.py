@@ -1,8 +1,8 @@
 """What a multiprocessor can hold: the limits that occupancy is computed from.
 
 Most of them the driver tells (:meth:`DeviceOccupancyLimits.from_device`). How registers and shared
-memory are handed out it does not tell; that stands in :mod:`~kerneldsl.planner.capabilities`,
-beside what is needed to plan for a device that is not there
+memory are allocated it does not tell; `RULES` has that for each compute capability, beside what is
+needed to plan for a device that is not there
 (:meth:`DeviceOccupancyLimits.for_compute_capability`).
 
 References
@@ -15,12 +15,86 @@ Capability"; NVIDIA's header ``cuda_occupancy.h`` of CUDA 13.5, with which the m
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple, TypeAlias
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.planner.capabilities import KB, RULES, AllocationRules, ComputeCapability
 from kerneldsl.target import Device
 
-__all__ = ["DeviceOccupancyLimits"]
+__all__ = [
+    "COMPUTE_CAPABILITIES",
+    "KB",
+    "RULES",
+    "AllocationRules",
+    "ComputeCapability",
+    "DeviceOccupancyLimits",
+]
+
+#: Major and minor.
+ComputeCapability: TypeAlias = tuple[int, int]
+
+#: Bytes of a KB, as CUDA's documents count.
+KB = 1024
+
+# Sizes in KB that the memory shared with the L1 cache can be given, smallest first.
+_TURING = (32, 64)
+_UP_TO_100 = (0, 8, 16, 32, 64, 100)
+_UP_TO_164 = (*_UP_TO_100, 132, 164)
+_UP_TO_228 = (*_UP_TO_164, 196, 228)
+_UP_TO_328 = (*_UP_TO_228, 328)
+
+
+class AllocationRules(NamedTuple):
+    """What a compute capability fixes.
+
+    Parameters
+    ----------
+    threads : int or None
+        Threads on a multiprocessor; ``None`` where NVIDIA has not published it.
+    blocks : int
+        Blocks on a multiprocessor.
+    carveouts : tuple of int
+        Sizes of shared memory a multiprocessor can be set to, KB, ascending.
+    shared_unit : int
+        Bytes that shared memory of a block is rounded up to.
+    reserved : int
+        Bytes of shared memory that the driver takes of each block.
+    barriers_per_block : int or None
+        Barriers there are for each block that a multiprocessor has room for; ``None`` where they
+        are no limit.
+    virtual_resources : int or None
+        Virtual resources of a multiprocessor; ``None`` where there are none.
+    """
+
+    threads: int | None
+    blocks: int
+    carveouts: tuple[int, ...]
+    shared_unit: int = 128
+    reserved: int = KB
+    barriers_per_block: int | None = None
+    virtual_resources: int | None = None
+
+
+#: The rules, by compute capability, oldest first.
+RULES: dict[ComputeCapability, AllocationRules] = {
+    (7, 5): AllocationRules(1024, 16, _TURING, shared_unit=256, reserved=0),
+    (8, 0): AllocationRules(2048, 32, _UP_TO_164),
+    (8, 6): AllocationRules(1536, 16, _UP_TO_100),
+    (8, 7): AllocationRules(1536, 16, _UP_TO_164),
+    (8, 8): AllocationRules(1536, 16, _UP_TO_100),
+    (8, 9): AllocationRules(1536, 24, _UP_TO_100),
+    (9, 0): AllocationRules(2048, 32, _UP_TO_228, barriers_per_block=2),
+    (10, 0): AllocationRules(2048, 32, _UP_TO_228, barriers_per_block=2, virtual_resources=128),
+    # CUDA 13 calls it 11.0, and published its threads under that number.
+    (10, 1): AllocationRules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (10, 3): AllocationRules(2048, 32, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (10, 7): AllocationRules(None, 16, _UP_TO_328, barriers_per_block=1, virtual_resources=128),
+    (11, 0): AllocationRules(1536, 24, _UP_TO_228, barriers_per_block=1, virtual_resources=128),
+    (12, 0): AllocationRules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
+    (12, 1): AllocationRules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
+}
+
+#: The compute capabilities whose rules are known, oldest first.
+COMPUTE_CAPABILITIES: tuple[ComputeCapability, ...] = tuple(RULES)
 
 
 @dataclass(frozen=True, slots=True)

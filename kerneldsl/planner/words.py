@@ -1,20 +1,62 @@
-"""A launch plan in words: one line, a page, or a table for a notebook."""
+"""The planner in words: a plan in a line, on a page or for a notebook; what limits an occupancy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from html import escape
+from textwrap import indent
 from typing import TYPE_CHECKING
 
-from kerneldsl.planner.bounds import BOUND_WORDS
+from kerneldsl.formatting import (
+    format_count,
+    format_decimal_bytes,
+    format_duration,
+    html_table,
+    text_table,
+)
+from kerneldsl.planner.block_limits import (
+    block_limits,
+    dynamic_share,
+    least,
+    preferred_carveout,
+    register_limit,
+)
+from kerneldsl.planner.cost import BOUND_WORDS
 from kerneldsl.target import ElementMapping
 
 if TYPE_CHECKING:
+    from kerneldsl.planner.occupancy import Occupancy
     from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 
-__all__ = ["explain_plan", "headline", "plan_html"]
+__all__ = [
+    "explain_occupancy",
+    "explain_plan",
+    "headline",
+    "name_limiters",
+    "plan_html",
+    "summarize_occupancy",
+]
 
-_LIMITERS = {"shared_memory": "shared memory", "virtual_resources": "virtual resources"}
+
+def name_limiters(names: Iterable[str]) -> str:
+    """Say which resources allow no more blocks.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Fields of `BlockLimits`.
+
+    Examples
+    --------
+    >>> name_limiters(("warps", "shared_memory"))
+    'warps and shared memory'
+    """
+    return " and ".join(map(_spaced, names))
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def headline(plan: LaunchPlan) -> str:
@@ -33,8 +75,8 @@ def headline(plan: LaunchPlan) -> str:
     if plan.host is not None:
         return f"{plan.kernel}{over} on {plan.device}: {_host(plan)}."
     parts = [
-        f"{_many(plan.grid_blocks, 'block')} of {_dims(plan.block_dim)} "
-        f"thread{'' if math.prod(plan.block_dim) == 1 else 's'}"
+        f"{format_count(plan.grid_blocks, 'block')} of {_dims(plan.block_dim)} "
+        f"thread{'s' * (math.prod(plan.block_dim) != 1)}"
     ]
     if plan.mapping.item_count > 1:
         parts.append(_mapping(plan.mapping))
@@ -66,22 +108,16 @@ def explain_plan(plan: LaunchPlan) -> str:
     lines += [f"  {each}" for each in (*facts(plan), *plan.reasons)]
     if plan.considered:
         lines.append(f"  {_compared(plan.considered_count)} the best of the others:")
-        lines += [f"    {row}" for row in _table(_rows(plan))]
+        lines.append(indent(text_table(*_rows(plan)), "    "))
     lines += [f"  Note: {note}" for note in plan.notes]
     return "\n".join(lines)
 
 
 def plan_html(plan: LaunchPlan) -> str:
-    """The same as HTML, for notebooks."""
-    rows = _rows(plan)
-    head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in rows[0])
-    body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>"
-        for row in rows[1:]
-    )
+    """Say the same as HTML, for notebooks."""
     listed = "".join(f"<li>{escape(each)}</li>" for each in (*facts(plan), *plan.reasons))
     notes = "".join(f"<p><b>Note:</b> {escape(note)}</p>" for note in plan.notes)
-    table = f"<table><tr>{head}</tr>{body}</table>" if plan.considered else ""
+    table = html_table(*_rows(plan)) if plan.considered else ""
     return f"<p><b>{escape(headline(plan))}</b></p><ul>{listed}</ul>{table}{notes}"
 
 
@@ -89,17 +125,17 @@ def facts(plan: LaunchPlan) -> list[str]:
     """What the plan does to the device, a sentence each."""
     found = []
     if plan.occupancy is not None:
-        by = " and ".join(_LIMITERS.get(name, name) for name in plan.limiters)
-        spills = f", {_many(plan.spill_bytes, 'byte')} spilled" if plan.spill_bytes else ""
+        by = name_limiters(plan.limiters)
+        spills = f", {format_count(plan.spill_bytes, 'byte')} spilled" if plan.spill_bytes else ""
         found.append(
             f"Occupancy {_percent(plan.occupancy)}: a multiprocessor holds "
-            f"{_many(plan.active_blocks or 0, 'block')} at once, limited by {by} "
-            f"({_many(plan.registers or 0, 'register')} a thread{spills})."
+            f"{format_count(plan.active_blocks or 0, 'block')} at once, limited by {by} "
+            f"({format_count(plan.registers or 0, 'register')} a thread{spills})."
         )
     if plan.carveout_bytes:
         found.append(
-            f"Shared memory: {_many(plan.shared_bytes, 'dynamic byte')} a block; the blocks of a "
-            f"multiprocessor need a carve-out of {plan.carveout_bytes}."
+            f"Shared memory: {format_count(plan.shared_bytes, 'dynamic byte')} a block; the blocks "
+            f"of a multiprocessor need a carve-out of {plan.carveout_bytes}."
         )
     if plan.waves is not None and plan.tail_efficiency is not None:
         found.append(
@@ -112,22 +148,24 @@ def facts(plan: LaunchPlan) -> list[str]:
         )
     if plan.bytes_in_flight and plan.bytes_to_saturate:
         found.append(
-            f"Bytes in flight {_bytes(plan.bytes_in_flight)}; memory is busy all the time with "
-            f"{_bytes(plan.bytes_to_saturate)}."
+            f"Bytes in flight {format_decimal_bytes(plan.bytes_in_flight)}; memory is busy all the "
+            f"time with {format_decimal_bytes(plan.bytes_to_saturate)}."
         )
     if plan.predicted_ns is not None and plan.bound is not None:
-        moved = f" for {_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""
+        moved = f" for {format_decimal_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""
         found.append(
-            f"Predicted {_time(plan.predicted_ns)}{moved}, limited by {BOUND_WORDS[plan.bound]}."
+            f"Predicted {format_duration(plan.predicted_ns)}{moved}, limited by "
+            f"{BOUND_WORDS[plan.bound]}."
         )
     return found
 
 
-def _rows(plan: LaunchPlan) -> list[tuple[str, ...]]:
+def _rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """List what was compared, the taken plan first, under what stands above the columns."""
     names = tuple(name for name, _ in plan.parameters)
     # Of a space, the members' values say everything.
     head = names or ("block", "items", "vector")
-    rows: list[tuple[str, ...]] = [(*head, "predicted", "")]
+    rows: list[tuple[str, ...]] = []
     compared: list[tuple[LaunchPlan | PlanAlternative, str]] = [(plan, "taken")]
     compared += [(other, other.why) for other in plan.considered]
     for each, why in compared:
@@ -136,26 +174,18 @@ def _rows(plan: LaunchPlan) -> list[tuple[str, ...]]:
         rows.append(
             (
                 *(tuple(str(values.get(name, "")) for name in names) if names else own),
-                "–" if each.predicted_ns is None else _time(each.predicted_ns),
+                "–" if each.predicted_ns is None else format_duration(each.predicted_ns),
                 why,
             )
         )
-    return rows
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return (*head, "predicted", ""), rows
 
 
 def _host(plan: LaunchPlan) -> str:
     assert plan.host is not None
     if not plan.host.is_parallel:
         return "in the calling thread"
-    return f"{_many(plan.host.threads, 'thread')}, {plan.host.chunk} at a time"
+    return f"{format_count(plan.host.threads, 'thread')}, {plan.host.chunk} at a time"
 
 
 def _mapping(mapping: ElementMapping) -> str:
@@ -179,31 +209,193 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def _compared(count: int) -> str:
     verb = "was" if count == 1 else "were"
-    return f"{_many(count, 'plan')} {verb} compared. This one, and"
+    return f"{format_count(count, 'plan')} {verb} compared. This one, and"
 
 
-def _bytes(count: int) -> str:
-    if count < 1000:
-        return _many(count, "byte")
-    return _in_units(count, ("KB", "MB", "GB", "TB"), 1e3)
+def summarize_occupancy(found: Occupancy) -> str:
+    """Say in one sentence what a multiprocessor holds and what limits it.
+
+    Parameters
+    ----------
+    found : Occupancy
+        What was computed.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    by = name_limiters(found.limiters)
+    threads = format_count(found.block_threads, "thread")
+    if not found.active_blocks:
+        return f"No block of {threads} fits on a multiprocessor, because of {by}."
+    return (
+        f"{format_count(found.active_blocks, 'block')} of {threads} at once, {found.active_warps} "
+        f"of {found.device.max_warps_per_multiprocessor} warps: occupancy {found.fraction:.0%}, "
+        f"limited by {by}."
+    ).replace("%", " %")
 
 
-def _time(ns: float) -> str:
-    return _in_units(ns, ("ns", "µs", "ms", "s"), 1.0)
+def explain_occupancy(found: Occupancy) -> str:
+    """Say in words what a multiprocessor holds.
+
+    Parameters
+    ----------
+    found : Occupancy
+        What was computed.
+
+    Returns
+    -------
+    str
+        What is held; a line for each limit that counts; what each limit alone would allow; what
+        would let one block more in, where something would.
+
+    Examples
+    --------
+    >>> from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+    >>> hopper = DeviceOccupancyLimits.for_compute_capability((9, 0))
+    >>> print(occupancy(hopper, KernelResources(registers=80), 160).explain())
+    4 blocks of 160 threads at once, 20 of 64 warps: occupancy 31 %, limited by registers.
+      registers: a warp takes 2560 (80 a thread); 6 warps fit into each of 4 partitions of 16384.
+      Allowed by each limit alone: warps 12, registers 4, shared memory 228, blocks 32, barriers 64.
+      One more block would fit with 72 registers a thread or fewer.
+    """
+    lines = [summarize_occupancy(found)]
+    lines += [f"  {_spaced(name)}: {_REASONS[name](found)}." for name in found.limiters]
+    alone = ", ".join(
+        f"{_spaced(name)} {blocks}"
+        for name, blocks in zip(found.limits._fields, found.limits, strict=True)
+        if blocks is not None
+    )
+    lines.append(f"  Allowed by each limit alone: {alone}.")
+    remedy = _remedy(found)
+    if remedy:
+        lines.append(f"  {remedy}.")
+    largest = found.kernel.max_threads_per_block
+    if found.block_threads > largest:
+        lines.append(
+            f"  The kernel was compiled for blocks of {format_count(largest, 'thread')} at most; "
+            "the launch would be refused."
+        )
+    if found.device.rules_of is not None:
+        lines.append(
+            "  Compute capability {}.{} is newer than the model; it is taken to allocate like "
+            "{}.{}.".format(*found.device.compute_capability, *found.device.rules_of)
+        )
+    return "\n".join(lines)
 
 
-def _in_units(number: float, units: tuple[str, ...], first: float) -> str:
-    """Three digits, in the unit that leaves one to three of them before the point."""
-    for unit in units:
-        # Rounded first: 999.9 of a unit is 1 of the next.
-        rounded = float(f"{number / first:.3g}")
-        if rounded < 1000:
-            return f"{rounded:g} {unit}"
-        first *= 1e3
-    return f"{number * 1e3 / first:.0f} {units[-1]}"
+def _warps(found: Occupancy) -> str:
+    device = found.device
+    if found.block_threads > device.max_threads_per_block:
+        return f"a block can have {device.max_threads_per_block} threads"
+    return (
+        f"a block takes {found.warps_per_block} of the {device.max_warps_per_multiprocessor} "
+        "that a multiprocessor holds"
+    )
+
+
+def _registers(found: Occupancy) -> str:
+    device, registers = found.device, found.kernel.registers
+    if registers > device.max_registers_per_thread:
+        return f"{registers} a thread, where a thread can have {device.max_registers_per_thread}"
+    per_warp = found.registers_per_block // found.warps_per_block
+    partitions = device.register_partitions
+    taken = f"a warp takes {per_warp} ({registers} a thread)"
+    if not found.limits.registers and per_warp:
+        rounded = -(-found.warps_per_block // partitions) * partitions
+        demand = rounded * per_warp
+        if demand > device.max_registers_per_block:
+            return (
+                f"{taken}, and a block of {found.warps_per_block} warps counts as {rounded}: "
+                f"{demand}, where a block can have {device.max_registers_per_block}"
+            )
+    each = device.max_registers_per_multiprocessor // partitions
+    fitting = each // per_warp
+    return (
+        f"{taken}; {format_count(fitting, 'warp')} {'fits' if fitting == 1 else 'fit'} into each "
+        f"of {partitions} partitions of {each}"
+    )
+
+
+def _shared_memory(found: Occupancy) -> str:
+    device, kernel = found.device, found.kernel
+    parts = [
+        f"{kernel.static_shared_bytes} static",
+        f"{found.dynamic_shared_bytes} dynamic",
+    ]
+    if device.reserved_shared_memory_per_block:
+        parts.append(f"{device.reserved_shared_memory_per_block} reserved by the driver")
+    taken = f"a block takes {found.shared_bytes_per_block} bytes ({', '.join(parts)})"
+    if found.limits.shared_memory:
+        room = max(
+            preferred_carveout(device, kernel), device.carveout_for(found.shared_bytes_per_block)
+        )
+        return f"{taken} of the {room} that a multiprocessor gives to shared memory"
+    cap = kernel.max_dynamic_shared_bytes
+    if cap is None:
+        return (
+            f"{taken}; without opting in it can have {device.max_shared_memory_per_block} beside "
+            "what is reserved"
+        )
+    if found.dynamic_shared_bytes > cap:
+        return f"{taken}; the kernel has opted in to {cap} dynamic"
+    return (
+        f"{taken}; opted in it can have {device.max_shared_memory_per_block_optin} beside what is "
+        "reserved"
+    )
+
+
+def _blocks(found: Occupancy) -> str:
+    return f"a multiprocessor holds {found.device.max_blocks_per_multiprocessor} of any size"
+
+
+def _barriers(found: Occupancy) -> str:
+    return (
+        f"a block takes {found.kernel.barriers} of "
+        f"{found.device.max_barriers_per_multiprocessor} that a multiprocessor has"
+    )
+
+
+def _virtual_resources(found: Occupancy) -> str:
+    return (
+        f"a block takes {found.kernel.virtual_resources} of "
+        f"{found.device.max_virtual_resources_per_multiprocessor} that a multiprocessor has"
+    )
+
+
+_REASONS: dict[str, Callable[[Occupancy], str]] = {
+    "warps": _warps,
+    "registers": _registers,
+    "shared_memory": _shared_memory,
+    "blocks": _blocks,
+    "barriers": _barriers,
+    "virtual_resources": _virtual_resources,
+}
+
+
+def _remedy(found: Occupancy) -> str:
+    """What would let one block more in, where one resource alone stands against it."""
+    wanted = found.active_blocks + 1
+    more = "One more block would fit" if found.active_blocks else "A block would fit"
+    if found.limiters == ("registers",):
+        for registers in range(min(found.kernel.registers - 1, 255), 0, -1):
+            allowed = register_limit(found.device, registers, found.warps_per_block)[0]
+            if allowed is None or allowed >= wanted:
+                return f"{more} with {registers} registers a thread or fewer"
+    if found.limiters == ("shared_memory",):
+        nbytes = _dynamic_bytes_for(found, wanted)
+        if nbytes is not None:
+            return f"{more} with {nbytes} bytes of dynamic shared memory or fewer"
+    return ""
+
+
+def _dynamic_bytes_for(found: Occupancy, blocks: int) -> int | None:
+    without, _, _ = block_limits(found.device, found.kernel, found.block_threads, 0)
+    if least(without) < blocks:
+        return None
+    nbytes = dynamic_share(found.device, found.kernel, blocks)
+    # A small carve-out grows with what a block takes, so that the answer need not be a smaller one.
+    return nbytes if nbytes < found.dynamic_shared_bytes else None

@@ -88,12 +88,12 @@ class Score:
         return f"{self.total:.1f}"
 
     def __repr__(self) -> str:
-        from kerneldsl.tables import text_table  # a launch needs the score, and no tables
+        from kerneldsl.formatting import text_table  # a launch needs the score, and no tables
 
         return text_table((self.device, "points"), self._rows())
 
     def _repr_html_(self) -> str:
-        from kerneldsl.tables import html_table
+        from kerneldsl.formatting import html_table
 
         return html_table(("part", "points"), self._rows(), f"Score of {self.device}")
 

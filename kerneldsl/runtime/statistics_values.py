@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kerneldsl.tables import format_bytes, format_duration, html_table, text_table
+from kerneldsl.formatting import format_bytes, format_duration, html_table, text_table
 
 __all__ = ["DeviceStatistics", "HostMemory", "KernelStatistics", "Statistics"]
 

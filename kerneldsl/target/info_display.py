@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.tables import format_bytes, html_table, text_table
+from kerneldsl.formatting import format_bytes, html_table, text_table
 from kerneldsl.target.info_fields import Field
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import struct
 from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.errors import OutOfMemoryError
+from kerneldsl.formatting import format_bytes
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
-from kerneldsl.tables import format_bytes
 from kerneldsl.target import LaunchConfig
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
-from kerneldsl.tables import format_bytes
+from kerneldsl.formatting import format_bytes
 from kerneldsl.target import (
     Artifact,
     Check,

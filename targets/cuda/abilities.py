@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kerneldsl.formatting import format_version
+
 __all__ = ["abilities_of"]
 
 #: Attribute to the first compute capability, what it brought, and where that stands.
@@ -51,8 +53,8 @@ def abilities_of(name: str, compute_capability: tuple[int, int]) -> Mapping[str,
     for attribute, (since, what, where) in _SINCE.items():
         found[attribute] = (
             compute_capability >= since,
-            f"Compute capability {_dotted(compute_capability)}; {what} came with {_dotted(since)} "
-            f"({where})",
+            f"Compute capability {format_version(compute_capability)}; {what} came with "
+            f"{format_version(since)} ({where})",
         )
     if compute_capability == (7, 5) and _TURING_WITHOUT_TENSOR_CORES.search(name):
         found["supports_tensor_cores"] = (
@@ -61,7 +63,3 @@ def abilities_of(name: str, compute_capability: tuple[int, int]) -> Mapping[str,
             "TU117)",
         )
     return found
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

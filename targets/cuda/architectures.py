@@ -16,6 +16,7 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.formatting import format_version
 
 __all__ = [
     "ARCHITECTURES",
@@ -241,7 +242,7 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
         match = re.fullmatch(r"(\d+)\.(\d)", str(value).strip())
         version = (int(match[1]), int(match[2])) if match else None
     if version not in _KNOWN_VERSIONS:
-        known = ", ".join(_dotted(r.ptx) for r in PTX_RELEASES)
+        known = ", ".join(format_version(r.ptx) for r in PTX_RELEASES)
         raise ArgumentValueError(
             f"ptx_version {value!r} cannot be written",
             value=value,
@@ -280,9 +281,9 @@ def ptx_version_for_driver(cuda_version: int) -> PtxVersion:
     if not usable:
         oldest = PTX_RELEASES[0]
         raise ArgumentValueError(
-            f"the driver supports CUDA {_dotted(driver)}",
+            f"the driver supports CUDA {format_version(driver)}",
             value=cuda_version,
-            limit=f"kerneldsl needs CUDA {_dotted(oldest.cuda)} (driver {oldest.driver})",
+            limit=f"kerneldsl needs CUDA {format_version(oldest.cuda)} (driver {oldest.driver})",
             remedy="Update the NVIDIA driver",
         )
     return usable[-1]
@@ -315,13 +316,10 @@ def choose_ptx_version(
     minimum = max(arch.minimum_ptx, _LANGUAGE_MINIMUM)
     if version < minimum:
         raise ArgumentValueError(
-            f"PTX ISA {_dotted(version)} does not know {arch.name}",
+            f"PTX ISA {format_version(version)} does not know {arch.name}",
             value=version,
-            limit=f"{arch.name} came with PTX ISA {_dotted(minimum)}",
-            remedy=f"Ask for ptx_version={_dotted(minimum)!r} or newer, or for an older arch",
+            limit=f"{arch.name} came with PTX ISA {format_version(minimum)}",
+            remedy=f"Ask for ptx_version={format_version(minimum)!r} or newer, or for an older "
+            "arch",
         )
     return version
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

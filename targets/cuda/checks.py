@@ -22,6 +22,7 @@ from typing import Any
 
 from kerneldsl.detection.files import find_library, library_version, package_version, read_text
 from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.formatting import format_version
 from kerneldsl.target import Check, CheckStatus, Device
 from kerneldsl.target.checks import said_by
 from targets.cuda.architectures import (
@@ -223,7 +224,7 @@ def _refused(error: TargetUnavailableError | DriverError) -> Check:
 def _check_started(driver: Driver, library: str | None) -> Iterator[Check]:
     """Look at what the driver says of itself and of its devices."""
     names = ", ".join(f"{device} {device.name}" for device in driver.devices())
-    supported = _dotted(driver.cuda_version)
+    supported = format_version(driver.cuda_version)
     yield Check("cuda.start", "ok", f"the driver supports CUDA {supported}; devices: {names}")
     yield from _check_bindings_fit(driver)
     yield from _check_assembler(library)
@@ -240,7 +241,7 @@ def _check_bindings_fit(driver: Driver) -> Iterator[Check]:
     version = package_version("cuda-bindings") or ""
     major = version.partition(".")[0]
     if major.isdigit() and int(major) > driver.cuda_version[0]:
-        supported = _dotted(driver.cuda_version)
+        supported = format_version(driver.cuda_version)
         yield Check(
             "cuda.bindings_fit",
             "problem",
@@ -274,8 +275,12 @@ def _check_ptx(driver: Driver, device: Device) -> Check:
     needed = choose_ptx_version(parse_arch(device.arch))
     release = next(r for r in PTX_RELEASES if r.ptx == needed)
     newest = [r.ptx for r in PTX_RELEASES if r.cuda <= driver.cuda_version]
-    taken = f"the driver takes PTX up to {_dotted(newest[-1])}" if newest else "the driver is old"
-    found = f"{device.name}: code for {device.arch} is PTX {_dotted(needed)}; {taken}"
+    taken = (
+        f"the driver takes PTX up to {format_version(newest[-1])}"
+        if newest
+        else "the driver is old"
+    )
+    found = f"{device.name}: code for {device.arch} is PTX {format_version(needed)}; {taken}"
     if driver.cuda_version < release.cuda:
         remedy = f"Update the NVIDIA driver to branch {release.driver} or newer"
         return Check(name, "problem", found, remedy)
@@ -316,7 +321,3 @@ def _attribute(driver: Driver, device: Device, name: str) -> int:
         api.cuDeviceGetAttribute, attribute, handle, doing=f"read {name} of {device}"
     )
     return int(value)
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.formatting import format_version
 from kerneldsl.target import Device, MemoryType
 from targets.cuda import captures, peers, pools
 from targets.cuda.architectures import (
@@ -70,8 +71,8 @@ class CudaDevice(Device):
         if available >= release.cuda:
             return None
         return (
-            f"the driver supports CUDA {_dotted(available)}; code for {arch.name} is PTX "
-            f"{_dotted(needed)}, which needs CUDA {_dotted(release.cuda)} (driver "
+            f"the driver supports CUDA {format_version(available)}; code for {arch.name} is PTX "
+            f"{format_version(needed)}, which needs CUDA {format_version(release.cuda)} (driver "
             f"{release.driver}). Update the NVIDIA driver."
         )
 
@@ -259,7 +260,3 @@ class CudaDevice(Device):
 def _needs_naming(driver: Driver, stream: int) -> bool:
     """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
     return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

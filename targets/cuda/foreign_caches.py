@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kerneldsl.environment import logger
+from kerneldsl.formatting import format_bytes
 from kerneldsl.modules import imported
-from kerneldsl.tables import format_bytes
 
 __all__ = ["foreign_caches"]
 

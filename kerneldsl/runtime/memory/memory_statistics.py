@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.tables import format_bytes, html_table
+from kerneldsl.formatting import format_bytes, format_count, html_table
 
 __all__ = ["MemoryStatistics", "PoolStatistics"]
 
@@ -62,16 +62,13 @@ class PoolStatistics:
         return (
             f"pool {self.name!r} on {self.device}: {format_bytes(self.in_use_bytes)} in use"
             f"{limit}, {format_bytes(self.reserved_bytes)} reserved, peak "
-            f"{format_bytes(self.peak_bytes)}; {_counted(self.allocation_count, 'allocation')}, "
-            f"{self.hit_ratio:.0%} hits, {_counted(self.free_count, 'free')}"
+            f"{format_bytes(self.peak_bytes)}; "
+            f"{format_count(self.allocation_count, 'allocation')}, {self.hit_ratio:.0%} hits, "
+            f"{format_count(self.free_count, 'free')}"
         )
 
     def _repr_html_(self) -> str:
         return html_table(_HEADERS, [_row(self)], f"memory pool on {self.device}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 #: What tables show of a pool.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.environment import logger
 from kerneldsl.errors import OutOfMemoryError, StreamError
-from kerneldsl.tables import format_bytes
+from kerneldsl.formatting import format_bytes
 
 if TYPE_CHECKING:
     from kerneldsl.runtime.memory.pools import MemoryPool

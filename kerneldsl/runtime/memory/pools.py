@@ -24,13 +24,13 @@ from kerneldsl.errors import (
     ClosedResourceError,
     OutOfMemoryError,
 )
+from kerneldsl.formatting import format_bytes
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.memory.device_memory import Counts, DeviceMemory, PooledBuffer
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import chosen_place
 from kerneldsl.runtime.streams.current import stream_of
 from kerneldsl.runtime.streams.order import is_foreign
-from kerneldsl.tables import format_bytes
 from kerneldsl.target import Device, DeviceLike, PoolBackend
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values

@@ -17,8 +17,7 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from kerneldsl.planner.bounds import BOUND_WORDS
-from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, fit_grid
+from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, extent_class, fit_grid
 from kerneldsl.planner.choose import (
     MAX_COMPILED,
     Choice,
@@ -27,9 +26,8 @@ from kerneldsl.planner.choose import (
     estimate_resources,
     rank,
 )
-from kerneldsl.planner.cost import predict
+from kerneldsl.planner.cost import BOUND_WORDS, predict
 from kerneldsl.planner.describe import describe, every_plan
-from kerneldsl.planner.extent_classes import extent_class
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan

@@ -12,7 +12,7 @@ import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
-from kerneldsl.planner.orientation import Oriented, orient
+from kerneldsl.planner.work import Oriented, orient
 from kerneldsl.target import NO_PROMISES, ArrayPromises, Promises
 
 

@@ -1,18 +1,26 @@
-"""Small tables for ``repr`` and notebooks: text with aligned columns, and HTML.
+"""How numbers and tables are written for a reader: units, counts, versions, aligned text, HTML.
 
-The command line draws its own with rich; values that a person prints in an interpreter use these,
-which need nothing.
+The command line draws tables of its own with rich; values that a person prints in an interpreter
+use these, which need nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["format_bytes", "format_duration", "html_table", "text_table"]
+__all__ = [
+    "format_bytes",
+    "format_count",
+    "format_decimal_bytes",
+    "format_duration",
+    "format_version",
+    "html_table",
+    "text_table",
+]
 
 
 def format_bytes(count: float) -> str:
-    """A number of bytes for a reader, in powers of 1024.
+    """Write a number of bytes in powers of 1024.
 
     Examples
     --------
@@ -26,18 +34,61 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} byte{'s' * (count != 1)}"
 
 
-def format_duration(nanoseconds: float) -> str:
-    """A time for a reader, in the unit that suits it.
+def format_decimal_bytes(count: int) -> str:
+    """Write a number of bytes in powers of 1000, in which bandwidths are told.
 
     Examples
     --------
-    >>> format_duration(1500), format_duration(2.5e9), format_duration(12)
-    ('1.5 µs', '2.5 s', '12 ns')
+    >>> format_decimal_bytes(134_217_728), format_decimal_bytes(999), format_decimal_bytes(1)
+    ('134 MB', '999 bytes', '1 byte')
     """
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.3g} ns"
+    if count < 1000:
+        return format_count(count, "byte")
+    return _in_units(count, ("KB", "MB", "GB", "TB"), 1e3)
+
+
+def format_duration(nanoseconds: float) -> str:
+    """Write a time in the unit that suits it.
+
+    Examples
+    --------
+    >>> format_duration(1500), format_duration(2.5e9), format_duration(12), format_duration(999.9)
+    ('1.5 µs', '2.5 s', '12 ns', '1 µs')
+    """
+    return _in_units(nanoseconds, ("ns", "µs", "ms", "s"), 1.0)
+
+
+def _in_units(number: float, units: Sequence[str], first: float) -> str:
+    """Write three digits, in the unit that leaves one to three of them before the point."""
+    for unit in units:
+        # Rounded first: 999.9 of a unit is 1 of the next.
+        rounded = float(f"{number / first:.3g}")
+        if rounded < 1000:
+            return f"{rounded:g} {unit}"
+        first *= 1e3
+    return f"{number * 1e3 / first:.0f} {units[-1]}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> format_count(1, "block"), format_count(0, "block")
+    ('1 block', '0 blocks')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def format_version(version: tuple[int, int]) -> str:
+    """Write a version, or a compute capability.
+
+    Examples
+    --------
+    >>> format_version((12, 4))
+    '12.4'
+    """
+    return f"{version[0]}.{version[1]}"
 
 
 def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -73,7 +124,7 @@ def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def html_table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
 ) -> str:
-    """The same as HTML, with everything escaped.
+    """Write the same as HTML, with everything escaped.
 
     Parameters
     ----------
