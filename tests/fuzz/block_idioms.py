@@ -276,7 +276,7 @@ def call_function(body: Body, function: BarrierFunction) -> None:
             _assign(body, Expression(name, found))
         return
     (dtype,) = function.dtypes
-    places = [_plain, _plain, _operand, _augmented, _own_slot, _condition, _pair, _subscript]
+    places = [_plain, _operand, _augmented, _own_slot, _condition, _pair, _pair, _subscript]
     if function.is_slot:
         places += [_target] * 6
     if body.rng.randrange(14) == 0:
@@ -403,7 +403,7 @@ def _uniform_test(body: Body) -> str:
 
 def _uniform_if(body: Body, depth: int) -> None:
     body.features.add("barrier in a branch")
-    flag = bool(body.flags) and body.expressions.chance(2)
+    flag = bool(body.flags) and not body.expressions.chance(8)
     if flag:
         body.features.add("captured flag around a barrier")
     test = body.expressions.choose(body.flags) if flag else _uniform_test(body)
@@ -454,13 +454,12 @@ _Idiom = Callable[[Body, int], None]
 _FLAT: list[_Idiom] = [
     *(_exchange, _exchange, _exchange, _view_of_tile, _halo, _plane, _scan, _histogram, _retyped),
     *(_vote, _vote),
-    *(_in_warp, _in_warp),
-    *(_call_anywhere,) * 7,
+    _in_warp,
+    *(_call_anywhere,) * 8,
     *(_alone, _alone),
 ]
 _NESTED: list[_Idiom] = [
-    _uniform_if,
-    _uniform_if,
+    *(_uniform_if,) * 5,
     _uniform_for,
     _uniform_for,
     _uniform_for,

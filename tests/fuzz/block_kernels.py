@@ -64,7 +64,7 @@ def block_program(seed: int) -> Program:
         statements(body, 1, 1)
     for number, dtype in enumerate(dtypes):
         made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
-    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 1)))
+    together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 0, 1, 1)))
     made.call_the_rest()
     if not returns_first:
         body.emit("if i < out0.size:")

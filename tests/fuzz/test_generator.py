@@ -48,6 +48,7 @@ _PER_THOUSAND = {
     "tuple target around a barrier": 4,
     "variable of two types": 40,
     "view near a barrier": 8,
+    "warp exchange": 10,
 }
 
 

@@ -182,7 +182,7 @@ def test_an_exchange_that_a_named_lane_never_reaches_is_an_error() -> None:
 
 
 def test_a_warp_barrier_without_a_mask_is_of_all_lanes() -> None:
-    assert list(_run("out[t] = t\n    kd.syncwarp()\n    out[t] += 1", 34)) == [*range(1, 35)]
+    assert list(_run("out[t] = t\nkd.syncwarp()\nout[t] += 1", 34)) == [*range(1, 35)]
 
 
 def test_votes_of_a_warp() -> None:
