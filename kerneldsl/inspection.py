@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.launch.dimensions import read_dim3
-from kerneldsl.registry import get_target, target_writing
 
 if TYPE_CHECKING:
     from kerneldsl.abi import LaunchMode
@@ -15,6 +14,14 @@ if TYPE_CHECKING:
     from kerneldsl.target import Artifact, Compiler, Dim3, Resources, Specialization
 
 __all__ = ["InspectionMixin"]
+
+
+def _writer_of(form: str) -> str:
+    """Return the name of the target that writes a form of code."""
+    # Decorating a function imports as little of kerneldsl as it can.
+    from kerneldsl.registry import target_writing
+
+    return target_writing(form)
 
 
 class InspectionMixin:
@@ -57,7 +64,7 @@ class InspectionMixin:
         **options
             See the class.
         """
-        return self._text("ptx", target_writing("ptx"), args, options, ptx_version)
+        return self._text("ptx", _writer_of("ptx"), args, options, ptx_version)
 
     def llvm(self, *args: Any, **options: Any) -> str:
         """Return the LLVM IR, by default of the target where kernels run now."""
@@ -65,11 +72,11 @@ class InspectionMixin:
 
     def cpu_source(self, *args: Any, **options: Any) -> str:
         """Return the Python text that the CPU target compiles in the kernel's place."""
-        return self._text("source", target_writing("source"), args, options)
+        return self._text("source", _writer_of("source"), args, options)
 
     def asm(self, *args: Any, **options: Any) -> str:
         """Return the assembly, by default of the CPU target."""
-        return self._text("asm", target_writing("asm"), args, options)
+        return self._text("asm", _writer_of("asm"), args, options)
 
     def resources(self, *args: Any, **options: Any) -> Resources:
         """Return registers, spills, local and shared memory, by default on the CUDA target.
@@ -79,7 +86,7 @@ class InspectionMixin:
         ToolMissingError
             If it takes an assembler that is not there.
         """
-        return self.artifact(*args, **{"target": target_writing("ptx"), **options}).resources()
+        return self.artifact(*args, **{"target": _writer_of("ptx"), **options}).resources()
 
     def artifact(
         self,
@@ -108,6 +115,7 @@ class InspectionMixin:
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.abi import EXPLICIT, LaunchMode
+        from kerneldsl.registry import get_target
         from kerneldsl.runtime.placement import current_place
 
         if forall is not None and forall not in (1, 2, 3):
@@ -155,7 +163,7 @@ class InspectionMixin:
         from kerneldsl.launch.spine import may_compile
 
         # A name alone may be that of a GPU which is not there.
-        usual = target_writing("ptx")
+        usual = _writer_of("ptx")
         device = target or usual if arch is None or target not in (None, usual) else None
         shape = self._over(extent, block)
         request = self._dispatcher.request(shape, args, device, None if device else arch)
