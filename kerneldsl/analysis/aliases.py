@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,9 +27,11 @@ from kerneldsl.analysis.library_effects import (
     makes_scalars,
 )
 from kerneldsl.analysis.library_names import name_of_function, outside_value
+from kerneldsl.analysis.tuple_indices import TupleIndices, Tuples, longest, substitute
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Typing
+from kerneldsl.language.kinds import Kind
 
 __all__ = [
     "Alias",
@@ -44,9 +46,10 @@ __all__ = [
 
 #: Memory by its owner: the position of a parameter, or the name of an array that is declared.
 Root: TypeAlias = int | str
-#: An owner, and how many indices lead from it to the value.
-Alias: TypeAlias = tuple[Root, int]
+#: An owner, how many indices lead from it to the value, and what those may be that may be tuples.
+Alias: TypeAlias = tuple[Root, int, tuple[Tuples, ...]]
 _MAX_DEPTH = 8
+_NO_TUPLES: tuple[Tuples, ...] = ()
 
 
 class Augmented(NamedTuple):
@@ -61,14 +64,18 @@ class Augmented(NamedTuple):
         more axes, and else a view, which the assignment changes in place.
     where : SourceLocation
         The assignment.
-    tuples : frozenset of int
-        Parameters that stand for several of the indices where they are tuples.
+    tuples : tuple of Tuples
+        For each of these indices that may be a tuple, and so more than one, which tuples it may be.
     """
 
     position: int
     index_count: int
     where: SourceLocation
-    tuples: frozenset[int] = frozenset()
+    tuples: tuple[Tuples, ...]
+
+    def indices(self, kinds: Sequence[Kind]) -> int:
+        """How many indices lead to the value where the arguments are of these kinds."""
+        return self.index_count + sum(longest(each, kinds) - 1 for each in self.tuples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,8 @@ class Summary:
         What the result may be a part of.
     augmented : tuple of Augmented
         Augmented assignments of what was taken for an element.
-    indexed_by_tuples : dict
-        Position of an array that may be indexed by several indices at once, to the parameters that
-        are tuples then; see :class:`~kerneldsl.analysis.tuple_indices.TupleIndices`.
-    returns_tuple : frozenset of int
-        Whether the result may be a tuple, in the same way.
+    returned_tuples : frozenset of int
+        The tuples that the result may be.
     """
 
     read: frozenset[int]
@@ -97,8 +101,7 @@ class Summary:
     depth: dict[int, int]
     returned: frozenset[Alias]
     augmented: tuple[Augmented, ...]
-    indexed_by_tuples: dict[int, frozenset[int]]
-    returns_tuple: frozenset[int]
+    returned_tuples: Tuples
 
 
 def root_of_array(name: str, use: IntrinsicUse) -> Root:
@@ -139,15 +142,16 @@ class Aliases(ABC):
         #: What expressions stand for, once variables are known.
         self._known: dict[ast.expr, set[Alias]] | None = None
         self._aliases: dict[str, set[Alias]] = {
-            name: {(i, 0)} for i, name in enumerate(unit.parameters)
+            name: {(i, 0, _NO_TUPLES)} for i, name in enumerate(unit.parameters)
         }
         for name, root in (declared or {}).items():
-            self._aliases[name] = {(root, 0)}
-        self._bindings = tuple(bindings(unit.tree))
-        self._functions = _bound_functions(self._bindings, unit)
+            self._aliases[name] = {(root, 0, _NO_TUPLES)}
+        found = tuple(bindings(unit.tree))
+        self._functions = _bound_functions(found, unit)
+        self.tuples = TupleIndices(unit, found, self.function_of, self._tuples_returned_by)
         pairs = [
             pair
-            for binding in self._bindings
+            for binding in found
             if not isinstance(binding.node, ast.AugAssign)
             for pair in take_apart(binding.target, _item(binding))
         ]
@@ -158,21 +162,30 @@ class Aliases(ABC):
                 changed |= self._bind(target, self._alias_of(value))
         self._known = {}
         for node in ast.walk(unit.tree):
-            for root, depth in self._indexed_by(node):
+            for root, depth, _ in self._indexed_by(node):
                 self._depth[root] = max(self._depth.get(root, 0), min(depth, _MAX_DEPTH))
 
     @abstractmethod
     def summary_of(self, node: ast.Call) -> Summary | None:
         """What is known of a device function that is called, if arguments pair with parameters."""
 
+    def given(self, indices: Iterable[Tuples], node: ast.Call) -> tuple[Tuples, ...]:
+        """What indices of a callee may be in terms of this function's parameters."""
+        arguments = [self.tuples.of(argument) for argument in node.args]
+        return tuple(filter(None, (substitute(each, arguments) for each in indices)))
+
+    def _tuples_returned_by(self, node: ast.Call) -> Tuples | None:
+        summary = self.summary_of(node)
+        return None if summary is None else summary.returned_tuples
+
     def roots(self, node: ast.expr) -> frozenset[Root]:
         """The memory that a value, or what can be reached through it, may be a part of."""
-        return frozenset(root for root, _ in self._alias_of(node))
+        return frozenset(root for root, _, _ in self._alias_of(node))
 
     def views(self, node: ast.expr) -> frozenset[Root]:
         """The memory that a value may be a view of; elements are no views."""
         found = self._alias_of(node)
-        return frozenset(r for r, d in found if d <= 0 or d < self._depth.get(r, 0))
+        return frozenset(r for r, d, _ in found if d <= 0 or d < self._depth.get(r, 0))
 
     def is_indexed(self, root: Root) -> bool:
         """Whether the function looks into memory as into an array."""
@@ -214,9 +227,13 @@ class Aliases(ABC):
             case ast.Name():
                 return set(self._aliases.get(node.id, ()))
             case ast.Subscript():
+                base, count = self._alias_of(node.value), _count_indices(index_parts(node))
                 if _has_ellipsis(node):  # always a view, if only of one element
-                    return {(root, min(d, 0)) for root, d in self._alias_of(node.value)}
-                return deeper(self._alias_of(node.value), _count_indices(index_parts(node)))
+                    return {(root, min(depth, 0), tuples) for root, depth, tuples in base}
+                tuples = _NO_TUPLES
+                if not isinstance(node.slice, ast.Tuple):
+                    tuples = tuple(filter(None, [self.tuples.of(node.slice)]))
+                return deeper(base, count, tuples)
             case ast.Attribute():
                 return set() if node.attr in PLAIN_ATTRIBUTES else self._alias_of(node.value)
             case ast.IfExp():
@@ -239,16 +256,15 @@ class Aliases(ABC):
         if use is not None:
             if use.intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 assert isinstance(node.func, ast.Name)
-                return {(root_of_array(node.func.id, use), 0)}
+                return {(root_of_array(node.func.id, use), 0, _NO_TUPLES)}
             return self._alias_of(node.args[0]) if use.intrinsic.typing is Typing.VALUE else set()
         summary = self.summary_of(node)
         if summary is not None:
             found: set[Alias] = set()
-            for root, depth in summary.returned:
-                if isinstance(root, int):
-                    found |= deeper(self._alias_of(node.args[root]), depth)
-                else:
-                    found.add((root, depth))
+            for root, depth, inner in summary.returned:
+                tuples = self.given(inner, node)
+                base = self._alias_of(node.args[root]) if isinstance(root, int) else None
+                found |= {(root, depth, tuples)} if base is None else deeper(base, depth, tuples)
             return found
         function = self.function_of(node)
         if makes_scalars(function, node):
@@ -303,9 +319,18 @@ class Aliases(ABC):
         return found
 
 
-def deeper(found: Iterable[Alias], indices: int) -> set[Alias]:
-    """What is reached through so many indices more."""
-    return {(r, max(-_MAX_DEPTH, min(depth + indices, _MAX_DEPTH))) for r, depth in found}
+def deeper(
+    found: Iterable[Alias], indices: int, tuples: tuple[Tuples, ...] = _NO_TUPLES
+) -> set[Alias]:
+    """What is reached through so many indices more, of which some may be tuples."""
+    return {
+        (
+            root,
+            max(-_MAX_DEPTH, min(depth + indices, _MAX_DEPTH)),
+            (*known, *tuples)[:_MAX_DEPTH],
+        )
+        for root, depth, known in found
+    }
 
 
 def _item(binding: Binding) -> ast.expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame
@@ -70,38 +71,28 @@ def body_work(
     """
     counter = _Counter(x_is_last, unknown_trips, block_dim)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
-    return BodyWork(
-        accesses=tuple(counter.accesses.values()),
-        operations=counter.operations,
-        divisions=counter.divisions,
-        functions=counter.functions,
-        rounds=counter.rounds,
-        loop_operations=counter.loop_operations,
-        barriers=counter.barriers,
-        shared_atomics=counter.shared_atomics,
-        has_unknown_loop=counter.has_unknown_loop,
-        local_values=counter.local_values,
-    )
+    counted = {name: getattr(counter, name) for name in BodyWork._fields if name != "accesses"}
+    return BodyWork(tuple(counter.accesses.values()), **counted)
 
 
+@dataclass
 class _Counter:
-    def __init__(
-        self, x_is_last: bool, unknown_trips: float, block_dim: tuple[int, int, int] | None
-    ) -> None:
-        self.x_is_last = x_is_last
-        self.unknown_trips = unknown_trips
-        self.block_dim = block_dim
-        self.accesses: dict[tuple[Any, ...], Access] = {}
-        self.operations = 0.0
-        self.divisions = 0.0
-        self.functions = 0.0
-        self.rounds = 0.0
-        self.loop_operations = 0.0
-        self.barriers = 0.0
-        self.shared_atomics = 0.0
-        self.has_unknown_loop = False
-        self.is_in_loop = False
-        self.local_values = 0
+    """What is known of the launch, and what was counted so far, as in `BodyWork`."""
+
+    x_is_last: bool
+    unknown_trips: float
+    block_dim: tuple[int, int, int] | None
+    is_in_loop: bool = False
+    accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
+    operations: float = 0.0
+    divisions: float = 0.0
+    functions: float = 0.0
+    rounds: float = 0.0
+    loop_operations: float = 0.0
+    barriers: float = 0.0
+    shared_atomics: float = 0.0
+    has_unknown_loop: bool = False
+    local_values: int = 0
 
     @property
     def computed(self) -> float:

@@ -19,7 +19,8 @@ from kerneldsl.analysis.library_effects import (
     looks_at_scalars,
     only_reads,
 )
-from kerneldsl.analysis.tuple_indices import ALWAYS, Condition, TupleIndices, given
+from kerneldsl.analysis.tuple_indices import Tuples
+from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -55,12 +56,7 @@ def augmented_values(unit: FunctionUnit) -> tuple[Augmented, ...]:
     unit : FunctionUnit
         A kernel or device function.
     """
-    summary = _summarize(unit)
-    found = [
-        each._replace(tuples=summary.indexed_by_tuples.get(each.position, each.tuples))
-        for each in dict.fromkeys(summary.augmented)
-    ]
-    return tuple(each for each in found if ALWAYS not in each.tuples)
+    return tuple(dict.fromkeys(_summarize(unit).augmented))
 
 
 _summaries: WeakKeyDictionary[FunctionUnit, Summary] = WeakKeyDictionary()
@@ -90,23 +86,18 @@ class Accesses(Aliases):
     def summarize(self) -> Summary:
         """What a caller has to know."""
         tree = self._unit.tree
-        tuples = TupleIndices(self._unit, self._bindings, self.function_of, self.summary_of)
         read, written = set[Root](), set[Root]()
         returned = set[Alias]()
-        returns_tuple: Condition = frozenset()
-        conditions: dict[int, Condition] = {}
+        returned_tuples: Tuples = frozenset()
         augmented: list[Augmented] = []
         for node in ast.walk(tree):
             found = self.of(node)
             read |= found[0]
             written |= found[1]
             augmented += self._augmented_by(node)
-            for root, condition in self._indexed_by_tuples(node, tuples):
-                if isinstance(root, int) and condition:
-                    conditions[root] = conditions.get(root, frozenset()) | condition
             if isinstance(node, ast.Return) and node.value is not None:
                 returned |= self._alias_of(node.value)
-                returns_tuple |= tuples.of(node.value)
+                returned_tuples |= self.tuples.of(node.value)
         if tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
             # Numba binds such arguments in ways of its own.
             read.update(range(len(self._unit.parameters)))
@@ -117,8 +108,7 @@ class Accesses(Aliases):
             {root: depth for root, depth in self._depth.items() if isinstance(root, int)},
             frozenset(returned),
             tuple(augmented),
-            conditions,
-            returns_tuple,
+            returned_tuples,
         )
 
     def _augmented_by(self, node: ast.AST) -> Iterator[Augmented]:
@@ -126,31 +116,12 @@ class Accesses(Aliases):
         match node:
             case ast.AugAssign(target=ast.Name() as target):
                 where = self._unit.locate(node)
-                for root, depth in self._alias_of(target):
-                    if isinstance(root, int):
-                        yield Augmented(root, depth, where)
+                yield from _augmented(self._alias_of(target), where)
             case ast.Call():
                 summary = self.summary_of(node)
-                for position, count, where, _ in summary.augmented if summary is not None else ():
-                    for root, depth in deeper(self._alias_of(node.args[position]), count):
-                        if isinstance(root, int):
-                            yield Augmented(root, depth, where)
-
-    def _indexed_by_tuples(
-        self, node: ast.AST, tuples: TupleIndices
-    ) -> Iterator[tuple[Root, Condition]]:
-        """Memory that a node indexes by what may be several indices at once."""
-        match node:
-            case ast.Subscript() if not isinstance(node.slice, ast.Tuple):
-                condition = tuples.of(node.slice)
-                for root in self.roots(node.value) if condition else ():
-                    yield root, condition
-            case ast.Call():
-                summary = self.summary_of(node)
-                for position, inner in summary.indexed_by_tuples.items() if summary else ():
-                    condition = given(inner, map(tuples.of, node.args))
-                    for root in self.roots(node.args[position]):
-                        yield root, condition
+                for position, count, where, inner in summary.augmented if summary else ():
+                    base = self._alias_of(node.args[position])
+                    yield from _augmented(deeper(base, count, self.given(inner, node)), where)
 
     def of(self, node: ast.AST) -> tuple[frozenset[Root], frozenset[Root]]:
         """What one node may read and write, apart from the nodes below it."""
@@ -207,6 +178,12 @@ class Accesses(Aliases):
                 if not only_reads(function, i, node):
                     written |= views
         return frozenset(read), frozenset(written)
+
+
+def _augmented(found: set[Alias], where: SourceLocation) -> list[Augmented]:
+    """What is assigned in place, parameters in their order."""
+    made = [Augmented(r, depth, where, tuples) for r, depth, tuples in found if isinstance(r, int)]
+    return sorted(made, key=lambda each: (each[:2], list(map(sorted, each.tuples))))
 
 
 def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:

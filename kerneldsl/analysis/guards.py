@@ -105,17 +105,10 @@ class _Forms:
             return True
         if isinstance(statement, ast.Expr):
             return isinstance(statement.value, ast.Constant)  # a docstring
-        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets: list[ast.expr] = [statement.target]
-        elif isinstance(statement, ast.Assign):
-            targets = statement.targets
-        else:
-            return False
-        assert statement.value is not None
-        if not self._is_pure(statement.value):
+        if not isinstance(statement, ast.Assign) or not self._is_pure(statement.value):
             return False
         form = self.form(statement.value)
-        return all(self._assign(target, form) for target in targets)
+        return all(self._assign(target, form) for target in statement.targets)
 
     def _assign(self, target: ast.expr, form: _Form | None) -> bool:
         if isinstance(target, ast.Name):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
@@ -45,10 +46,11 @@ from kerneldsl.language.intrinsics import Scope
 __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class UniformityResult:
     """What was found of one kernel.
 
-    Attributes
+    Parameters
     ----------
     expressions : dict
         Level of each expression node, at its worst over every way to it.
@@ -59,15 +61,9 @@ class UniformityResult:
         Barriers in places that are not uniform.
     """
 
-    def __init__(
-        self,
-        expressions: dict[ast.AST, Uniformity],
-        places: dict[ast.AST, Uniformity],
-        problems: list[BarrierProblem],
-    ) -> None:
-        self.expressions = expressions
-        self.places = places
-        self.problems = problems
+    expressions: dict[ast.AST, Uniformity]
+    places: dict[ast.AST, Uniformity]
+    problems: list[BarrierProblem]
 
     def is_uniform(self, node: ast.AST) -> bool:
         """Whether an expression has one value in the scope, in a place all its threads run.

@@ -125,21 +125,19 @@ def _serves(compiled: Promises, found: Promises) -> bool:
 
 def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
     """What a kernel writes is known before its arguments' ranks are, and must stay true."""
-    for position, index_count, where, tuples in state.traits.augmented:
-        kind = kinds[position]
-        lengths = [len(k.elements) for p in tuples if isinstance(k := kinds[p], TupleKind)]
-        index_count += max(lengths, default=1) - 1
+    for each in state.traits.augmented:
+        kind, index_count = kinds[each.position], each.indices(kinds)
         if (
             isinstance(kind, ArrayKind)
             and index_count < kind.ndim
-            and position not in state.traits.written
+            and each.position not in state.traits.written
         ):
-            name = state.unit.parameters[position]
+            name = state.unit.parameters[each.position]
             indices = "1 index" if index_count == 1 else f"{index_count} indices"
             raise UnsupportedConstructError(
                 f"An augmented assignment changes a view of {name} in place: {name} has "
                 f"{kind.ndim} axes and gets {indices}",
-                where=where,
+                where=each.where,
                 value=kind.ndim,
                 limit="What a kernel writes must be seen without the ranks of its arguments",
                 remedy="Loop over its elements: for j in range(row.size): row[j] += value",

@@ -59,7 +59,7 @@ class _Assignments(Dataflow[Names]):
 
     def transfer(self, node: ast.stmt, state: Names) -> Names:
         self.read(node, state)
-        is_assignment = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
+        is_assignment = isinstance(node, ast.Assign | ast.AugAssign)
         return state | assigned_names(node) if is_assignment else state
 
     def enter(self, node: Loop, state: Names) -> Names:

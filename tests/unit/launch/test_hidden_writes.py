@@ -82,6 +82,21 @@ def by_a_place(x, i):
     value += 1
 
 
+@kd.kernel
+def beside_an_element(x, i):
+    place = kd.grid(2)
+    value = x[place]
+    row = x[i]
+    row += value
+
+
+@kd.kernel
+def by_two_tuples(x, i):
+    first = kd.grid(2)
+    value = x[first][PLACE]
+    value += i
+
+
 _KERNELS = [
     by_a_parameter,
     by_a_variable,
@@ -114,6 +129,18 @@ def test_an_element_by_a_tuple_is_accepted(kernel: kd.Kernel) -> None:
         kernel.cpu_source("int64[:, :, ::1], (int64, int64)", block=(1,))
 
 
-@pytest.mark.parametrize("kernel", [by_a_constant, by_a_place])
-def test_other_tuples_are_accepted(kernel: kd.Kernel) -> None:
-    assert "kd_first" in kernel.cpu_source("int64[:, ::1], int64", block=(1,))
+@pytest.mark.parametrize(
+    ("kernel", "axes"),
+    [(by_a_constant, 2), (by_a_place, 2), (by_two_tuples, 4)],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_other_tuples_count_for_their_elements(kernel: kd.Kernel, axes: int) -> None:
+    array = f"int64[{':, ' * (axes - 1)}::1]"
+    assert "kd_first" in kernel.cpu_source(f"{array}, int64", block=(1,))
+    with pytest.raises(kd.UnsupportedConstructError, match=f"gets {axes} indices"):
+        kernel.cpu_source(f"{array.replace('[', '[:, ')}, int64", block=(1,))
+
+
+def test_a_row_beside_an_element_is_refused() -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match="gets 1 index"):
+        beside_an_element.cpu_source("int64[:, ::1], int64", block=(1,))
