@@ -207,19 +207,11 @@ def _is_operation(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
 
 
-def _is_atomic(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "").startswith("kd_atomic_")
-
-
 def _needs_memory(node: ast.AST) -> bool:
     """Whether an expression makes or moves a whole array."""
     return isinstance(node, ast.Subscript) and any(
         isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)
     )
-
-
-def _tell_atomic(text: str) -> _Finding:
-    return _Finding(text.rstrip("."), "See the atomics in docs/language.md", _is_atomic)
 
 
 def _tell_intrinsic(name: str, text: str) -> _Finding:
@@ -348,7 +340,6 @@ def _tell_no_implementation(function: str, arguments: str) -> _Finding:
 _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
-        (r"(atomic\.\w+ (?:takes|writes)[^\n]*)", _tell_atomic),
         (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _tell_intrinsic),
         (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _tell_memory),
         (r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", _tell_module_attribute),

@@ -108,7 +108,8 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
         )
     if str(array.dtype) not in intrinsic.dtypes:
         raise errors.TypingError(
-            f"{intrinsic!r} takes arrays of {', '.join(intrinsic.dtypes)}, and got {array.dtype}"
+            f"{intrinsic!r}: the dtype must be one of {', '.join(intrinsic.dtypes)}, and is "
+            f"{array.dtype}"
         )
     if not array.mutable:
         raise errors.TypingError(f"{intrinsic!r}: the array is read-only")

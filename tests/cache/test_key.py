@@ -289,7 +289,7 @@ def test_numbas_settings_are_part_of_it(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     assert key() == before
     with monkeypatch.context() as patch:
-        patch.delitem(sys.modules, "numba.core.config")
+        patch.delitem(sys.modules, "numba")
         patch.setenv("NUMBA_OPT", "1")
         changed = key()
         assert changed != before

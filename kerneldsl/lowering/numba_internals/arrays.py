@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.core.debuginfo import suspend_emission
-from numba.np.arrayobj import basic_indexing, make_array, normalize_indices
+from numba.np.arrayobj import make_array
+
+from kerneldsl.lowering.calls import Call
 
 __all__ = [
     "array_value",
-    "basic_indexing",
     "contiguous_strides",
+    "element_pointer",
     "make_array",
-    "normalize_indices",
     "suspend_emission",
 ]
 
@@ -88,6 +91,29 @@ def contiguous_strides(
         if axis != order[-1]:
             running = builder.mul(running, shape[axis], flags=["nsw"])
     return strides
+
+
+def element_pointer(call: Call) -> ir.Value:
+    """Return the address of the element that the first two arguments of a call name.
+
+    A negative index counts from the end, unless its type is unsigned.
+    """
+    context, builder, args = call.context, call.builder, call.args
+    kind, index_kind = call.signature.args[:2]
+    array = make_array(kind)(context, builder, args[0])
+    if isinstance(index_kind, types.BaseTuple):
+        kinds, values = tuple(index_kind.types), cgutils.unpack_tuple(builder, args[1])
+    else:
+        kinds, values = (index_kind,), [args[1]]
+    extents = cgutils.unpack_tuple(builder, array.shape, count=kind.ndim)
+    indices = []
+    for part, value, extent in zip(kinds, values, extents, strict=True):
+        index = context.cast(builder, value, part, types.intp)
+        if part.signed:
+            wrapped = builder.add(index, extent)
+            index = builder.select(builder.icmp_signed("<", index, index.type(0)), wrapped, index)
+        indices.append(index)
+    return cgutils.get_item_pointer(context, builder, kind, array, indices)
 
 
 def _packed(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:

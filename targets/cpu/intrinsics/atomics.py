@@ -4,108 +4,27 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import errors, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import types
 
 from kerneldsl.language.intrinsics import INTRINSICS, Effect
-from kerneldsl.lowering.numba_internals.arrays import basic_indexing, make_array, normalize_indices
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.arrays import element_pointer
+from targets.cpu.intrinsics.operations import operation
 
 __all__ = ["ATOMICS", "fence"]
 
 
-@intrinsic
-def fence(typingctx: Any) -> Any:
-    """Order memory accesses between threads."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.none(), generate
+def _fence(call: Call) -> ir.Value:
+    call.builder.fence("seq_cst")
+    return call.context.get_dummy_value()
 
 
-def _atomic(name: str, *, private: bool) -> Callable[..., Any]:
-    """Make the intrinsic of one atomic operation.
-
-    Parameters
-    ----------
-    name : str
-        The intrinsic's name, such as ``"atomic.add"``.
-    private : bool
-        Whether the array belongs to one block, and so to one worker: then an ordinary read,
-        modify and write is indivisible already.
-    """
-    operation = INTRINSICS[name]
-    short = name.removeprefix("atomic.")
-
-    def signature_of(array: Any, index: Any, values: tuple[Any, ...]) -> Any:
-        if not isinstance(array, types.Array):
-            raise errors.TypingError(f"{name} takes an array, not {array}")
-        if str(array.dtype) not in operation.dtypes:
-            raise errors.TypingError(
-                f"{name} takes arrays of {', '.join(operation.dtypes)}, not {array.dtype}"
-            )
-        if not array.mutable:
-            raise errors.TypingError(f"{name} writes to a read-only array")
-        indices = tuple(index) if isinstance(index, types.BaseTuple) else (index,)
-        if not all(isinstance(types.unliteral(i), types.Integer) for i in indices):
-            raise errors.TypingError(f"{name} takes integer indices, not {index}")
-        count = len(indices)
-        if count != array.ndim:
-            raise errors.TypingError(
-                f"{name} takes one index for each of {array.ndim} axes, not {count}"
-            )
-        converted = [array.dtype] * len(values)
-        return array.dtype(array, index, *converted)
-
-    def place_of(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, index = signature.args[:2]
-        if isinstance(index, types.BaseTuple):
-            kinds: tuple[Any, ...] = tuple(index)
-            values = cgutils.unpack_tuple(builder, args[1], len(index))
-        else:
-            kinds, values = (index,), [args[1]]
-        kinds, values = normalize_indices(context, builder, kinds, values)
-        structure = make_array(array)(context, builder, args[0])
-        pointer, _, _ = basic_indexing(
-            context, builder, array, structure, kinds, values, boundscheck=False
-        )
-        return pointer
-
-    if short == "cas":
-
-        @intrinsic
-        def compare_and_swap(
-            typingctx: Any, array: Any, index: Any, expected: Any, value: Any
-        ) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                pointer = place_of(context, builder, signature, args)
-                model = context.data_model_manager[signature.return_type]
-                expected_bits, value_bits = (model.as_data(builder, arg) for arg in args[2:])
-                old = _exchange_if_equal(
-                    builder, pointer, signature.return_type, expected_bits, value_bits, private
-                )
-                return model.from_data(builder, old)
-
-            return signature_of(array, index, (expected, value)), generate
-
-        return compare_and_swap  # type: ignore[no-any-return]
-
-    @intrinsic
-    def apply(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = place_of(context, builder, signature, args)
-            dtype = signature.args[0].dtype
-            return _read_modify_write(context, builder, pointer, short, dtype, args[2], private)
-
-        return signature_of(array, index, (value,)), generate
-
-    return apply  # type: ignore[no-any-return]
-
+#: Orders memory accesses between threads.
+fence = operation("threadfence_system", _fence)
 
 _NATIVE_INTEGER = {
     "add": "add",
@@ -117,9 +36,10 @@ _NATIVE_INTEGER = {
 }
 
 
-def _read_modify_write(
-    context: Any, builder: Any, pointer: Any, short: str, dtype: Any, value: Any, private: bool
-) -> Any:
+def _read_modify_write(short: str, private: bool, call: Call) -> ir.Value:
+    """Perform an operation on an element; on memory of one block, an ordinary one is atomic."""
+    context, builder, dtype = call.context, call.builder, call.signature.return_type
+    pointer, value = element_pointer(call), call.args[2]
     if private:
         model = context.data_model_manager[dtype]
         old = model.from_data(builder, builder.load(pointer))
@@ -190,25 +110,36 @@ def _compare_and_swap_loop(
     return old
 
 
-def _exchange_if_equal(
-    builder: Any, pointer: Any, dtype: Any, expected: Any, value: Any, private: bool
-) -> Any:
-    kind, bits = value.type, ir.IntType(dtype.bitwidth)
-    as_bits = builder.bitcast(pointer, bits.as_pointer())
-    wanted, new = builder.bitcast(expected, bits), builder.bitcast(value, bits)
+def _compare_and_swap(private: bool, call: Call) -> ir.Value:
+    builder, dtype = call.builder, call.signature.return_type
+    model, bits = call.context.data_model_manager[dtype], ir.IntType(dtype.bitwidth)
+    place = builder.bitcast(element_pointer(call), bits.as_pointer())
+    stored = [model.as_data(builder, each) for each in call.args[2:]]
+    expected, value = (builder.bitcast(each, bits) for each in stored)
     if private:
-        old = builder.load(as_bits)
-        equal = builder.icmp_unsigned("==", old, wanted)
-        builder.store(builder.select(equal, new, old), as_bits)
+        old = builder.load(place)
+        equal = builder.icmp_unsigned("==", old, expected)
+        builder.store(builder.select(equal, value, old), place)
     else:
-        pair = builder.cmpxchg(as_bits, wanted, new, "seq_cst", "seq_cst")
+        pair = builder.cmpxchg(place, expected, value, "seq_cst", "seq_cst")
         old = builder.extract_value(pair, 0)
-    return builder.bitcast(old, kind)
+    return model.from_data(builder, builder.bitcast(old, stored[0].type))
 
 
-#: Name of each operation to what performs it on memory of all blocks, and on memory of one block.
+def _emitter(name: str, *, private: bool) -> Emitter:
+    short = name.removeprefix("atomic.")
+    if short == "cas":
+        return partial(_compare_and_swap, private)
+    return partial(_read_modify_write, short, private)
+
+
+#: Name of each operation to what performs it on memory of all blocks, and on memory of one block,
+#: and so of one worker.
 ATOMICS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    name: (_atomic(name, private=False), _atomic(name, private=True))
+    name: (
+        operation(name, _emitter(name, private=False)),
+        operation(name, _emitter(name, private=True)),
+    )
     for name, known in INTRINSICS.items()
     if known.effect & Effect.ATOMIC
 }

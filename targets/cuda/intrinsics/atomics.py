@@ -15,13 +15,12 @@ from functools import partial
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.numba_internals.arrays import make_array
+from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 
-__all__ = ["EMITTERS", "element_pointer"]
+__all__ = ["EMITTERS"]
 
 # llvmlite has no field for the scope, and writes the ordering as it is given.
 _ORDER = 'syncscope("device") monotonic'
@@ -40,29 +39,6 @@ _OPERATIONS = {
     "inc": ("", "uinc_wrap", ""),
     "dec": ("", "udec_wrap", ""),
 }
-
-
-def element_pointer(call: Call) -> ir.Value:
-    """Address of the element that the first two arguments of a call name.
-
-    A negative index counts from the end, unless its type is unsigned.
-    """
-    context, builder, args = call.context, call.builder, call.args
-    kind, index_kind = call.signature.args[:2]
-    array = make_array(kind)(context, builder, args[0])
-    if isinstance(index_kind, types.BaseTuple):
-        kinds, values = tuple(index_kind.types), cgutils.unpack_tuple(builder, args[1])
-    else:
-        kinds, values = (index_kind,), [args[1]]
-    extents = cgutils.unpack_tuple(builder, array.shape, count=kind.ndim)
-    indices = []
-    for part, value, extent in zip(kinds, values, extents, strict=True):
-        index = context.cast(builder, value, part, types.intp)
-        if part.signed:
-            wrapped = builder.add(index, extent)
-            index = builder.select(builder.icmp_signed("<", index, index.type(0)), wrapped, index)
-        indices.append(index)
-    return cgutils.get_item_pointer(context, builder, kind, array, indices)
 
 
 def _read_modify_write(operation: str, call: Call) -> ir.Value:

@@ -191,7 +191,7 @@ def host(monkeypatch):
 
     for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.delitem(sys.modules, "numba.core.config", raising=False)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     return set_host
 
 
@@ -231,7 +231,7 @@ def test_numbas_variables_count(host, monkeypatch, variables, expected):
 def test_numbas_own_settings_count_once_it_is_there(host, monkeypatch):
     host("znver4", "avx512f", "avx2")
     settings = SimpleNamespace(CPU_NAME=None, CPU_FEATURES="-avx512f", ENABLE_AVX=1)
-    monkeypatch.setitem(sys.modules, "numba.core.config", settings)
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=settings))
     assert vector_extensions.extensions_in_use() == ("AVX2",)
 
 
