@@ -36,8 +36,7 @@ from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover
 from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import current, order
-from kerneldsl.runtime.streams.current import BaseStream
-from kerneldsl.runtime.streams.launch_streams import launch_stream, note_uses
+from kerneldsl.runtime.streams.current import BaseStream, launch_stream, note_uses
 from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
 

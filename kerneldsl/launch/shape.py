@@ -66,7 +66,7 @@ class LaunchShape:
         self.extent = extent
         self.stream = stream
         #: Where the stream is, for a launch whose arguments may be anywhere.
-        self.place = stream._place if isinstance(stream, BaseStream) else None
+        self.place = stream.device if isinstance(stream, BaseStream) else None
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.
         self.forall_ndim = None if extent is None else len(extent)

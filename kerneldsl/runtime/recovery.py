@@ -174,7 +174,7 @@ class FailedLaunch:
         DriverError
             What was under way has taken the device away, which must be seen.
         """
-        if all(memory.place is not self.place for memory in device_memories()):
+        if all(memory.device is not self.place for memory in device_memories()):
             return  # nothing was ever put there, and waiting would start the device
         try:
             self.place.synchronize()

@@ -95,7 +95,7 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
 
 def read_device_array(value: ArrayGeometry, binding: Binding) -> int:
     """Read an array in device memory."""
-    place = value.place
+    place = value.device
     if binding.place is not place:
         _claim(binding, place)
     code = value.code

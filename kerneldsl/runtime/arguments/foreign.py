@@ -51,9 +51,9 @@ def as_geometry(obj: Any) -> ArrayGeometry:
     """
     if _has(obj, "__cuda_array_interface__"):
         array, producer = _from_cuda_array_interface(obj)
-        current = stream_of(array.place, None)
+        current = stream_of(array.device, None)
         if producer is not None and not is_recorded(current):
-            array.place.wait_stream(current, producer)
+            array.device.wait_stream(current, producer)
         return array
     return dlpack.import_array(obj, stream=None)
 
@@ -175,7 +175,7 @@ def _read_dlpack(value: Any, binding: Binding) -> int:
         array = dlpack.import_array(value)
     except ArgumentTypeError as error:
         raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
-    if array.place.is_host:
+    if array.device.is_host:
         view = array.as_numpy(array)
         binding.keep += (view,)
         if array.is_read_only:

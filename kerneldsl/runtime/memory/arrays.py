@@ -162,13 +162,13 @@ class DeviceArray(ArrayGeometry):
         self.check_open()
         if out is None:
             order: Order = "F" if self.layout == "F" else "C"
-            if blocking or self.place.is_host:
+            if blocking or self.device.is_host:
                 out = np.empty(self.shape, self.dtype, order=order)
             else:
                 from kerneldsl.runtime.memory.host_memory import pinned_empty
 
                 out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
-        read_array(self, out, stream_of(self.place, stream), blocking=blocking)
+        read_array(self, out, stream_of(self.device, stream), blocking=blocking)
         return out
 
     def copy_from_host(
@@ -187,7 +187,7 @@ class DeviceArray(ArrayGeometry):
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
-        write_array(self, array, stream_of(self.place, stream), blocking=blocking)
+        write_array(self, array, stream_of(self.device, stream), blocking=blocking)
 
     def fill(self, value: Any, stream: Any = None) -> None:
         """Set every element to a value, converted to the dtype, in the stream's order.
@@ -210,7 +210,7 @@ class DeviceArray(ArrayGeometry):
                 limit=f"NumPy says: {error}",
                 remedy="Pass one number that the dtype holds",
             ) from error
-        fill_array(self, element, stream_of(self.place, stream))
+        fill_array(self, element, stream_of(self.device, stream))
 
     def item(self) -> Any:
         """Return the only element as a Python number; a transfer from the device."""
@@ -227,7 +227,7 @@ class DeviceArray(ArrayGeometry):
         self.check_open()
         from kerneldsl.runtime.memory.copies import copy_between
 
-        made = new_array(self.place, self.shape, self.dtype, "F" if self.layout == "F" else "C")
+        made = new_array(self.device, self.shape, self.dtype, "F" if self.layout == "F" else "C")
         copy_between(made, self)
         return made
 
@@ -236,7 +236,7 @@ class DeviceArray(ArrayGeometry):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The elements, by way of the host, and the device that they go to where they arrive."""
-        return _arrived, (self.copy_to_host(), str(self.place))
+        return _arrived, (self.copy_to_host(), str(self.device))
 
     # ------------------------------------------------------------------ memory
 
@@ -253,11 +253,11 @@ class DeviceArray(ArrayGeometry):
         self.check_open()
         pointer = self.pointer
         if self.is_managed:
-            self.place.synchronize()
+            self.device.synchronize()
             pointer += self._owner.buffer.host_pointer - self._owner.buffer.pointer
-        elif not self.place.is_host:
+        elif not self.device.is_host:
             raise ArgumentTypeError(
-                f"the host cannot reach an array on {self.place}",
+                f"the host cannot reach an array on {self.device}",
                 value=self,
                 limit="host_view() is there for managed arrays and arrays on the CPU",
                 remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
@@ -270,10 +270,10 @@ class DeviceArray(ArrayGeometry):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
-        if self.place.memory_type is not MemoryType.CUDA:
-            raise AttributeError(f"an array on {self.place} has no __cuda_array_interface__")
+        if self.device.memory_type is not MemoryType.CUDA:
+            raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
         self.lend()
-        current = stream_of(self.place, None)
+        current = stream_of(self.device, None)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -287,8 +287,8 @@ class DeviceArray(ArrayGeometry):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface; only where the memory is the host's."""
-        if not self.place.is_host:
-            raise AttributeError(f"an array on {self.place} has no __array_interface__")
+        if not self.device.is_host:
+            raise AttributeError(f"an array on {self.device} has no __array_interface__")
         if np.dtype(self.dtype.str) != self.dtype:
             # NumPy then asks __array__, which has the dtype.
             raise AttributeError(f"the array interface has no name for {self.dtype}")
@@ -304,9 +304,9 @@ class DeviceArray(ArrayGeometry):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """A NumPy array over the same memory, or a copy; only where the memory is the host's."""
         self.check_open()
-        if not self.place.is_host:
+        if not self.device.is_host:
             raise ArgumentTypeError(
-                f"an array on {self.place} is not converted to NumPy by itself",
+                f"an array on {self.device} is not converted to NumPy by itself",
                 value=self,
                 limit="The copy would be hidden",
                 remedy="Use array.copy_to_host()",
@@ -339,7 +339,7 @@ class DeviceArray(ArrayGeometry):
     def __repr__(self) -> str:
         strides = "" if self.layout == "C" else f", strides={self.strides}"
         notes = strides + (", closed" if self.is_closed else "")
-        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.place})"
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.device})"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -347,7 +347,7 @@ class DeviceArray(ArrayGeometry):
             "dtype": str(self.dtype),
             "layout": {"C": "C contiguous", "F": "Fortran contiguous", "A": "strided"}[self.layout],
             "bytes": f"{self.nbytes:,}",
-            "device": f"{self.place} ({self.device.name})",
+            "device": f"{self.device} ({self.device.name})",
         }
         cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
         return f"<table><caption>DeviceArray</caption>{cells}</table>"

@@ -75,11 +75,11 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
         if isinstance(source, ArrayGeometry):
             copy_between(destination, source, stream)
         else:
-            stream = stream_of(destination.place, stream)
+            stream = stream_of(destination.device, stream)
             write_array(destination, source, stream, blocking=blocking)
     elif isinstance(source, ArrayGeometry):
         source.check_open()
-        read_array(source, destination, stream_of(source.place, stream), blocking=blocking)
+        read_array(source, destination, stream_of(source.device, stream), blocking=blocking)
     else:
         np.copyto(destination, source)
 
@@ -88,7 +88,7 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
     """Copy from one device array to another of the same shape and dtype."""
     destination.check_writable()
     source.check_open()
-    place, peer, nbytes = source.place, destination.place, source.nbytes
+    place, peer, nbytes = source.device, destination.device, source.nbytes
     if nbytes == 0:
         return
     is_one = place is peer
@@ -135,7 +135,7 @@ def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: A
     """Copy by way of host memory; the stream is of one of the two devices, or of both."""
     home = getattr(stream, "device", None)
     read, write = (
-        stream if home in (None, array.place) else stream_of(array.place, None)
+        stream if home in (None, array.device) else stream_of(array.device, None)
         for array in (source, destination)
     )
     write_array(destination, host_copy(source, read), write)

@@ -288,10 +288,10 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     owner = base.owner if isinstance(base, HostMemory) else None
     start = array.ctypes.data
     is_read_only = not array.flags.writeable
-    if isinstance(owner, PooledBuffer) and owner.place.is_host:
-        pointer, place = start, owner.place
+    if isinstance(owner, PooledBuffer) and owner.device.is_host:
+        pointer, place = start, owner.device
     elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
-        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.place
+        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.device
     else:
         raise ArgumentValueError(
             "the array is not in mapped page-locked memory",

@@ -51,7 +51,7 @@ class DeviceMemory:
 
     Attributes
     ----------
-    place : Device
+    device : Device
         The device.
     lock : RLock
         Held for each call of a backend. A finalizer may allocate while its thread holds it.
@@ -71,8 +71,8 @@ class DeviceMemory:
         Serves where no other pool is active.
     """
 
-    def __init__(self, place: Device) -> None:
-        self.place = place
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.lock = threading.RLock()
         self.in_use = self.peak = 0
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
@@ -223,14 +223,9 @@ class PooledBuffer(Buffer):
         self.family: weakref.WeakSet[DeviceArray] | None = None
 
     @property
-    def place(self) -> Device:
-        """Where it is."""
-        return self._pool._place
-
-    @property
     def device(self) -> Device:  # type: ignore[override]  # read alone
         """On which device."""
-        return self._pool._place
+        return self._pool.device
 
     def note_use(self, stream: Any) -> None:
         """Note that something in `stream` now uses the memory.

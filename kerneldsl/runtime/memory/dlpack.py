@@ -144,7 +144,7 @@ def device_of(array: ArrayGeometry) -> tuple[int, int]:
     BufferError
         If DLPack has no name for the device.
     """
-    device = array.place
+    device = array.device
     if device.memory_type is None:
         raise BufferError(f"DLPack has no name for memory of {device}")
     return int(device.memory_type), device.index
@@ -170,9 +170,9 @@ def export(
         if int(dl_device[0]) == MemoryType.CPU and copy is not False:
             array.check_open()
             host = np.empty(array.shape, array.dtype, order="F" if array.layout == "F" else "C")
-            read_array(array, host, stream_of(array.place, None))
+            read_array(array, host, stream_of(array.device, None))
             return host.__dlpack__(max_version=max_version)
-        raise BufferError(f"an array on {array.place} is not exported to device {dl_device}")
+        raise BufferError(f"an array on {array.device} is not exported to device {dl_device}")
     if copy:
         raise BufferError("kerneldsl exports without a copy; copy first, with to_device")
     is_versioned = max_version is not None and max_version[0] >= 1
@@ -186,11 +186,11 @@ def export(
         raise BufferError(f"strides {array.strides} are not multiples of {item} bytes")
     # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
     # work is in the current stream.
-    if not array.place.is_host and stream != -1:
+    if not array.device.is_host and stream != -1:
         consumer = None if stream == _DEFAULT_STREAM else stream
-        current = stream_of(array.place, None)
+        current = stream_of(array.device, None)
         if consumer is not current:
-            array.place.wait_stream(consumer, current)
+            array.device.wait_stream(consumer, current)
 
     extents = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // item for s in array.strides))

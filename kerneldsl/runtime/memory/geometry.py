@@ -35,8 +35,8 @@ class ArrayGeometry:
 
     Parameters
     ----------
-    place : Device
-        The device.
+    device : Device
+        Where it is.
     pointer : int
         Address of the first element.
     shape, strides : tuple of int
@@ -56,12 +56,12 @@ class ArrayGeometry:
         "_block",
         "_owner",
         "code",
+        "device",
         "dtype",
         "is_closed",
         "is_read_only",
         "layout",
         "packed",
-        "place",
         "pointer",
         "shape",
         "size",
@@ -70,7 +70,7 @@ class ArrayGeometry:
 
     def __init__(
         self,
-        place: Device,
+        device: Device,
         pointer: int,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
@@ -80,7 +80,7 @@ class ArrayGeometry:
         *,
         layout: Layout | None = None,
     ) -> None:
-        self.place = place
+        self.device = device
         self.pointer = pointer
         self.shape = shape
         #: Stored, for ``kernel.forall(array.size)``.
@@ -102,7 +102,7 @@ class ArrayGeometry:
     def over(cls, array: ArrayGeometry) -> Self:
         """Return an array of this class over the same memory."""
         return cls(
-            array.place,
+            array.device,
             array.pointer,
             array.shape,
             array.strides,
@@ -111,11 +111,6 @@ class ArrayGeometry:
             array.is_read_only,
             layout=array.layout,
         )
-
-    @property
-    def device(self) -> Device:
-        """Where the array is."""
-        return self.place
 
     @property
     def ndim(self) -> int:
@@ -156,7 +151,7 @@ class ArrayGeometry:
         """An array over the same memory, which is closed when this one is."""
         self.check_open()
         owner = self._owner
-        view = type(self)(self.place, pointer, shape, strides, self.dtype, owner, is_read_only)
+        view = type(self)(self.device, pointer, shape, strides, self.dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
             with _family_lock:
@@ -210,7 +205,7 @@ class ArrayGeometry:
         """Raise `ClosedResourceError` if the memory has been given back."""
         if self.is_closed:
             raise ClosedResourceError.after_close(
-                f"an array of shape {self.shape} and dtype {self.dtype} on {self.place}",
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.device}",
                 self,
                 given_back="the memory of an array and of its views",
                 instead="Leave it to Python",
@@ -236,6 +231,6 @@ class ArrayGeometry:
         flags = READ_ONLY * self.is_read_only | OTHER_HOME * (home is not None)
         self._block = struct.pack(
             f"=qqqQ{2 * len(self.shape)}q",
-            *(id(self.place), code, flags, self.pointer, *self.shape, *self.strides),
+            *(id(self.device), code, flags, self.pointer, *self.shape, *self.strides),
         )
         self.code = code

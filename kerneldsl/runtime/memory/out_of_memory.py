@@ -28,7 +28,7 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
     OutOfMemoryError
         Saying how much was asked for, what is free, and who has the rest.
     """
-    memory, place = pool._memory, pool._place
+    memory, place = pool._memory, pool.device
     logger.debug("%s; collecting unused memory", first)
     gc.collect()
     memory.drain()
@@ -50,7 +50,7 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
 def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfMemoryError:
     if error.name == "POOL_LIMIT":
         return error
-    memory, place = pool._memory, pool._place
+    memory, place = pool._memory, pool.device
     reserved = 0
     chain = []
     for other in sorted(memory.pools, key=lambda p: p.number):

@@ -105,13 +105,9 @@ class MemoryPool(ProcessOwned):
         self._limit: int | None = None
         self._counts = Counts()
         self._is_closed = False
-        self._backend = memory.place.create_pool()
+        self._backend = memory.device.create_pool()
         memory.forget_pools()
         memory.pools.add(self)
-
-    @property
-    def _place(self) -> Device:
-        return self._memory.place
 
     @classmethod
     def default(cls, device: DeviceLike | None = None) -> MemoryPool:
@@ -122,7 +118,7 @@ class MemoryPool(ProcessOwned):
     @property
     def device(self) -> Device:
         """Whose memory it gives."""
-        return self._place
+        return self._memory.device
 
     @property
     def is_closed(self) -> bool:
@@ -159,7 +155,7 @@ class MemoryPool(ProcessOwned):
             if limit is not None and limit < in_use:
                 raise ArgumentValueError(
                     f"the limit of {limit} bytes is less than the {in_use} bytes that arrays of "
-                    f"the pool {self.name!r} on {self._place} have",
+                    f"the pool {self.name!r} on {self.device} have",
                     value=limit,
                     limit=f"It must be at least {in_use} bytes now",
                     remedy="Free arrays first, with array.close() or by dropping them",
@@ -174,7 +170,7 @@ class MemoryPool(ProcessOwned):
         memory.drain()
         with memory.lock:
             return PoolStatistics(
-                device=str(self._place),
+                device=str(self.device),
                 name=self.name,
                 in_use_bytes=counts.in_use,
                 reserved_bytes=self._backend.reserved_bytes(),
@@ -217,7 +213,7 @@ class MemoryPool(ProcessOwned):
         """
         if self is self._memory.default:
             raise ArgumentValueError(
-                f"the default pool of {self._place} cannot be closed",
+                f"the default pool of {self.device} cannot be closed",
                 value=self.name,
                 remedy="pool.trim() gives back what it keeps unused",
             )
@@ -252,14 +248,14 @@ class MemoryPool(ProcessOwned):
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
         in_use = format_bytes(self._counts.in_use)
-        return f"MemoryPool({self.name!r} on {self._place}, {in_use} in use{closed})"
+        return f"MemoryPool({self.name!r} on {self.device}, {in_use} in use{closed})"
 
     # ------------------------------------------------------------------ allocating
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedResourceError(
-                f"the memory pool {self.name!r} on {self._place} has been closed",
+                f"the memory pool {self.name!r} on {self.device} has been closed",
                 value=self,
                 limit="A closed pool gives no memory",
                 remedy="Make another one: kd.MemoryPool(device)",
@@ -270,13 +266,13 @@ class MemoryPool(ProcessOwned):
         limit = self._limit
         if limit is not None and self._counts.in_use + nbytes > limit:
             raise OutOfMemoryError(
-                f"{nbytes} bytes do not fit into the pool {self.name!r} on {self._place}",
+                f"{nbytes} bytes do not fit into the pool {self.name!r} on {self.device}",
                 code=0,
                 name="POOL_LIMIT",
                 value=nbytes,
                 limit=f"{self._counts.in_use} of at most {limit} bytes are in use",
                 remedy="Free arrays, or raise pool.limit",
-                doing=f"allocate {nbytes} bytes on {self._place}",
+                doing=f"allocate {nbytes} bytes on {self.device}",
             )
 
     def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
@@ -284,12 +280,12 @@ class MemoryPool(ProcessOwned):
         if not 0 < nbytes < _ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
-        home = stream_of(memory.place, stream)
+        home = stream_of(memory.device, stream)
         if home is not None and is_foreign(home):
             # Another library's stream may be gone when the memory is freed, so the memory belongs
             # to the default stream; the other one only waits for it.
             buffer = self._take(nbytes, None)
-            memory.place.wait_stream(home, None)
+            memory.device.wait_stream(home, None)
             buffer.note_use(home)
             return buffer
         return self._take(nbytes, home)
@@ -307,9 +303,9 @@ class MemoryPool(ProcessOwned):
     def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
         """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
         if nbytes != 0:
-            raise _size_error(self._place, nbytes)
+            raise _size_error(self.device, nbytes)
         self._check_open()
-        pointer = _address_of_nothing() if self._place.is_host else 0
+        pointer = _address_of_nothing() if self.device.is_host else 0
         return PooledBuffer(self, pointer, 0, None)
 
 

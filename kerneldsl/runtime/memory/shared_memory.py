@@ -19,8 +19,8 @@ class SharedMemory:
 
     Parameters
     ----------
-    place : Device
-        The device.
+    device : Device
+        Where it is.
     kind : str
         ``"pinned"`` or ``"managed"``.
     allocate : callable
@@ -30,16 +30,16 @@ class SharedMemory:
     __slots__ = (
         "__weakref__",
         "buffer",
+        "device",
         "family",
         "is_closed",
         "is_managed",
         "is_recorded",
         "is_shared",
-        "place",
     )
 
-    def __init__(self, place: Device, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
-        self.place = place
+    def __init__(self, device: Device, kind: str, allocate: Callable[[], SharedBuffer]) -> None:
+        self.device = device
         self.is_managed = kind == "managed"
         self.is_closed = False
         #: Whether NumPy arrays over the memory may be about.
@@ -52,13 +52,13 @@ class SharedMemory:
         except OutOfMemoryError:
             gc.collect()
             self.buffer = allocate()
-        device_memory(place).shared[id(self)] = (kind, self.buffer.nbytes)
+        device_memory(device).shared[id(self)] = (kind, self.buffer.nbytes)
 
     def close(self) -> None:
         """Give the memory back once nothing on the device uses it; twice is harmless."""
         if not self.is_closed:
             self.is_closed = True
-            device_memory(self.place).shared.pop(id(self), None)
+            device_memory(self.device).shared.pop(id(self), None)
             self.buffer.close()
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:

@@ -47,7 +47,7 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
     blocking : bool
         Whether to wait for the copy. One that has to be unpacked on the host always waits.
     """
-    place = array.place
+    place = array.device
     if (
         _is_plain(array, out)
         and out.flags.writeable
@@ -87,8 +87,8 @@ def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
     """
     low, high = byte_bounds(array.pointer, array.shape, array.strides, array.itemsize)
     span = np.empty(high - low, np.uint8)
-    array.place.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
-    note_copy(array.place, "device_to_host", span.nbytes)
+    array.device.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
+    note_copy(array.device, "device_to_host", span.nbytes)
     return array.as_numpy(span, span.ctypes.data + array.pointer - low)
 
 
@@ -99,7 +99,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     are contiguous on the device are copied one by one, or, where they are many, the span is read,
     changed and written back after the device has come to rest.
     """
-    place = array.place
+    place = array.device
     if (
         not array.is_read_only
         and _is_plain(array, source)
@@ -150,7 +150,7 @@ def _copy(
     to_host: bool,
 ) -> None:
     """Copy contiguous pieces between the host and a device."""
-    place = array.place
+    place = array.device
     copy = place.copy_to_host if to_host else place.copy_from_host
     direction = "to" if to_host else "from"
     nbytes = sum(size for _, _, size in pieces)
@@ -188,7 +188,7 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
     device. Other memory has to be kept alive.
     """
-    place = array.place
+    place = array.device
     if place.is_host:  # where copies are done when they return
         return True
     base: Any = host.base
@@ -197,7 +197,7 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     owner = base.owner if type(base) is HostMemory else None
     return (
         type(owner) is SharedMemory
-        and owner.place is place
+        and owner.device is place
         and type(array._owner) in (PooledBuffer, SharedMemory)
     )
 
@@ -246,7 +246,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
     """
     if array.size == 0:
         return
-    place = array.place
+    place = array.device
     pieces = pieces_between(array, array, 1 if place.is_host else MAX_RUNS)
     if pieces is None:
         write_array(array, np.broadcast_to(element, array.shape), stream)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.placement import StandIn, chosen_place, context_place
-from kerneldsl.runtime.streams.order import refuse_recording
-from kerneldsl.runtime.streams.stream_handles import adopt, place_of_foreign
+from kerneldsl.runtime.streams.order import is_recorded, owners_of, refuse_recording
+from kerneldsl.runtime.streams.stream_handles import adopt, find, place_of_foreign
 from kerneldsl.target import Device, DeviceLike, DeviceStream, names_default_stream
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "are_some_nonblocking",
     "as_stream",
     "in_use_word",
+    "launch_stream",
+    "note_uses",
     "refuse_waiting",
     "resolve_stream",
     "stream_of",
@@ -62,8 +65,8 @@ class BaseStream(ProcessOwned):
         "__weakref__",
         "_is_closed",
         "_is_default",
-        "_place",
         "_stream",
+        "device",
         "is_blocking",
         "priority",
     )
@@ -73,7 +76,7 @@ class BaseStream(ProcessOwned):
 
     def _begin(self, place: Device, stream: DeviceStream) -> None:
         global are_in_use, are_some_nonblocking  # noqa: PLW0603 -- facts about the process
-        self._place = place
+        self.device = place
         self._stream = stream
         self._is_default = False
         self._is_closed = False
@@ -150,11 +153,6 @@ class BaseStream(ProcessOwned):
         return found
 
     @property
-    def device(self) -> Device:
-        """Where the stream is."""
-        return self._place
-
-    @property
     def handle(self) -> int:
         """The driver's number for the stream, as other libraries take it.
 
@@ -178,7 +176,7 @@ class BaseStream(ProcessOwned):
         """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
         if self._is_closed:
             raise ClosedResourceError.after_close(
-                f"a stream on {self._place}",
+                f"a stream on {self.device}",
                 self,
                 given_back="the stream",
                 instead="Make another one with kd.Stream()",
@@ -188,7 +186,7 @@ class BaseStream(ProcessOwned):
     def __enter__(self) -> Self:
         self._open()
         _active.set((*_active.get(), (self, context_place.get())))
-        context_place.set(self._place)
+        context_place.set(self.device)
         return self
 
     def __exit__(
@@ -213,9 +211,9 @@ class BaseStream(ProcessOwned):
 
     def __repr__(self) -> str:
         if self._is_closed:
-            return f"<Stream on {self._place}, closed>"
+            return f"<Stream on {self.device}, closed>"
         if self._is_default:
-            return f"<Stream on {self._place}, the default>"
+            return f"<Stream on {self.device}, the default>"
         notes = [f"{self._stream.handle:#x}"]
         if self._stream.is_foreign:
             notes.append("of another library")
@@ -223,7 +221,7 @@ class BaseStream(ProcessOwned):
             notes += [] if self.is_blocking else ["not blocking"]
             notes += [f"priority {self.priority}"] if self.priority else []
         notes += ["recording"] if self.is_capturing else []
-        return f"<Stream on {self._place}, {', '.join(notes)}>"
+        return f"<Stream on {self.device}, {', '.join(notes)}>"
 
 
 # --------------------------------------------------------------------------- which one
@@ -232,7 +230,7 @@ class BaseStream(ProcessOwned):
 def active_stream(place: Device) -> BaseStream | None:
     """The stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
-        if stream._place is place:
+        if stream.device is place:
             return stream
     return None
 
@@ -290,8 +288,8 @@ def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
         return ambient_stream(place)
     if isinstance(stream, BaseStream):
         found = stream._open()
-        if stream._place is not place:
-            _refuse_place(str(stream._place), place)
+        if stream.device is not place:
+            _refuse_place(str(stream.device), place)
         return None if stream._is_default else found
     if isinstance(stream, DeviceStream):
         if stream.device != place:
@@ -339,3 +337,61 @@ def refuse_waiting() -> None:
     """
     for stream, _ in _active.get():
         refuse_recording(stream._stream, "wait for a device")
+
+
+# --------------------------------------------------------------------------- launches
+
+
+def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
+    """Where to launch, after what other libraries have started on the arguments.
+
+    Parameters
+    ----------
+    place : Device
+        Where the kernel runs.
+    named : object
+        The stream of the launch, or ``None``.
+    producers : tuple of int
+        Handles of the streams in which other libraries made arguments.
+
+    Returns
+    -------
+    DeviceStream or int or None
+        What `LaunchConfig.stream` takes.
+    """
+    if named is None and not producers:
+        return ambient_stream(place)
+    stream: Any = resolve_stream(place, named)
+    if not producers or place.is_host:
+        return stream
+    first, *others = dict.fromkeys(producers)
+    if stream is None and named is None and active_stream(place) is None:
+        known = find(place, first)
+        stream = first if known is None else known
+    else:
+        others.insert(0, first)
+    if not is_recorded(stream):
+        # In a recording nothing runs now, so there is nothing to wait for.
+        handle = getattr(stream, "handle", stream)
+        for other in others:
+            if other != handle:
+                place.wait_stream(stream, other)
+    return stream
+
+
+def note_uses(objects: Iterable[Any], stream: Any) -> None:
+    """Note that a stream uses the memory of the device arrays among some objects.
+
+    Parameters
+    ----------
+    objects : iterable
+        As for `order.owners_of`.
+    stream : DeviceStream or int or None
+        The stream; a number is another library's.
+    """
+    if stream is None and not are_some_nonblocking:
+        return  # every stream waits for the default stream before memory is given out again
+    for owner in owners_of(objects):
+        note_use = getattr(owner, "note_use", None)
+        if note_use is not None:
+            note_use(stream)

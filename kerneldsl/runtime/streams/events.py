@@ -40,6 +40,8 @@ class Event(ProcessOwned):
     ----------
     is_timed, is_blocking : bool
         As given.
+    device : Device or None
+        Where the event is; ``None`` before it is first recorded.
 
     References
     ----------
@@ -50,8 +52,8 @@ class Event(ProcessOwned):
         "__weakref__",
         "_event",
         "_is_closed",
-        "_place",
         "_recording",
+        "device",
         "is_blocking",
         "is_timed",
     )
@@ -60,15 +62,10 @@ class Event(ProcessOwned):
         self.is_timed = bool(timed)
         self.is_blocking = bool(blocking)
         self._event: DeviceEvent | None = None
-        self._place: Device | None = None
+        self.device: Device | None = None
         self._is_closed = False
         #: The recording in which it was recorded last, if any.
         self._recording: Recording | None = None
-
-    @property
-    def device(self) -> Device | None:
-        """Where the event is; ``None`` before it is first recorded."""
-        return None if self._place is None else self._place
 
     @property
     def handle(self) -> int:
@@ -109,11 +106,11 @@ class Event(ProcessOwned):
         """
         self._check_open()
         stream = as_stream(stream, current_place())
-        into, place = stream._open(), stream._place
+        into, place = stream._open(), stream.device
         if self._event is None:
             self._event = place.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
-            self._place = place
-        elif self._place is not place:
+            self.device = place
+        elif self.device is not place:
             raise DeviceMismatchError(
                 f"the stream is on {place}, and the event on {self.device}",
                 value=str(place),
@@ -213,7 +210,7 @@ class Event(ProcessOwned):
                     remedy="Make it with kd.Event()",
                 )
             marks.append(mark)
-        if self._place is not later._place:
+        if self.device is not later.device:
             raise DeviceMismatchError(
                 f"the events are on {self.device} and {later.device}",
                 value=later,
@@ -263,11 +260,11 @@ class Event(ProcessOwned):
     def __repr__(self) -> str:
         if self._is_closed:
             return "<Event, closed>"
-        if self._place is None:
+        if self.device is None:
             return "<Event, never recorded>"
         notes = "" if self.is_timed else ", not timed"
         notes += ", blocking" if self.is_blocking else ""
-        return f"<Event on {self._place}{notes}>"
+        return f"<Event on {self.device}{notes}>"
 
 
 def as_event(event: Any) -> Event:
@@ -328,7 +325,7 @@ def _join(
     waiting.join_capture(event)
     waiting.recording = recording
     recording.streams.append(waiting)
-    register(stream._place, waiting.handle, waiting)
+    register(stream.device, waiting.handle, waiting)
 
 
 def wait_for(stream: BaseStream, other: Any) -> None:
@@ -339,7 +336,7 @@ def wait_for(stream: BaseStream, other: Any) -> None:
         "wait for another library",
         "Wait before the `with stream.capture()`, or in the stream in which the graph is launched",
     )
-    place = stream._place
+    place = stream.device
     if _is_event(other):
         waiting.wait(place.wrap_event(other))
         return

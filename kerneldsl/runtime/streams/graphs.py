@@ -20,8 +20,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import ProcessOwned
-from kerneldsl.runtime.streams.current import BaseStream, as_stream
-from kerneldsl.runtime.streams.launch_streams import note_uses
+from kerneldsl.runtime.streams.current import BaseStream, as_stream, note_uses
 from kerneldsl.runtime.streams.order import refuse_recording
 from kerneldsl.runtime.streams.stream_handles import forget_recorded, register
 from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
@@ -66,13 +65,14 @@ class Graph(ProcessOwned):
         "_kept",
         "_lock",
         "_noted",
-        "_place",
         "_problem",
         "_runs",
+        "device",
     )
 
-    def __init__(self, place: Device) -> None:
-        self._place = place
+    def __init__(self, device: Device) -> None:
+        #: Where it runs.
+        self.device = device
         self._graph: DeviceGraph | None = None
         #: Why there is none.
         self._problem = "it is still being recorded"
@@ -89,11 +89,6 @@ class Graph(ProcessOwned):
         self._lock = ForkSafeLock()
 
     # ------------------------------------------------------------------ what it is
-
-    @property
-    def device(self) -> Device:
-        """Where it runs."""
-        return self._place
 
     @property
     def node_count(self) -> int:
@@ -138,14 +133,14 @@ class Graph(ProcessOwned):
         """
         self._ready("launch")
         _drop_retired()
-        stream = as_stream(stream, self._place)
+        stream = as_stream(stream, self.device)
         into = stream._open()
-        if stream._place is not self._place:
+        if stream.device is not self.device:
             raise DeviceMismatchError(
-                f"the stream is on {stream._place}, and the graph on {self._place}",
+                f"the stream is on {stream.device}, and the graph on {self.device}",
                 value=stream,
                 limit="A graph runs on the device on which it was recorded",
-                remedy=f"Launch it in a kd.Stream('{self._place}')",
+                remedy=f"Launch it in a kd.Stream('{self.device}')",
             )
         with self._lock:
             graph = self._ready("launch")
@@ -153,7 +148,7 @@ class Graph(ProcessOwned):
             graph.launch(into)
             if into.recording is not None:
                 into.recording.kept.extend(self._kept)
-            elif not self._place.is_host:
+            elif not self.device.is_host:
                 self._note_launch(stream, into)
 
     def _pass_fences(self, into: DeviceStream) -> None:
@@ -183,7 +178,7 @@ class Graph(ProcessOwned):
         key = into.own_handle
         event = None if into.is_foreign else self._runs.get(key)
         if event is None:
-            event = self._place.create_event(is_timed=False)
+            event = self.device.create_event(is_timed=False)
             if into.is_foreign:
                 # Its handle may name another stream at the next launch, so each has its own mark.
                 under_way = [run for run in self._foreign_runs if not run.is_done()]
@@ -213,9 +208,9 @@ class Graph(ProcessOwned):
                 limit="A graph is updated from another graph",
                 remedy="Record one: with stream.capture() as newer",
             )
-        if newer._place is not self._place:
+        if newer.device is not self.device:
             raise DeviceMismatchError(
-                f"the newer graph is on {newer._place}, and this one on {self._place}",
+                f"the newer graph is on {newer.device}, and this one on {self.device}",
                 value=newer,
                 limit="A graph is updated from one of its own device",
                 remedy="Record it in a stream of that device",
@@ -246,7 +241,7 @@ class Graph(ProcessOwned):
         runs = (*self._runs.values(), *self._foreign_runs)
         self._runs, self._foreign_runs = {}, []
         if runs:
-            _retired.append((self._place, runs, self._kept))
+            _retired.append((self.device, runs, self._kept))
         _drop_retired()
 
     _send_instead = "Record it there"
@@ -283,9 +278,9 @@ class Graph(ProcessOwned):
 
     def __repr__(self) -> str:
         if self._graph is None:
-            return f"<Graph on {self._place}: {self._problem}>"
+            return f"<Graph on {self.device}: {self._problem}>"
         count = self._graph.node_count
-        return f"<Graph on {self._place} of {count} step{'s' * (count != 1)}>"
+        return f"<Graph on {self.device} of {count} step{'s' * (count != 1)}>"
 
 
 _CLOSED = "it was closed"
@@ -333,9 +328,9 @@ class capture(ProcessOwned):
             refuse_recording(device_stream, "record a second graph")
             device_stream.begin_capture()
             self._recording = device_stream.recording = Recording(device_stream)
-        register(stream._place, device_stream.handle, device_stream)
+        register(stream.device, device_stream.handle, device_stream)
         stream.__enter__()
-        self._graph = Graph(stream._place)
+        self._graph = Graph(stream.device)
         return self._graph
 
     def __exit__(
@@ -362,13 +357,13 @@ class capture(ProcessOwned):
                 raise
         finally:
             for member in recording.streams:
-                forget_recorded(stream._place, member)
+                forget_recorded(stream.device, member)
                 member.recording = None
                 member.leave_capture()
         graph._graph = made
         graph._kept = recording.kept
-        if not stream._place.is_host:
-            graph._fences = [(s, _fence(stream._place, s)) for s in recording.streams]
+        if not stream.device.is_host:
+            graph._fences = [(s, _fence(stream.device, s)) for s in recording.streams]
 
 
 def _fence(place: Device, stream: DeviceStream) -> DeviceEvent:

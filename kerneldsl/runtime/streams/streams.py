@@ -87,8 +87,8 @@ class Stream(BaseStream):
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
         """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
-        if self._place.is_host:
-            raise AttributeError(f"a stream on {self._place} has no __cuda_stream__")
+        if self.device.is_host:
+            raise AttributeError(f"a stream on {self.device} has no __cuda_stream__")
         return lambda: (0, self._open().handle)
 
     def record(self, event: Event | None = None) -> Event:
@@ -194,13 +194,13 @@ class Stream(BaseStream):
         refuse_recording(self._stream, "close a stream")
         if self._is_default:
             raise ArgumentValueError(
-                f"the default stream of {self._place} cannot be closed",
+                f"the default stream of {self.device} cannot be closed",
                 value=self,
                 limit="It belongs to the device",
             )
         self._is_closed = True
         if not self._stream.is_foreign:
-            forget(self._place, self._stream.handle)
+            forget(self.device, self._stream.handle)
         self._stream.close()
 
 

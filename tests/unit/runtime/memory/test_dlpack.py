@@ -136,7 +136,7 @@ def test_streams_are_honoured_on_cuda():
         assert taken.device.index == 1
         assert producer.streams == [1]
         host = array.__dlpack__(dl_device=(1, 0), max_version=(1, 0))
-        assert dlpack._take(host, array).place.is_host
+        assert dlpack._take(host, array).device.is_host
 
 
 def test_rank_zero_and_empty():

@@ -14,7 +14,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.runtime import placement
-from kerneldsl.runtime.streams.launch_streams import launch_stream
+from kerneldsl.runtime.streams.current import launch_stream
 from targets import null
 from targets.null.target import NullTarget
 
