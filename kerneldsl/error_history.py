@@ -205,10 +205,12 @@ class ErrorLog:
         return html_table(_COLUMNS, _rows(entries), caption=self._summary())
 
     def _summary(self) -> str:
+        from kerneldsl.formatting import format_count
+
         counts = {category: count for category, count in self.counts().items() if count}
         total = sum(counts.values())
         listed = ", ".join(f"{category} {count}" for category, count in counts.items())
-        return f"{total} error{'s' * (total != 1)}" + (f": {listed}" if listed else "")
+        return format_count(total, "error") + (f": {listed}" if listed else "")
 
 
 class _Kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.formatting import html_table, text_table
+from kerneldsl.formatting import format_count, html_table, text_table
 from kerneldsl.target.checks import Check
 
 __all__ = ["Report"]
@@ -44,11 +44,11 @@ class Report:
     def verdict(self) -> str:
         """The whole in one sentence."""
         parts = [
-            f"{len(found)} {word}{'s' * (len(found) != 1)}"
+            format_count(len(found), word)
             for word, found in (("problem", self.problems), ("warning", self.warnings))
             if found
         ]
-        counted = f"{len(self.checks)} check{'s' * (len(self.checks) != 1)}"
+        counted = format_count(len(self.checks), "check")
         return f"{counted}: {' and '.join(parts)}" if parts else f"{counted}: everything is well"
 
     def named(self, name: str) -> Check:

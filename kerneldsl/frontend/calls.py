@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
+from kerneldsl.formatting import format_count
 from kerneldsl.frontend.report import Reporter
 
 __all__ = ["bind_arguments"]
@@ -45,7 +46,7 @@ def bind_arguments(
     given: dict[str, ast.expr] = {}
     signature = f"{name}({', '.join(parameters)})"
     if len(call.args) > len(parameters):
-        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        takes = format_count(len(parameters), "argument")
         reporter.fail(
             call,
             f"{name} takes {takes}, and {len(call.args)} were given",

@@ -17,6 +17,7 @@ from kerneldsl.errors import (
     TargetUnavailableError,
     UnknownTargetError,
 )
+from kerneldsl.formatting import format_count
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.registry import (
     get_target,
@@ -119,7 +120,7 @@ def place_of(spec: DeviceLike) -> Device:
         raise DeviceMismatchError(
             f"there is no device {name}:{index}",
             value=index,
-            limit=f"The target {name!r} has {len(found)} device{'s' * (len(found) != 1)} here: "
+            limit=f"The target {name!r} has {format_count(len(found), 'device')} here: "
             + ", ".join(f"{name}:{d.index} ({d.name})" for d in found),
         )
     device = found[index]

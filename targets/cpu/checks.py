@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.formatting import format_count
 from kerneldsl.target import Check
 from kerneldsl.target.checks import said_by
 
@@ -43,8 +44,7 @@ def _check_threads() -> Check:
         layer = threading_layer()
     except TargetUnavailableError as error:
         return Check(name, "problem", said_by(error), error.remedy)
-    threads = f"{layer.thread_count} thread{'s' * (layer.thread_count != 1)}"
-    found = f"{layer.name} with {threads}"
+    found = f"{layer.name} with {format_count(layer.thread_count, 'thread')}"
     if layer.name == "workqueue":
         return Check(
             name,

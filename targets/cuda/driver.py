@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.formatting import format_version
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.reading_ahead import reading_ahead
 from targets.cuda.attributes import describe_device
@@ -237,7 +238,7 @@ class Driver:
         return compose_error(
             DRIVER_CODES[36],
             doing,
-            limit=f"The driver is one of CUDA {self.cuda_version[0]}.{self.cuda_version[1]} and "
+            limit=f"The driver is one of CUDA {format_version(self.cuda_version)} and "
             f"lacks a function that is needed: {error}",
         )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.errors import CompileError, LaunchConfigError
+from kerneldsl.formatting import format_version
 from kerneldsl.target import Device, LaunchConfig
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
 from targets.null.memory import AddressSpace
@@ -48,9 +49,9 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
     found = (int(version[1]), int(version[2]))
     if found > newest:
         raise CompileError(
-            f"{entry_name} is PTX {found[0]}.{found[1]}",
+            f"{entry_name} is PTX {format_version(found)}",
             value=found,
-            limit=f"The driver of {device} takes up to {newest[0]}.{newest[1]} "
+            limit=f"The driver of {device} takes up to {format_version(newest)} "
             "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
             remedy="Compile for an older PTX version",
         )

@@ -18,6 +18,7 @@ from kerneldsl.errors import (
     GraphError,
     KernelError,
 )
+from kerneldsl.formatting import format_count
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.runtime.own import ProcessOwned
 from kerneldsl.runtime.streams.current import BaseStream, as_stream, note_uses
@@ -279,8 +280,7 @@ class Graph(ProcessOwned):
     def __repr__(self) -> str:
         if self._graph is None:
             return f"<Graph on {self.device}: {self._problem}>"
-        count = self._graph.node_count
-        return f"<Graph on {self.device} of {count} step{'s' * (count != 1)}>"
+        return f"<Graph on {self.device} of {format_count(self._graph.node_count, 'step')}>"
 
 
 _CLOSED = "it was closed"
