@@ -49,7 +49,8 @@ def test_answers(function: Any, check_golden: Check) -> None:
 
 
 def _digests(function: Any, kinds: Sequence[Kind]) -> dict[str, str]:
-    found = answers(make_unit(function), kinds)
+    unit = make_unit(function)
+    found = {"source": unit.source(), **answers(unit, kinds)}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in found.items()}
 
 
@@ -81,5 +82,8 @@ def test_digests(request: pytest.FixtureRequest) -> None:
         _DIGESTS.write_text("".join(lines), encoding="utf-8")
     stored = dict(line.split(": ") for line in _DIGESTS.read_text(encoding="utf-8").splitlines())
     assert list(stored) == names
-    known = {name: dict(zip(ANALYSES, stored[name].split(), strict=True)) for name in found}
+    columns = ("source", *ANALYSES)
+    known = {name: dict(zip(columns, stored[name].split(), strict=True)) for name in found}
+    other = [name for name in found if found[name]["source"] != known[name]["source"]]
+    assert not other, "these kernels have changed: write their digests with --update-golden"
     assert found == known
