@@ -23,7 +23,7 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 from targets.cuda.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.nvptx import TRIPLE, initialize_nvptx
-from targets.cuda.ptx_signs import let_signs_wrap
+from targets.cuda.ptx_text import count_anew, let_signs_wrap
 
 __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
 
@@ -219,8 +219,8 @@ def write_ptx(
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     _name_leftovers(module, entry_name)
-    text = let_signs_wrap(_renumber(_CALL, machine.emit_assembly(module)))
-    return text, _renumber(_VERSION, str(module))
+    text = let_signs_wrap(count_anew(machine.emit_assembly(module)))
+    return text, count_anew(str(module))
 
 
 def _name_leftovers(module: Any, entry_name: str) -> None:
@@ -234,17 +234,6 @@ def _name_leftovers(module: Any, entry_name: str) -> None:
         ):
             function.name = f"{entry_name}_function{number}"
             number += 1
-
-
-#: LLVM counts calls, and Numba functions, since the process began.
-_CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")
-_VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
-
-
-def _renumber(counter: re.Pattern[str], text: str) -> str:
-    """Count from 0 in the order of appearance, so that a kernel's text is always the same."""
-    numbers: dict[str, str] = {}
-    return counter.sub(lambda m: numbers.setdefault(m[0], str(len(numbers))), text)
 
 
 @cache

@@ -14,12 +14,12 @@ from kerneldsl.untrusted import parse_json
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.artifact import CudaArtifact
 from targets.cuda.barriers import check_barriers
+from targets.cuda.ptx_text import read_header
 
 __all__ = ["code_identity", "dump", "restore"]
 
 #: PTX ISA, "Identifiers".
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
-_HEADER = re.compile(r"^\.version +(\d+)\.(\d+)\s+\.target +(\w+)", re.MULTILINE)
 
 
 def code_identity(specialization: Specialization, arch: str) -> dict[str, str]:
@@ -80,12 +80,7 @@ def restore(
         raise UnusableCodeError("it was made with another libdevice")
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, specialization.ptx_version)
-    header = _HEADER.search(ptx)
-    if (
-        header is None
-        or header[3] != architecture.name
-        or (int(header[1]), int(header[2])) != version
-    ):
+    if read_header(ptx) != (version, architecture.name):
         raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
 
     def compile_anew() -> str:

@@ -19,6 +19,7 @@ from kerneldsl.errors import CompileError, LaunchConfigError
 from kerneldsl.formatting import format_version
 from kerneldsl.target import Device, LaunchConfig
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
+from targets.cuda.ptx_text import read_header
 from targets.null.memory import AddressSpace
 
 __all__ = ["check_arrays", "check_config", "check_ptx", "unpack_parameters"]
@@ -32,10 +33,9 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
     CompileError
         The entry is missing, or ``.version`` or ``.target`` are beyond the device.
     """
-    version = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
-    target = re.search(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
+    header = read_header(ptx)
     entries = re.findall(r"\.entry\s+([\w$]+)", ptx)
-    if version is None or target is None:
+    if header is None:
         raise CompileError(
             f"the PTX of {entry_name} lacks .version or .target",
             limit="PTX ISA: both must stand first in a module",
@@ -46,7 +46,7 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
         )
     cuda_version = device.extra.get("cuda_version", (13, 0))
     newest = ptx_version_for_driver(1000 * cuda_version[0] + 10 * cuda_version[1])
-    found = (int(version[1]), int(version[2]))
+    found, target = header
     if found > newest:
         raise CompileError(
             f"{entry_name} is PTX {format_version(found)}",
@@ -55,10 +55,10 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
             "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
             remedy="Compile for an older PTX version",
         )
-    if not _runs_on(target[1], device.arch):
+    if not _runs_on(target, device.arch):
         raise CompileError(
-            f"{entry_name} is compiled for {target[1]}",
-            value=target[1],
+            f"{entry_name} is compiled for {target}",
+            value=target,
             limit=f"{device} is {device.arch} (CUDA_ERROR_NO_BINARY_FOR_GPU)",
             remedy=f"Compile for {device.arch}",
         )
