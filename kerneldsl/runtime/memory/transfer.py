@@ -85,6 +85,7 @@ def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
 
     Parameters are those of `read_array`; the array has elements.
     """
+    _refuse_recording(stream, "a copy to the host that waits")
     low, high = byte_bounds(array.pointer, array.shape, array.strides, array.itemsize)
     span = np.empty(high - low, np.uint8)
     array.device.copy_to_host(span.ctypes.data, low, span.nbytes, stream)

@@ -444,6 +444,22 @@ def test_copies_that_wait_cannot_be_recorded(device: str) -> None:
             do()
 
 
+def test_copies_over_the_host_cannot_be_recorded() -> None:
+    with null.described_as(H100, H100) as target:
+        ours, other = kd.zeros((20, 20), device="null:0"), kd.zeros((600, 2), device="null:1")
+        for do in (
+            lambda: kd.copy(ours, ours.T),
+            lambda: kd.copy(other[:, 1], kd.zeros((600, 3), device="null:0")[:, 1]),
+        ):
+            target.fail_next("copy_to_host", RuntimeError("asked of the device"))
+            with (
+                pytest.raises(kd.GraphError, match="to the host that waits cannot be recorded"),
+                kd.Stream("null:0").capture(),
+            ):
+                do()
+            target.reset()
+
+
 # --------------------------------------------------------------------------- two devices
 
 
