@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import ClassVar, Self
 
@@ -80,7 +80,8 @@ class Step:
         return (*found, *(0,) * (STEP_WORDS - len(found)))
 
     def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
-        return ()
+        """Return what depends on the kind: here the fields that it adds, in their order."""
+        return tuple(getattr(self, each.name) for each in fields(self)[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,9 @@ class ScalarStep(Step):
     """
 
     kind: StepKind  # type: ignore[misc]  # of others it belongs to the class
+
+    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,6 @@ class IntegerStep(Step):
     nbytes: int
 
     kind = StepKind.INT
-
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
-        return self.low, self.high, self.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +175,6 @@ class NumpyStep(Step):
 
     kind = StepKind.NDARRAY
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
-        return self.dtype, self.flags_looked_at, self.flags, self.rank
-
 
 @dataclass(frozen=True, slots=True)
 class DescribedStep(Step):
@@ -205,9 +203,6 @@ class DescribedStep(Step):
 
     kind = StepKind.DESCRIBED
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
-        return self.describe, self.device, self.dtype, self.layout, self.checks
-
 
 @dataclass(frozen=True, slots=True)
 class AttributesStep(Step):
@@ -234,9 +229,6 @@ class AttributesStep(Step):
     names: int
 
     kind = StepKind.ATTRIBUTES
-
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
-        return self.dtype, self.device, self.ndim, self.layout, self.names
 
 
 @dataclass(frozen=True, slots=True)

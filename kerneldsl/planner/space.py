@@ -184,15 +184,14 @@ class Space:
         if self._covers is None:
             return member.block_dim
         found = self._covers(member)
-        parts = found if isinstance(found, tuple) else (found,)
-        if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+        dim3 = _as_dim3(found)
+        if dim3 is None:
             raise ArgumentValueError(
                 f"covers= gives {found!r} for {member}",
                 value=found,
                 limit="The indices that a block serves are 1 to 3 ints, 1 or more",
             )
-        x, y, z = (*parts, 1, 1)[:3]
-        return x, y, z
+        return dim3
 
     def matching(self, **wanted: Any) -> tuple[Member, ...]:
         """The members with these values.
@@ -253,12 +252,19 @@ def _read_values(name: str, values: Any) -> Iterator[Any]:
 
 
 def _read_block(value: Any) -> Dim3:
-    parts = value if isinstance(value, tuple) else (value,)
-    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+    found = _as_dim3(value)
+    if found is None:
         raise ArgumentValueError(
             f"block has the value {value!r}",
             value=value,
             limit="A block is an int or a tuple of 1 to 3 ints, 1 or more",
         )
+    return found
+
+
+def _as_dim3(value: Any) -> Dim3 | None:
+    parts = value if isinstance(value, tuple) else (value,)
+    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+        return None
     x, y, z = (*parts, 1, 1)[:3]
     return x, y, z

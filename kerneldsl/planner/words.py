@@ -352,18 +352,16 @@ def _blocks(found: Occupancy) -> str:
     return f"a multiprocessor holds {found.device.max_blocks_per_multiprocessor} of any size"
 
 
-def _barriers(found: Occupancy) -> str:
-    return (
-        f"a block takes {found.kernel.barriers} of "
-        f"{found.device.max_barriers_per_multiprocessor} that a multiprocessor has"
-    )
+def _counted(what: str) -> Callable[[Occupancy], str]:
+    """Explain a resource that is counted alone; `what` are those of a block."""
 
+    def explain(found: Occupancy) -> str:
+        available = getattr(found.device, f"max_{what}_per_multiprocessor")
+        return (
+            f"a block takes {getattr(found.kernel, what)} of {available} that a multiprocessor has"
+        )
 
-def _virtual_resources(found: Occupancy) -> str:
-    return (
-        f"a block takes {found.kernel.virtual_resources} of "
-        f"{found.device.max_virtual_resources_per_multiprocessor} that a multiprocessor has"
-    )
+    return explain
 
 
 _REASONS: dict[str, Callable[[Occupancy], str]] = {
@@ -371,8 +369,8 @@ _REASONS: dict[str, Callable[[Occupancy], str]] = {
     "registers": _registers,
     "shared_memory": _shared_memory,
     "blocks": _blocks,
-    "barriers": _barriers,
-    "virtual_resources": _virtual_resources,
+    "barriers": _counted("barriers"),
+    "virtual_resources": _counted("virtual_resources"),
 }
 
 
