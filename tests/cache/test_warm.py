@@ -9,7 +9,7 @@ import pytest
 
 from tests.cache.programs import run_script
 from tests.cache.trials import FACTOR, Trials
-from tests.support.extent import IS_QUICK, full_beyond, sample
+from tests.support.extent import full_beyond, sample
 
 CPU = """
 import math
@@ -311,10 +311,11 @@ for case in CASES[{first}::{step}]:
 """
 
 
+@pytest.mark.full
 @LINUX
 def test_cases_of_the_conformance_suite(tmp_path: Path, trials: Trials, rng) -> None:
     """Each case with code that was compiled, and with code that was found: both compute right."""
-    step = max(1, 60 // FACTOR) * (4 if IS_QUICK else 1)
+    step = max(1, 60 // FACTOR)
     first = int(rng.integers(step))
     for seed in (1, 2):
         text = CONFORMANCE.format(first=first, step=step, seed=seed)

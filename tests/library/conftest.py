@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 from tests.support.targets import require, target_names
 
 
@@ -20,7 +21,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-@pytest.fixture(params=["numpy", "device"])
+@pytest.fixture(params=full_beyond(["numpy", "device"], ["numpy"]))
 def to_kind(request: pytest.FixtureRequest, target: str) -> Callable[[np.ndarray], Any]:
     """Function that makes the kind of array under test of a NumPy array."""
     return kd.to_device if request.param == "device" else np.asarray

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.extent import full_beyond
 from tests.support.other_system import MISSING_MODULES, MISSING_OS, MISSING_SIGNALS
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,7 @@ PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
 SYSTEMS = sorted(MISSING_OS)
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+@pytest.fixture(scope="module", params=full_beyond(SYSTEMS, ["win32"]))
 def report(request: pytest.FixtureRequest):
     """What a process that pretends to be on the system found."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELDSL_")}

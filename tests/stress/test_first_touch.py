@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.extent import examples, full_beyond
+from tests.support.extent import IS_QUICK, examples, full_beyond
 from tests.support.targets import require
 
 _ROOT = Path(__file__).resolve().parents[2]
 _THREADS = 16
 #: Interpreters, each of which touches everything for the first time, and the rounds in each.
-_PROCESSES, _ROUNDS = examples(5), 10
+_PROCESSES, _ROUNDS = examples(5), 5 if IS_QUICK else 10
 
 
 @pytest.mark.parametrize("half", full_beyond(["first", "second"], ["first"]))

@@ -220,6 +220,7 @@ def test_measuring_the_cpu_gives_figures_of_this_world(monkeypatch):
     assert ranked.to_dict()["devices"][0]["copy_bytes_per_s"] == measured.copy_bytes_per_s
 
 
+@pytest.mark.full
 def test_measuring_ends_when_its_time_is_over(monkeypatch):
     monkeypatch.setattr(ranking, "_BUDGET_SECONDS", 0.2)
     kd.rank_devices(by="benchmark", among=["cpu"])  # compiled

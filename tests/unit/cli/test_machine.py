@@ -132,6 +132,7 @@ def test_default_json(monkeypatch, spec):
     assert "cpu" in [entry["device"] for entry in told["ranking"]]
 
 
+@pytest.mark.full
 def test_default_by_benchmark(monkeypatch):
     monkeypatch.setattr(ranking, "_BUDGET_SECONDS", 0.2)
     told = as_json("default", "--by", "benchmark")
