@@ -114,3 +114,12 @@ def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
             file = tmp_path / f"block{number}.py"
             file.write_text(block)
             exec(compile(block, str(file), "exec"), namespace)
+
+
+def test_what_a_release_takes_names_files_that_are_there():
+    page = (ROOT / "docs" / "releases.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:tests|kerneldsl)/[\w/]+)`", page))
+    assert len(named) > 20
+    places = [ROOT, *(ROOT / p for p in ("kerneldsl", "kerneldsl/lowering", "tests/unit/launcher"))]
+    missing = [name for name in named if not any((place / name).exists() for place in places)]
+    assert not missing
