@@ -1,4 +1,4 @@
-"""Which memory a function's expressions stand for.
+"""Find which memory a function's expressions stand for.
 
 Aliases are followed without regard to order: a variable stands for everything that is assigned to
 it anywhere. Device functions are followed by argument position.
@@ -74,7 +74,7 @@ class Augmented(NamedTuple):
     tuples: tuple[Tuples, ...]
 
     def indices(self, kinds: Sequence[Kind]) -> int:
-        """How many indices lead to the value where the arguments are of these kinds."""
+        """Return how many indices lead to the value where the arguments are of these kinds."""
         return self.index_count + sum(longest(each, kinds) - 1 for each in self.tuples)
 
 
@@ -105,7 +105,7 @@ class Summary:
 
 
 def root_of_array(name: str, use: IntrinsicUse) -> Root:
-    """The memory that a call of ``shared.array`` or ``local.array`` declares.
+    """Return the memory that a call of ``shared.array`` or ``local.array`` declares.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def root_of_array(name: str, use: IntrinsicUse) -> Root:
 
 
 def is_own(root: Root) -> bool:
-    """Whether memory is a thread's own: a local array."""
+    """Return whether memory is a thread's own: a local array."""
     return isinstance(root, str) and root.startswith("local:")
 
 
@@ -167,10 +167,10 @@ class Aliases(ABC):
 
     @abstractmethod
     def summary_of(self, node: ast.Call) -> Summary | None:
-        """What is known of a device function that is called, if arguments pair with parameters."""
+        """Return what is known of a called device function, if arguments pair with parameters."""
 
     def given(self, indices: Iterable[Tuples], node: ast.Call) -> tuple[Tuples, ...]:
-        """What indices of a callee may be in terms of this function's parameters."""
+        """Return what indices of a callee may be in terms of this function's parameters."""
         arguments = [self.tuples.of(argument) for argument in node.args]
         return tuple(filter(None, (substitute(each, arguments) for each in indices)))
 
@@ -179,20 +179,20 @@ class Aliases(ABC):
         return None if summary is None else summary.returned_tuples
 
     def roots(self, node: ast.expr) -> frozenset[Root]:
-        """The memory that a value, or what can be reached through it, may be a part of."""
+        """Return the memory that a value, or what can be reached through it, may be a part of."""
         return frozenset(root for root, _, _ in self._alias_of(node))
 
     def views(self, node: ast.expr) -> frozenset[Root]:
-        """The memory that a value may be a view of; elements are no views."""
+        """Return the memory that a value may be a view of; elements are no views."""
         found = self._alias_of(node)
         return frozenset(r for r, d, _ in found if d <= 0 or d < self._depth.get(r, 0))
 
     def is_indexed(self, root: Root) -> bool:
-        """Whether the function looks into memory as into an array."""
+        """Return whether the function looks into memory as into an array."""
         return self._depth.get(root, 0) > 0
 
     def function_of(self, node: ast.Call) -> Any:
-        """The outside object that is called, or ``None`` where it is not known."""
+        """Return the outside object that is called, or ``None`` where it is not known."""
         if isinstance(node.func, ast.Name) and node.func.id in self._functions:
             return self._functions[node.func.id]
         return outside_value(node.func, self._unit.namespace)
@@ -211,7 +211,7 @@ class Aliases(ABC):
         return True
 
     def _alias_of(self, node: ast.expr) -> set[Alias]:
-        """The memory that a value may be a part of, and how deep in it."""
+        """Return the memory that a value may be a part of, and how deep in it."""
         if self._known is None:
             return self._find_alias(node)
         known = self._known.get(node)
@@ -279,7 +279,7 @@ class Aliases(ABC):
         return self._aliases_of(inputs)
 
     def _indexed_by(self, node: ast.AST) -> set[Alias]:
-        """The memory that a node looks into, and how deep."""
+        """Return the memory that a node looks into, and how deep."""
         match node:
             case ast.Subscript():
                 return self._alias_of(node)
@@ -322,7 +322,7 @@ class Aliases(ABC):
 def deeper(
     found: Iterable[Alias], indices: int, tuples: tuple[Tuples, ...] = _NO_TUPLES
 ) -> set[Alias]:
-    """What is reached through so many indices more, of which some may be tuples."""
+    """Return what is reached through so many indices more, of which some may be tuples."""
     return {
         (
             root,
@@ -334,7 +334,7 @@ def deeper(
 
 
 def _item(binding: Binding) -> ast.expr:
-    """The value of a binding; an item of an array is reached by one index."""
+    """Return the value of a binding; an item of an array is reached by one index."""
     if not binding.is_item:
         return binding.value
     return ast.Subscript(binding.value, ast.Constant(0), ast.Load())
@@ -357,7 +357,7 @@ def _has_ellipsis(node: ast.Subscript) -> bool:
 
 
 def _count_indices(parts: Iterable[ast.expr]) -> int:
-    """How many axes an index takes away at least; a slice takes none."""
+    """Return how many axes an index takes away at least; a slice takes none."""
     count = 0
     for part in parts:
         is_new_axis = isinstance(part, ast.Constant) and (part.value is None or part.value is ...)

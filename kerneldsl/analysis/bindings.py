@@ -1,4 +1,4 @@
-"""What the variables of a function may be bound to, without regard to order.
+"""Tell what the variables of a function may be bound to, without regard to order.
 
 Analyses that ask for the same answer at every point of a function iterate over its bindings until
 nothing changes; those that follow control flow are domains of :mod:`kerneldsl.analysis.dataflow`.
@@ -37,7 +37,7 @@ class Binding(NamedTuple):
 
 
 def bindings(tree: ast.AST) -> Iterator[Binding]:
-    """Every binding in a function; augmented assignments of variables alone."""
+    """Yield every binding in a function; augmented assignments of variables alone."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets, value=value):

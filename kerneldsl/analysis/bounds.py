@@ -64,7 +64,7 @@ class Bounds:
     # Questions
 
     def is_nonnegative_index(self, node: ast.expr, env: Environment) -> bool:
-        """Whether an expression that is used as an index is never negative."""
+        """Return whether an expression that is used as an index is never negative."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int and node.value >= 0
         bound = self.lower(node, env, self.names_made_integer(node, env))
@@ -73,14 +73,14 @@ class Bounds:
     def lower(
         self, node: ast.expr, env: Environment, integers: frozenset[str] = frozenset()
     ) -> int | None:
-        """A constant that an expression is never below; *integers* are names known to be such."""
+        """Return a constant that an expression is never below; *integers* are names of such."""
         form = self.forms.form_of(node)
         if form is None:
             return self._own_lower(node, env, integers)
         return self.lower_of_form(form, env, integers)
 
     def lower_of_form(self, form: Linear, env: Environment, integers: frozenset[str]) -> int | None:
-        """A constant that a form is never below."""
+        """Return a constant that a form is never below."""
 
         def is_integer(atom: str) -> bool:
             return all(n in integers for n in self.forms.unsure_names(atom))
@@ -116,7 +116,7 @@ class Bounds:
         return self._steps_left > 0
 
     def _own_lower(self, node: ast.expr, env: Environment, integers: frozenset[str]) -> int | None:
-        """A bound that follows from what kind of expression it is."""
+        """Return a bound that follows from what kind of expression it is."""
 
         def low(part: ast.expr, at: Environment | None = env) -> int | None:
             return self.lower(part, at, integers) if at is not None else 1 << 62
@@ -196,7 +196,7 @@ class Bounds:
         return None
 
     def is_nonnegative_tuple(self, node: ast.expr, env: Environment) -> bool:
-        """Whether an expression is a tuple, if it is one, of which no element is negative."""
+        """Return whether no element of an expression is negative, if it is a tuple."""
         match node:
             case ast.Attribute():
                 return node.attr == "shape"
@@ -242,7 +242,7 @@ class Bounds:
     # Conditions
 
     def assume(self, test: ast.expr, truth: bool, env: Environment | None) -> Environment | None:
-        """What holds where a condition was found true, or false; ``None`` where that cannot be."""
+        """Return what holds where a condition is true, or false; ``None`` if it cannot be."""
         if env is None:
             return None
         match test:

@@ -246,7 +246,7 @@ class _Body(Dataflow[_Values]):
         return state
 
     def _share_of_threads(self, test: ast.expr) -> float:
-        """The share of a block's threads for which ``if t == 0`` holds; 1 for other conditions."""
+        """Return the share of threads for which ``if t == 0`` holds; 1 for other conditions."""
         block_dim = self._counter.block_dim
         if block_dim is None or not (
             isinstance(test, ast.Compare)
@@ -284,7 +284,7 @@ class _Body(Dataflow[_Values]):
     # ------------------------------------------------------------- expressions
 
     def _axis(self, axis: int, count: int) -> IndexForm:
-        """The index along one of `count` axes of ``grid``."""
+        """Return the index along one of `count` axes of ``grid``."""
         return IndexForm.axis(count - 1 - axis if self._counter.x_is_last else axis)
 
     def _expression(self, node: ast.expr) -> IndexForm:
@@ -324,7 +324,7 @@ class _Body(Dataflow[_Values]):
         return UNIFORM
 
     def _value(self, node: ast.expr) -> IndexForm:
-        """What is known of a value, without counting it again."""
+        """Return what is known of a value, without counting it again."""
         saved = self._counter
         self._counter = _Counter(saved.x_is_last, saved.unknown_trips, saved.block_dim)
         try:
@@ -434,7 +434,7 @@ class _Body(Dataflow[_Values]):
         return LOADED
 
     def _index(self, node: ast.expr) -> IndexForm:
-        """What is known of an index; its arithmetic is address computation, and not counted."""
+        """Return what is known of an index, whose arithmetic is not counted."""
         counter = self._counter
         operations, divisions = counter.operations, counter.divisions
         found = self._expression(node)
@@ -448,13 +448,13 @@ _SINGLE_OPERATIONS = frozenset({"min", "max", "abs", "absolute", "fabs", "range"
 
 
 def _computes(intrinsic: Intrinsic) -> bool:
-    """Whether a thread executes an instruction for it that gives a value."""
+    """Return whether a thread executes an instruction for it that gives a value."""
     depends = intrinsic.uniform_in is None or intrinsic.scope is Scope.WARP
     return depends and intrinsic.typing is not Typing.NOTHING
 
 
 def _is_bound(test: ast.expr) -> bool:
-    """Whether a condition only says that an index is below a length, which launches check."""
+    """Return whether a condition only bounds an index by a length, which launches check."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(map(_is_bound, test.values))
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):

@@ -1,4 +1,4 @@
-"""What is known of how a value differs between the threads of one scope, such as a block.
+"""Tell what is known of how a value differs between the threads of one scope, such as a block.
 
 The lattice is UNIFORM < UNPROVEN < VARYING, as in LLVM's uniformity analysis with one element more.
 Every value that is not uniform knows its cause, so that a refusal can tell how it came to vary.
@@ -59,7 +59,7 @@ class Divergence:
     cause: Divergence | None = None
 
     def chain(self) -> tuple[str, ...]:
-        """The sentences from here back to the source, each with its place."""
+        """Return the sentences from here back to the source, each with its place."""
         lines: list[str] = []
         link: Divergence | None = self
         while link is not None and len(lines) < 8:
@@ -73,7 +73,7 @@ Fact: TypeAlias = Divergence | None
 
 
 def join(*facts: Fact) -> Fact:
-    """The most varying of several facts; the first of equals, so that iteration settles."""
+    """Return the most varying of several facts; the first of equals, so that iteration settles."""
     worst: Fact = None
     for fact in facts:
         if fact is not None and (worst is None or fact.level > worst.level):
@@ -82,7 +82,7 @@ def join(*facts: Fact) -> Fact:
 
 
 def level_of(fact: Fact) -> Uniformity:
-    """The level of a fact."""
+    """Return the level of a fact."""
     return Uniformity.UNIFORM if fact is None else fact.level
 
 
@@ -133,7 +133,7 @@ class Value:
 
 
 def join_values(*values: Value) -> Value:
-    """What is known of a value that is one of several."""
+    """Return what is known of a value that is one of several."""
     forms = {value.form for value in values}
     return Value(
         join(*(value.fact for value in values)),
@@ -147,7 +147,7 @@ Environment: TypeAlias = dict[str, Value]
 
 
 def merge(one: Environment, two: Environment) -> Environment:
-    """What is known where two ways meet."""
+    """Return what is known where two ways meet."""
     merged = one | two
     for name in one.keys() & two.keys():
         merged[name] = join_values(one[name], two[name])

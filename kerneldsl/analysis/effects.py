@@ -1,4 +1,4 @@
-"""Which arrays a function's expressions may read and write.
+"""Find which arrays a function's expressions may read and write.
 
 Device functions are followed by argument position. Where a function is not known, its arguments
 count as read and written. An augmented assignment of a variable writes where that is a view; where
@@ -84,7 +84,7 @@ class Accesses(Aliases):
         return None if callee is None or _is_flexible(node, callee) else _summarize(callee)
 
     def summarize(self) -> Summary:
-        """What a caller has to know."""
+        """Return what a caller has to know."""
         tree = self._unit.tree
         read, written = set[Root](), set[Root]()
         returned = set[Alias]()
@@ -112,7 +112,7 @@ class Accesses(Aliases):
         )
 
     def _augmented_by(self, node: ast.AST) -> Iterator[Augmented]:
-        """What one node assigns in place if it is a view."""
+        """Yield what one node assigns in place if it is a view."""
         match node:
             case ast.AugAssign(target=ast.Name() as target):
                 where = self._unit.locate(node)
@@ -124,7 +124,7 @@ class Accesses(Aliases):
                     yield from _augmented(deeper(base, count, self.given(inner, node)), where)
 
     def of(self, node: ast.AST) -> tuple[frozenset[Root], frozenset[Root]]:
-        """What one node may read and write, apart from the nodes below it."""
+        """Return what one node may read and write, apart from the nodes below it."""
         match node:
             case ast.Subscript(ctx=ast.Load()):
                 return self.roots(node.value), _NO_ROOTS
@@ -181,13 +181,13 @@ class Accesses(Aliases):
 
 
 def _augmented(found: set[Alias], where: SourceLocation) -> list[Augmented]:
-    """What is assigned in place, parameters in their order."""
+    """Return what is assigned in place, parameters in their order."""
     made = [Augmented(r, depth, where, tuples) for r, depth, tuples in found if isinstance(r, int)]
     return sorted(made, key=lambda each: (each[:2], list(map(sorted, each.tuples))))
 
 
 def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
-    """Whether a call is of a function that a pass or a target has put there.
+    """Return whether a call is of a function that a pass or a target has put there.
 
     Such a function computes a value from its arguments, or a view of one, and writes nothing.
     """
@@ -199,7 +199,7 @@ def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
 
 
 def _is_flexible(node: ast.Call, callee: FunctionUnit) -> bool:
-    """Whether arguments and parameters cannot be paired by position."""
+    """Return whether arguments and parameters cannot be paired by position."""
     return (
         bool(node.keywords)
         or len(node.args) != len(callee.parameters)

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node below one node or a list of nodes, themselves included."""
+    """Yield every node below one node or a list of nodes, themselves included."""
     for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
         yield from ast.walk(node)
 
@@ -52,31 +52,31 @@ def operands(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def index_parts(node: ast.Subscript) -> list[ast.expr]:
-    """The indices of a subscript, one for each axis that it names."""
+    """Return the indices of a subscript, one for each axis that it names."""
     return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
 def augmented_value(node: ast.AugAssign) -> ast.BinOp:
-    """What an augmented assignment assigns: the old value of its target with its operand."""
+    """Return what an augmented assignment assigns: the old value of its target with its operand."""
     target = node.target
     old = ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
     return ast.copy_location(ast.BinOp(old, node.op, node.value), node)
 
 
 def base_name(node: ast.expr) -> str | None:
-    """The variable an expression subscripts or takes an attribute of: ``a`` of ``a[i][j].real``."""
+    """Return the variable below subscripts and attributes: ``a`` of ``a[i][j].real``."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 
 
 def is_extent(node: ast.Subscript) -> bool:
-    """Whether a subscript takes an element of ``a.shape`` or ``a.strides``, not of an array."""
+    """Return whether a subscript takes an element of ``a.shape`` or ``a.strides``."""
     return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
 
 
 def text_of(node: ast.AST, source_line: str) -> str:
-    """An expression as the user wrote it, where it stands in one line; else as Python prints it."""
+    """Return an expression as written, where it stands in one line; else as Python prints it."""
     start, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
     if start is None or end is None or getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
         return ast.unparse(node)

@@ -50,7 +50,7 @@ def find_guard(unit: FunctionUnit, tree: ast.FunctionDef) -> tuple[ast.If, ...]:
 
 
 def returns_alone(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements do nothing but return."""
+    """Return whether statements do nothing but return."""
     return len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
 
 
@@ -120,7 +120,7 @@ class _Forms:
         return False
 
     def _is_pure(self, node: ast.expr) -> bool:
-        """Whether a value can be computed for any index, as often as one likes."""
+        """Return whether a value can be computed for any index, as often as one likes."""
         return all(self._is_pure_node(each) for each in _evaluated(node))
 
     def _is_pure_node(self, node: ast.AST) -> bool:
@@ -150,7 +150,7 @@ class _Forms:
         )
 
     def form(self, node: ast.expr) -> _Form | None:
-        """How a value depends on the index; ``None`` where that is not plain to see."""
+        """Return how a value depends on the index; ``None`` where that is not plain to see."""
         match node:
             case ast.Constant():
                 return _Form.UNIFORM if type(node.value) in (int, float, bool) else None
@@ -204,7 +204,7 @@ class _Forms:
         return None
 
     def is_convex(self, test: ast.expr) -> bool:
-        """Whether all indices between two that pass a condition pass it too."""
+        """Return whether all indices between two that pass a condition pass it too."""
         match test:
             case ast.BoolOp(op=ast.And()):
                 return all(self.is_convex(value) for value in test.values)
@@ -218,7 +218,7 @@ class _Forms:
         return False
 
     def fails_convexly(self, test: ast.expr) -> bool:
-        """Whether all indices between two that fail a condition fail it too."""
+        """Return whether all indices between two that fail a condition fail it too."""
         match test:
             case ast.BoolOp(op=ast.Or()):
                 return all(self.fails_convexly(value) for value in test.values)
@@ -230,7 +230,7 @@ class _Forms:
 
 
 def _evaluated(node: ast.expr) -> Iterator[ast.AST]:
-    """Every node below that is evaluated; what a call names is not."""
+    """Yield every node below that is evaluated; what a call names is not."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.Call) and child is node.func:

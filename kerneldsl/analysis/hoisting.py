@@ -40,7 +40,7 @@ class CallHoister(ABC):
 
     @abstractmethod
     def wants(self, node: ast.Call) -> bool:
-        """Whether this call has to move."""
+        """Return whether this call has to move."""
 
     @abstractmethod
     def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
@@ -124,7 +124,7 @@ class CallHoister(ABC):
     # -- expressions --------------------------------------------------------------------------
 
     def contains(self, node: ast.AST) -> bool:
-        """Whether a wanted call stands somewhere below."""
+        """Return whether a wanted call stands somewhere below."""
         return any(isinstance(n, ast.Call) and self.wants(n) for n in ast.walk(node))
 
     def hoist(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:

@@ -51,7 +51,7 @@ class IndexForm(NamedTuple):
 
     @staticmethod
     def axis(place: int) -> IndexForm:
-        """The index along x (0), y (1) or z (2)."""
+        """Return the index along x (0), y (1) or z (2)."""
         factors: list[int | None] = [0] * _COUNT
         factors[_X - place] = 1
         return IndexForm(tuple(factors), 0)
@@ -67,11 +67,11 @@ class IndexForm(NamedTuple):
         return self.factors[_LOOP]
 
     def advancing(self, step: int | None) -> IndexForm:
-        """The same, growing by so much with each round of a loop."""
+        """Return the same, growing by so much with each round of a loop."""
         return IndexForm((step, *self.factors[1:]), None, self.is_loaded)
 
     def plus(self, other: IndexForm) -> IndexForm:
-        """The sum of both."""
+        """Return the sum of both."""
         factors = tuple(
             None if a is None or b is None else a + b
             for a, b in zip(self.factors, other.factors, strict=True)
@@ -81,7 +81,7 @@ class IndexForm(NamedTuple):
         return IndexForm(factors, constant, self.is_loaded or other.is_loaded)
 
     def times(self, factor: int | None) -> IndexForm:
-        """The product with a number that may not be known."""
+        """Return the product with a number that may not be known."""
         if factor is None:
             unknown = tuple(0 if each == 0 else None for each in self.factors)
             return IndexForm(unknown, None, self.is_loaded)
@@ -103,7 +103,7 @@ def operate(
     left: int | None = None,
     right: int | None = None,
 ) -> IndexForm:
-    """What is known of the result of an operation.
+    """Return what is known of the result of an operation.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def operate(
 
 
 def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:
-    """How neighbours along x access a C-contiguous array.
+    """Return how neighbours along x access a C-contiguous array.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:
 
 
 def is_crossed(index: Sequence[IndexForm]) -> bool:
-    """Whether neighbours along y access neighbouring elements, and neighbours along x do not."""
+    """Return whether neighbours along y, and not along x, access neighbouring elements."""
     return index[-1].factors[_X - 1] in (1, -1) and pattern_of(index)[0] == "strided"
 
 
 def offsets_of(index: Sequence[IndexForm]) -> tuple[int, int, int]:
-    """How far from a thread's own element an access is along x, y and z; 0 where unknown.
+    """Return how far from a thread's own element an access is along x, y and z; 0 where unknown.
 
     Examples
     --------

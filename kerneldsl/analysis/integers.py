@@ -1,4 +1,4 @@
-"""Which variables and expressions of a function are integers, wherever in it one looks.
+"""Find which variables and expressions of a function are integers, wherever in it one looks.
 
 Nothing is assumed of the types of parameters. What is called is known by the object that its name
 is bound to.
@@ -66,7 +66,7 @@ class Integers:
         self.variables = self._find(tree)
 
     def constant(self, name: str) -> int | None:
-        """The value of an outside name, if it is an integer."""
+        """Return the value of an outside name, if it is an integer."""
         return None if name in self._parameters else self._constants.get(name)
 
     def _find(self, tree: ast.FunctionDef) -> frozenset[str]:
@@ -90,7 +90,7 @@ class Integers:
     def _given(
         self, target: ast.expr, value: ast.expr, *, is_item: bool
     ) -> Iterator[tuple[str, ast.expr | None]]:
-        """The names of a target, each with an expression that is an integer if its value is."""
+        """Yield a target's names, each with an expression that is an integer if it is."""
         is_number = isinstance(target, ast.Name)
         given: ast.expr | None = value
         if is_item:
@@ -104,7 +104,7 @@ class Integers:
             yield name, given
 
     def is_integer(self, node: ast.expr, integers: frozenset[str] | None = None) -> bool:
-        """Whether an expression is an integer if these variables are; by default those found."""
+        """Return whether an expression is an integer if these variables are; by default all."""
         integers = self.variables if integers is None else integers
 
         def both(*parts: ast.expr) -> bool:
@@ -140,5 +140,5 @@ class Integers:
         return False
 
     def called(self, node: ast.expr) -> str | None:
-        """The name of the builtin or library function that is called, if it is one."""
+        """Return the name of the builtin or library function that is called, if it is one."""
         return library_name(node, self.outside)

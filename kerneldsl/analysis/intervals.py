@@ -1,4 +1,4 @@
-"""Which memory may be written in the barrier interval of an expression.
+"""Find which memory may be written in the barrier interval of an expression.
 
 A *barrier interval* is what runs between two barriers. Within one, threads run in any order, so a
 load at one address gives every thread the same value only if nothing in its interval can write
@@ -90,7 +90,7 @@ class _Layout(Dataflow[_Step]):
         step.stores |= self.accesses.of(node)[1]
 
     def transfer(self, node: ast.stmt, state: _Step) -> _Step:
-        """A statement without statements in it: what is assigned, then where, then the rest."""
+        """Lay out a statement without statements in it: its value, then its targets."""
         current = _Step(state)
         parts = sorted(
             operands(node), key=lambda part: isinstance(getattr(part, "ctx", None), ast.Store)

@@ -1,4 +1,4 @@
-"""What functions and methods of Python's and of NumPy's do with the arrays that they are given."""
+"""Tell what functions and methods of Python and NumPy do with the arrays they are given."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SCALAR_BUILTINS = (
 
 
 def looks_at_scalars(function: Any, node: ast.Call) -> bool:
-    """Whether a call cannot look into an array that the function is given."""
+    """Return whether a call cannot look into an array that the function is given."""
     if function in (max, min) and len(node.args) == 1:
         return False  # of an array's elements
     return (
@@ -58,7 +58,7 @@ def looks_at_scalars(function: Any, node: ast.Call) -> bool:
 
 
 def gives_scalar(function: Any, node: ast.Call) -> bool:
-    """Whether a function computes a scalar from scalars, and from arrays without dimensions."""
+    """Return whether a function computes a scalar from scalars or 0-dimensional arrays."""
     return (
         isinstance(function, np.ufunc)
         or looks_at_scalars(function, node)
@@ -67,14 +67,14 @@ def gives_scalar(function: Any, node: ast.Call) -> bool:
 
 
 def makes_scalars(function: Any, node: ast.Call) -> bool:
-    """Whether a result is never a view of an argument; an element counts as none."""
+    """Return whether a result is never a view of an argument; an element counts as none."""
     return isinstance(function, np.ufunc) or (
         looks_at_scalars(function, node) and function not in (max, min)
     )
 
 
 def only_reads(function: Any, position: int, node: ast.Call) -> bool:
-    """Whether a function of NumPy's or a builtin leaves an argument as it is."""
+    """Return whether a function of NumPy's or a builtin leaves an argument as it is."""
     if isinstance(function, np.ufunc):
         return position < function.nin and position < len(node.args)
     module, _, name = (name_of_function(function) or "").rpartition(".")

@@ -1,4 +1,4 @@
-"""What the names in a function really are, by the objects they are bound to.
+"""Tell what the names in a function really are, by the objects they are bound to.
 
 A program may call anything ``min``, ``range`` or ``np``. An analysis or a pass that knows what a
 function of Python's or of a library does must ask here whether a call means that function; how the
@@ -23,7 +23,7 @@ _LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "num
 
 
 def outside_value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """The object that a name, or a chain of attributes of a module, stands for.
+    """Return the object that a name, or a chain of attributes of a module, stands for.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def outside_value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
-    """The name of the builtin or library function that an expression stands for.
+    """Return the name of the builtin or library function that an expression stands for.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
 
 
 def name_of_function(function: Any) -> str | None:
-    """The name of a builtin or of a function of a library, ``None`` for any other object.
+    """Return the name of a builtin or of a function of a library, ``None`` for any other object.
 
     A builtin has no module in front (``range``); scalar types have the name of their dtype
     (``numpy.int64`` for ``np.intp``, ``numba.uint8``).

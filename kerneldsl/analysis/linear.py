@@ -50,7 +50,7 @@ class Linear:
         return Linear.of({a: k * factor for a, k in self.terms}, self.constant * factor)
 
     def factor(self, atom: str) -> int:
-        """The factor of an atom; 0 where it does not occur."""
+        """Return the factor of an atom; 0 where it does not occur."""
         return next((k for a, k in self.terms if a == atom), 0)
 
     def substitute(self, atom: str, value: Linear) -> Linear:

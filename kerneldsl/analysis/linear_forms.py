@@ -40,7 +40,7 @@ class LinearForms:
         self.names_of: dict[str, frozenset[str]] = {}
 
     def form_of(self, node: ast.expr) -> Linear | None:
-        """The form of an expression; ``None`` where its value may change by itself."""
+        """Return the form of an expression; ``None`` where its value may change by itself."""
         match node:
             case ast.Constant():
                 return Linear((), node.value) if type(node.value) is int else None
@@ -67,7 +67,7 @@ class LinearForms:
         return self._atom(node) if self._is_stable(node) else None
 
     def variable(self, name: str) -> Linear:
-        """The form that is a variable alone."""
+        """Return the form that is a variable alone."""
         return self._atom(ast.Name(name, ast.Load()))
 
     def _atom(self, node: ast.expr) -> Linear:
@@ -82,7 +82,7 @@ class LinearForms:
         return Linear.of({key: 1})
 
     def coordinate(self, symbol: str) -> str:
-        """The atom of a coordinate that may not be written in the function."""
+        """Return the atom of a coordinate that may not be written in the function."""
         key = "@" + symbol
         if key not in self.nodes:
             call = ast.Call(ast.Name(f"kd_{symbol}_0", ast.Load()), [], [])
@@ -93,11 +93,11 @@ class LinearForms:
         return key
 
     def mentions(self, form: Linear, names: frozenset[str]) -> bool:
-        """Whether a form changes with one of some variables."""
+        """Return whether a form changes with one of some variables."""
         return any(self.names_of[atom] & names for atom in form.atoms)
 
     def only_as_itself(self, form: Linear, name: str) -> bool:
-        """Whether a variable is in a form as an atom at most, and inside of no other atom."""
+        """Return whether a variable is an atom of a form at most, and inside of no other one."""
         return all(a == name or name not in self.names_of[a] for a in form.atoms)
 
     def unsure_names(self, atom: str) -> Iterable[str]:
@@ -108,7 +108,7 @@ class LinearForms:
         return self.names_of[atom] - self.integers.variables - self.integers.outside.keys()
 
     def _is_stable(self, node: ast.expr) -> bool:
-        """Whether a value changes only when a variable in it does."""
+        """Return whether a value changes only when a variable in it does."""
         match node:
             case ast.Constant() | ast.Name():
                 return True

@@ -1,4 +1,4 @@
-"""Which index expressions are never negative.
+"""Find which index expressions are never negative.
 
 Python lets a negative index count from an array's end. That costs a comparison and a select at
 every access and keeps LLVM from vectorizing, so targets drop it where this analysis proves that the
@@ -180,7 +180,7 @@ class _Ranges(Dataflow[Environment]):
 
 
 def _is_tuple(node: ast.expr) -> bool:
-    """Whether what is subscripted is plainly no array."""
+    """Return whether what is subscripted is plainly no array."""
     return isinstance(node, ast.Tuple) or (
         isinstance(node, ast.Attribute) and node.attr in ("shape", "strides")
     )

@@ -1,4 +1,4 @@
-"""How statements change what is known of a kernel's integers, and what is left where ways meet.
+"""Define how statements change what is known of integers, and its join.
 
 These are the transfer functions of the analysis in :mod:`kerneldsl.analysis.ranges`, the join of
 its environments, and the widening that lets its loops come to rest.
@@ -49,7 +49,7 @@ class Transfer:
         return Environment(frozenset(facts), tuple(kept), env.tuples - gone)
 
     def assign(self, target: ast.expr, value: ast.expr, env: Environment) -> Environment:
-        """What holds after an assignment."""
+        """Return what holds after an assignment."""
         if isinstance(target, ast.Tuple | ast.List):
             if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
                 return self._assign_in_parallel(target.elts, value.elts, env)
@@ -139,7 +139,7 @@ class Transfer:
     def enter_for(
         self, node: ast.For, entry: Environment, head: Environment, changed: set[str]
     ) -> Environment:
-        """What holds at the start of each round of a ``for``."""
+        """Return what holds at the start of each round of a ``for``."""
         names = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
         env = self.forget(names, head)
         call = node.iter
@@ -174,7 +174,7 @@ class Transfer:
     # Where ways meet
 
     def join(self, one: Environment, other: Environment) -> Environment:
-        """What holds on both of two ways."""
+        """Return what holds on both of two ways."""
         if one == other:
             return one
         definitions = tuple(d for d in one.definitions if d in other.definitions)

@@ -1,4 +1,4 @@
-"""How many rounds loops make, and which integers are known, where the source says so."""
+"""Tell how many rounds loops make, and which integers are known, where the source says so."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IntegerOf = Callable[[ast.expr], int | None]
 def integer_value(
     node: ast.expr, constants: Mapping[str, Any], values: Mapping[str, IndexForm]
 ) -> int | None:
-    """The value of an expression that is a constant of the source.
+    """Return the value of an expression that is a constant of the source.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def integer_value(
 
 
 def is_range(node: ast.expr, namespace: Mapping[str, Any]) -> bool:
-    """Whether an expression is a call of Python's ``range``, or of Numba's ``prange``.
+    """Return whether an expression is a call of Python's ``range``, or of Numba's ``prange``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which indices of a function may be tuples, and so stand for several indices."""
+"""Find which indices of a function may be tuples, and so stand for several indices."""
 
 from __future__ import annotations
 

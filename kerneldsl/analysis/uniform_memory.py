@@ -1,4 +1,4 @@
-"""Why memory that threads read at one place may give them different values.
+"""Tell why memory that threads read at one place may give them different values.
 
 Of a kernel the barrier intervals tell it. A device function that is called has no barrier: all of
 it lies in the interval of its call, and what is doubtful of an argument there is doubtful within.
@@ -33,7 +33,7 @@ class Memory(ABC):
         self.accesses = accesses
 
     def doubt(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
-        """What memory it is, in words, if threads that read one element may get different values.
+        """Return what memory it is, in words, if threads may read different values there.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class KernelMemory(Memory):
         self._arguments_may_overlap = arguments_may_overlap
 
     def conflict(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
-        """What memory it is, if it may be written in the interval."""
+        """Return what memory it is, if it may be written in the interval."""
         written = self._intervals.written(at)
         if roots & written:
             return _WRITTEN
@@ -102,7 +102,7 @@ class CalleeMemory(Memory):
         self._doubts = doubts
 
     def conflict(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
-        """What memory it is, if it is doubtful at the call."""
+        """Return what memory it is, if it is doubtful at the call."""
         del at
         found = (self._doubts.get(root) for root in roots if isinstance(root, int))
         return next((doubt for doubt in found if doubt is not None), None)

@@ -106,10 +106,10 @@ class ExpressionRules(ABC):
 
     @abstractmethod
     def called(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
-        """What a device function returns."""
+        """Return what a device function returns."""
 
     def value(self, node: ast.expr, env: Environment, behind: Fact = None) -> Value:
-        """What is known of an expression's value.
+        """Return what is known of an expression's value.
 
         Parameters
         ----------
@@ -126,11 +126,11 @@ class ExpressionRules(ABC):
         return value
 
     def condition(self, test: ast.expr, env: Environment) -> Fact:
-        """How the truth of an expression varies."""
+        """Return how the truth of an expression varies."""
         return self.truth(self.value(test, env), test)
 
     def truth(self, value: Value, test: ast.expr) -> Fact:
-        """How the truth of a value varies that an expression gives."""
+        """Return how the truth of a value varies that an expression gives."""
         fact = self.contents(value, test, test)
         if fact is None:
             return None
@@ -138,7 +138,7 @@ class ExpressionRules(ABC):
         return self.because(fact, f"the condition `{self.text(test)}` {verb}", test)
 
     def contents(self, value: Value, node: ast.expr, at: ast.AST) -> Fact:
-        """How a value varies with whatever may be read through it.
+        """Return how a value varies with whatever may be read through it.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class ExpressionRules(ABC):
         return self.read(value.worst, self.memory.accesses.views(node), node, at)
 
     def read(self, place: Fact, roots: frozenset[int | str], node: ast.expr, at: ast.AST) -> Fact:
-        """How what is read at a place in memory varies."""
+        """Return how what is read at a place in memory varies."""
         if not roots:
             return place
         if place is not None:
@@ -210,7 +210,7 @@ class ExpressionRules(ABC):
         return self.unknown(node, fact, f"nothing is known of `{self.text(node)}`")
 
     def outside(self, node: ast.Name) -> Value:
-        """A name that no statement before has given a value."""
+        """Evaluate a name that no statement before has given a value."""
         name = node.id
         if name in self.unit.constants:
             constant = self.unit.constants[name].value
@@ -224,13 +224,13 @@ class ExpressionRules(ABC):
         return self.unknown(node, None, f"nothing is known of `{name}`")
 
     def unknown(self, node: ast.expr, cause: Fact, what: str) -> Value:
-        """A value that no rule speaks of."""
+        """Return a value that no rule speaks of."""
         level = max(level_of(cause), Uniformity.UNPROVEN)
         fact = Divergence(level, what, self.unit.locate(node), cause)
         return Value(fact, fact)
 
     def contents_of(self, parts: Iterable[ast.expr], at: ast.expr, env: Environment) -> Fact:
-        """How operands vary, with whatever may be read through them."""
+        """Return how operands vary, with whatever may be read through them."""
         values = [(self.value(part, env), part) for part in parts]
         return join(*(self.contents(value, part, at) for value, part in values))
 
@@ -340,7 +340,7 @@ class ExpressionRules(ABC):
         return Value(fact, fact)
 
     def function(self, node: ast.Call, values: list[Value]) -> Value:
-        """A builtin, a library's function, or one that is not known."""
+        """Evaluate a call of a builtin, of a library's function, or of one that is not known."""
         function = self.memory.accesses.function_of(node)
         name = name_of_function(function)
         facts = join(*(value.fact for value in values))
@@ -364,7 +364,7 @@ class ExpressionRules(ABC):
         return Value(fact, fact)
 
     def is_known(self, node: ast.Call) -> bool:
-        """Whether the result of a call depends on nothing but what it is given."""
+        """Return whether the result of a call depends on nothing but what it is given."""
         if self.unit.callee_of(node) is not None:
             return True
         function = self.memory.accesses.function_of(node)
@@ -387,11 +387,11 @@ class ExpressionRules(ABC):
     # -- words --------------------------------------------------------------------------------
 
     def because(self, fact: Divergence, what: str, node: ast.AST) -> Divergence:
-        """A fact as the next link of its chain."""
+        """Return a fact as the next link of its chain."""
         return Divergence(fact.level, what, self.unit.locate(node), fact)
 
     def text(self, node: ast.AST) -> str:
-        """An expression as the user wrote it."""
+        """Return an expression as the user wrote it."""
         return text_of(node, self.unit.locate(node).line)
 
     def shown(self, name: str) -> str:
@@ -400,7 +400,7 @@ class ExpressionRules(ABC):
 
 
 def _is_view(index: ast.expr) -> bool:
-    """Whether an index has a slice or ``...`` in it, so that it surely gives a view."""
+    """Return whether an index has a slice or ``...`` in it, so that it surely gives a view."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return any(
         isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is ...)

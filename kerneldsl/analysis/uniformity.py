@@ -1,4 +1,4 @@
-"""Which values are the same in every thread of a scope, and which barriers every thread reaches.
+"""Find which values all threads of a scope share, and which barriers all of them reach.
 
 A domain of :mod:`kerneldsl.analysis.dataflow` over the lattice of
 :mod:`kerneldsl.analysis.divergence`. A value is as varying as what it is computed from
@@ -66,14 +66,14 @@ class UniformityResult:
     problems: list[BarrierProblem]
 
     def is_uniform(self, node: ast.AST) -> bool:
-        """Whether an expression has one value in the scope, in a place all its threads run.
+        """Return whether an expression has one value in the scope, in a place all its threads run.
 
         Of an array that is its place in memory and its shape, not what its elements are.
         """
         return self.expressions.get(node, Uniformity.VARYING) is Uniformity.UNIFORM
 
     def is_uniform_place(self, node: ast.AST) -> bool:
-        """Whether all threads that are still in the kernel run a statement together."""
+        """Return whether all threads that are still in the kernel run a statement together."""
         return self.places.get(node, Uniformity.VARYING) is Uniformity.UNIFORM
 
 
@@ -296,7 +296,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         return dict(tested)
 
     def _choice(self, node: Branching) -> Fact:
-        """How it varies between threads which side they take, or when they leave a loop."""
+        """Return how it varies between threads which side they take, or when they leave a loop."""
         breaks = None if isinstance(node, ast.If) else self.exits[node].breaks
         return join(self.tests[node], breaks)
 
@@ -405,7 +405,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         return Value(fact, result.extent, result.form)
 
     def result(self, callee: FunctionUnit, arguments: list[Value], doubts: dict[int, str]) -> Value:
-        """What a device function returns for these arguments."""
+        """Return what a device function returns for these arguments."""
         memory = CalleeMemory(Accesses(callee), doubts)
         analysis = _Analysis(callee, memory, (), self.scope)
         environment = dict(zip(callee.parameters, arguments, strict=True))
@@ -413,7 +413,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         return analysis.returned or Value()
 
     def plain_result(self, callee: FunctionUnit, node: ast.Call, arguments: list[Value]) -> Value:
-        """What a Numba function returns, which may be written in all of Python.
+        """Return what a Numba function returns, which may be written in all of Python.
 
         It uses no intrinsic, and computes from its arguments if all that it calls does.
         """

@@ -144,7 +144,7 @@ class _Types:
                 break
 
     def of(self, node: ast.expr) -> str | None:
-        """The type of an expression."""
+        """Return the type of an expression."""
         match node:
             case ast.Constant(value=bool()):
                 return "bool"
@@ -242,7 +242,7 @@ class _Types:
     def causes(
         self, node: ast.expr, seen: frozenset[str] = frozenset()
     ) -> Iterator[tuple[str, str]]:
-        """What makes an expression float64, and what to write instead."""
+        """Yield what makes an expression float64, and what to write instead."""
         text = ast.unparse(node)
         match node:
             case ast.Constant():
@@ -330,7 +330,7 @@ def _computed_in(name: str) -> np.dtype[Any]:
 
 
 def _promoted(types: Sequence[str | None]) -> str | None:
-    """The type of arithmetic with these."""
+    """Return the type of arithmetic with these."""
     if any(t is None for t in types):
         # What is not known can only widen float64 to something that is float64 too, or complex.
         return None
@@ -351,7 +351,7 @@ def _arithmetic(
 
 
 def _unified(types: Sequence[str | None]) -> str | None:
-    """The type of a variable that holds these in turn."""
+    """Return the type of a variable that holds these in turn."""
     known = {t for t in types if t is not None}
     if not known:
         return None
