@@ -182,8 +182,8 @@ class Mapped:
         self, base: Specialization, case: Case, mapping: ElementMapping, *, promised: bool
     ) -> None:
         binding = bind(base.unit.parameters, case.arguments)
-        assert binding.place is not None
-        device = binding.place
+        device = binding.device
+        assert device is not None
         promises = NO_PROMISES
         if promised:
             written = base.traits.written

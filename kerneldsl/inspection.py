@@ -125,8 +125,8 @@ class InspectionMixin:
         mode = EXPLICIT if forall is None else LaunchMode(forall)
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
-            place = current_place()
-            maker, arch = place.compiler, arch or place.arch
+            device = current_place()
+            maker, arch = device.compiler, arch or device.arch
         else:
             maker = get_target(target).compiler
             # So that what a launch has compiled is shown, and serves one.
@@ -167,7 +167,7 @@ class InspectionMixin:
         device = target or usual if arch is None or target not in (None, usual) else None
         shape = self._over(extent, block)
         request = self._dispatcher.request(shape, args, device, None if device else arch)
-        return request.place.compiler, may_compile(request)
+        return request.device.compiler, may_compile(request)
 
     def _text(
         self,

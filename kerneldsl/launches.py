@@ -249,14 +249,14 @@ class Launch(ProcessOwned):
                 f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
             )
         refuse_waiting()
-        _, _, place = self._dispatcher.identity(self._shape, args)
+        _, _, device = self._dispatcher.identity(self._shape, args)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),
-            place.synchronize,
+            device.synchronize,
             samples=samples,
-            device=f"{place} ({place.name})",
+            device=f"{device} ({device.name})",
             includes="the Python call, the launch, the kernel"
-            + ("" if place.is_host else ", and the copies of NumPy arguments"),
+            + ("" if device.is_host else ", and the copies of NumPy arguments"),
         )
 
     def __repr__(self) -> str:

@@ -34,24 +34,24 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
     LaunchConfigError
         If the device cannot run this shape.
     """
-    shape, place = request.shape, request.place
+    shape, device = request.shape, request.device
     if shape.extent is not None and choice is not None and is_planned(request):
-        config = _planned_config(choice.candidate, shape, place)
+        config = _planned_config(choice.candidate, shape, device)
     elif shape.extent is not None:
         if shape.tile is not None:
             config = tiled_config(shape)
         else:
             made = loaded.executable
-            config = place.compiler.forall_config(made, shape.extent, shape.block_dim)
+            config = device.compiler.forall_config(made, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
-        check_limits(place, config.grid_dim, config.block_dim, 0, 0, shape.extent)
+        check_limits(device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
     else:
         assert shape.grid_dim is not None
         assert shape.block_dim is not None
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
     if shape.together != ALONE:
         config = _together(request, loaded.executable, config)
-    if place.is_host:
+    if device.is_host:
         given = None if shape.plan is None else shape.plan.host
         config = replace(config, share=given or _share(request, config))
     if len(loaded.configs) >= _MAX_CONFIGS:
@@ -81,7 +81,7 @@ def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) ->
 
 def _share(request: Request, config: LaunchConfig) -> HostShare | None:
     """How threads of the host share a launch."""
-    pool = request.place.thread_pool()
+    pool = request.device.thread_pool()
     if pool is None:
         return None
     traits, extent = request.state.traits, config.extent or ()

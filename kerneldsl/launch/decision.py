@@ -63,7 +63,7 @@ def is_planned(request: Request) -> bool:
         return True
     return (
         shape.extent is not None
-        and request.place.compiler.maps_elements
+        and request.device.compiler.maps_elements
         and not traits.uses_block
         # Whoever counts indices by blockIdx has said how many a block serves.
         and (shape.tile is None or traits.uses_grid_only)
@@ -100,7 +100,7 @@ def decide(
     if known is not None:
         return known
     assert shape.extent is not None
-    if shape.space is not None and request.place.is_host:
+    if shape.space is not None and request.device.is_host:
         found = _on_host(request)
     elif shape.plan is not None and shape.space is None:
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
@@ -173,7 +173,7 @@ def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Prob
             name = request.state.unit.qualname
             raise LaunchConfigError(
                 f"{name} has a space, and too little is known of "
-                f"{request.place.name} to choose from it",
+                f"{request.device.name} to choose from it",
                 limit="Occupancy is computed for compute capability 7.5 and newer",
                 remedy="Name a member: kernel.member(…).forall(…, block=…)",
             )
@@ -183,7 +183,7 @@ def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Prob
 
 def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem | None:
     unit, kinds, promises = request.state.unit, request.kinds, request.promises
-    device, shape = request.place, request.shape
+    device, shape = request.device, request.shape
     try:
         limits = DeviceOccupancyLimits.from_device(device)
     except ArgumentValueError:  # older than the model of occupancy
@@ -249,7 +249,7 @@ def _check_grid(request: Request) -> None:
     LaunchConfigError
         Naming the driver's limit, its value and the value found.
     """
-    shape, device = request.shape, request.place
+    shape, device = request.shape, request.device
     if request.state.traits.uses_grid_only:
         return  # its threads walk along axes where a grid is too small
     assert shape.extent is not None
@@ -275,7 +275,7 @@ def _on_host(request: Request) -> Choice:
     Threads of a block are loops there, which are better long; but each of the machine's threads
     should have some blocks.
     """
-    space, threads = request.shape.space, request.place.limits.multiprocessor_count
+    space, threads = request.shape.space, request.device.limits.multiprocessor_count
     assert space is not None
 
     def rank(member: Member) -> tuple[bool, bool, int]:

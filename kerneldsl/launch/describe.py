@@ -26,13 +26,13 @@ def describe_plan(request: Request) -> LaunchPlan:
     """Describe the plan of a launch, with its reasons."""
     taken = settle(request)
     check_shape(taken)
-    shape, place = taken.shape, taken.place
+    shape, device = taken.shape, taken.device
     plan: LaunchPlan | None
     if shape.extent is not None and 0 in shape.extent:
         plan = replace(
             _bare(taken, (0, 0, 0)), reasons=("The extent is empty: nothing is launched.",)
         )
-    elif place.is_host:
+    elif device.is_host:
         plan = _on_host(taken)
     else:
         plan = _decided(request) if is_planned(request) else _given(taken)
@@ -53,7 +53,7 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
     taken = settle(request)
     check_shape(taken)
     extent = request.shape.extent
-    if is_planned(request) and not request.place.is_host and extent and 0 not in extent:
+    if is_planned(request) and not request.device.is_host and extent and 0 not in extent:
         problems = make_problems(request, extent)
         if problems is not None:
             compiled = {
@@ -71,7 +71,7 @@ def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
     return replace(
         plan,
         extent=shape.extent,
-        device=str(request.place),
+        device=str(request.device),
         cluster_dim=shape.together.cluster_dim,
         is_cooperative=shape.together.is_cooperative,
     )
@@ -107,7 +107,7 @@ def _on_host(request: Request) -> LaunchPlan:
     """The plan of a launch on the CPU: how its threads share the work."""
     _, config = prepare(request)
     plan = _bare(request, config.grid_dim)
-    pool = request.place.thread_pool()
+    pool = request.device.thread_pool()
     reasons: tuple[str, ...] = ()
     if config.share is not None and pool is not None:
         reasons = describe_share(config.share, *pool)
@@ -116,11 +116,11 @@ def _on_host(request: Request) -> LaunchPlan:
 
 def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
     """A plan of which the device alone is known."""
-    shape, place = request.shape, request.place
+    shape, device = request.shape, request.device
     return LaunchPlan(
         kernel=request.state.unit.qualname,
-        device=str(place),
-        arch=place.arch,
+        device=str(device),
+        arch=device.arch,
         extent=shape.extent,
         grid_dim=grid_dim,
         block_dim=shape.block_dim or (1, 1, 1),

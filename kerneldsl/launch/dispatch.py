@@ -22,7 +22,7 @@ from kerneldsl.launch.request import (
     check_shape,
     in_order,
     make_request,
-    named_place,
+    named_device,
     read_arguments,
     read_kinds,
 )
@@ -55,7 +55,7 @@ class Launchable(NamedTuple):
     Parameters
     ----------
     request : Request
-        The kernel, its arguments, the shape and the place.
+        The kernel, its arguments, the shape and the device.
     loaded : Loaded
         The code.
     config : LaunchConfig
@@ -104,13 +104,13 @@ class Dispatcher:
         """
         state = self.state() if shape.member is None else self._state_of(shape)
         request = make_request(state, shape, args, instead, is_launch=True)
-        place, binding = request.place, request.binding
+        device, binding = request.device, request.binding
         if request.stand_in is not None:
             self._launch_in_place_of(request.stand_in, shape, args)
             return
         stream = shape.stream
         if stream is not None or binding.streams or current.are_in_use:
-            stream = launch_stream(place, stream, binding.streams)
+            stream = launch_stream(device, stream, binding.streams)
         progress = _NOTHING_YET
         try:
             if shape.space is not None:
@@ -128,10 +128,10 @@ class Dispatcher:
             if stream is not None:
                 config = loaded.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("launch %s on %s: %s", state.unit.qualname, place, config)
+                logger.debug("launch %s on %s: %s", state.unit.qualname, device, config)
             if stream is not None and order.is_recorded(stream):
                 self._record(request, loaded, config, args)
-            elif binding.host and not place.is_host:
+            elif binding.host and not device.is_host:
                 progress = Progress()
                 self._launch_staged(request, loaded, config, progress)
             elif loaded.tally.is_due or self.is_debug:
@@ -140,7 +140,7 @@ class Dispatcher:
             else:
                 loaded.executable.launch(config, loaded.pack(*values))
         except RECOVERABLE as error:
-            if place.is_host:
+            if device.is_host:
                 raise
             if order.is_recorded(stream):
                 if may_recover(error, state.unit.name) and fallback_policy() != "never":
@@ -152,7 +152,7 @@ class Dispatcher:
             from kerneldsl.runtime.recovery import FailedLaunch
 
             failed = FailedLaunch(
-                state.unit, state.traits, place, stream, args, binding, progress, error
+                state.unit, state.traits, device, stream, args, binding, progress, error
             )
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise
@@ -161,7 +161,7 @@ class Dispatcher:
         if count >= loaded.tally.due:
             loaded.tally.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
-        if current.are_in_use and not place.is_host:
+        if current.are_in_use and not device.is_host:
             note_uses(args, stream)
 
     def _start(
@@ -195,7 +195,7 @@ class Dispatcher:
     ) -> None:
         """Let the stream record the launch instead of making it."""
         binding = request.binding
-        if not request.place.is_host:
+        if not request.device.is_host:
             if binding.host:
                 order.refuse_recording(
                     config.stream,
@@ -223,7 +223,7 @@ class Dispatcher:
             if each.pointer in host
         ]
         launch_staged(
-            request.place,
+            request.device,
             arrays,
             binding.values,
             lambda values: self._start(loaded, config, values, progress),
@@ -279,7 +279,7 @@ class Dispatcher:
             if make and config is None:
                 loaded, config = prepare(request)
         except RECOVERABLE:
-            if request.place.is_host:
+            if request.device.is_host:
                 raise
             return None
         if loaded is None or config is None:
@@ -300,7 +300,7 @@ class Dispatcher:
         """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
         state = self._state_of(shape)
         binding = read_arguments(state, args, is_launch=True)
-        return state, binding.given, actual(resolve(binding.place or shape.place))
+        return state, binding.given, actual(resolve(binding.device or shape.device))
 
     def request(
         self,
@@ -313,8 +313,8 @@ class Dispatcher:
 
         `args` may be the text of a signature.
         """
-        place = named_place(device, arch)
-        return make_request(self._state_of(shape), shape, args, place)
+        named = named_device(device, arch)
+        return make_request(self._state_of(shape), shape, args, named)
 
     def specialize(
         self,

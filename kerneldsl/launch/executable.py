@@ -51,34 +51,36 @@ def find_loaded(
     What failed there for good is not tried again, unless the policy of fallback is ``"never"``:
     the same error is raised.
     """
-    state, place = request.state, request.place
-    key = (specialization, place)
+    state, device = request.state, request.device
+    key = (specialization, device)
     failure = state.failures.get(key)
     if failure is not None and fallback_policy() != "never":
         raise copy.copy(failure) from failure.__cause__
     try:
         return state.executables.get_or_make(
-            key, lambda: load(place, specialization, find_artifact())
+            key, lambda: load(device, specialization, find_artifact())
         )
     except PERMANENT as error:
-        if not place.is_host and fallback_policy() != "never":
+        if not device.is_host and fallback_policy() != "never":
             # A copy, because lines may be added to the error, and its traceback holds frames.
             state.failures[key] = remembered = copy.copy(error)
             remembered.__cause__ = error.__cause__
         raise
 
 
-def load(place: Device, specialization: Specialization, artifact: Artifact) -> Loaded:
+def load(device: Device, specialization: Specialization, artifact: Artifact) -> Loaded:
     """Put code on a device."""
     started = time.perf_counter()
-    executable = place.load(artifact)
+    executable = device.load(artifact)
     unit = specialization.unit
     # The executable itself adds the pointer to the fault record.
     layout = ParameterLayout(unit.parameters, specialization.kinds, specialization.mode)
     logger.debug(
         "loaded %s on %s in %.1f ms",
         artifact.entry_name,
-        str(place),
+        str(device),
         (time.perf_counter() - started) * 1e3,
     )
-    return Loaded(executable, layout.packer.pack, tally_of(f"{unit.module}.{unit.qualname}", place))
+    return Loaded(
+        executable, layout.packer.pack, tally_of(f"{unit.module}.{unit.qualname}", device)
+    )

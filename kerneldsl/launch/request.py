@@ -32,7 +32,7 @@ __all__ = [
     "check_shape",
     "in_order",
     "make_request",
-    "named_place",
+    "named_device",
     "read_arguments",
     "read_kinds",
 ]
@@ -48,7 +48,7 @@ class Request(NamedTuple):
     shape : LaunchShape
         Grid and block, or the extent; where it leaves the member of a space open, the request is
         one for a decision alone, and :meth:`of` gives that of the member.
-    place : Device
+    device : Device
         Where it runs.
     binding : Binding
         The arguments, as the kernel takes them.
@@ -67,7 +67,7 @@ class Request(NamedTuple):
 
     state: KernelState
     shape: LaunchShape
-    place: Device
+    device: Device
     binding: Binding
     is_overlapping: bool
     promise_number: int
@@ -84,7 +84,7 @@ class Request(NamedTuple):
         """Make the request of a member of the kernel's space; for another extent, or the same."""
         assert self.state.of_member is not None
         state, shape = self.state.of_member(member), self.shape.of(member, extent)
-        return _complete(state, shape, self.place, self.binding)
+        return _complete(state, shape, self.device, self.binding)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -101,7 +101,7 @@ def make_request(
     state: KernelState,
     shape: LaunchShape,
     args: tuple[Any, ...],
-    place: Device | None = None,
+    device: Device | None = None,
     *,
     is_launch: bool = False,
 ) -> Request:
@@ -115,11 +115,11 @@ def make_request(
         In which shape.
     args : tuple
         The arguments, or the text of a signature.
-    place : Device, optional
+    device : Device, optional
         Where; by default where a launch would run now.
     is_launch : bool
         For a launch the arguments must be arguments, arrays that the kernel writes must be
-        writable, and the place may be one that stands in for a device that cannot be used.
+        writable, and the CPU may stand in for a device that cannot be used.
 
     Raises
     ------
@@ -128,45 +128,45 @@ def make_request(
     """
     binding = read_arguments(state, args, is_launch=is_launch)
     stand_in = None
-    if place is None:
-        chosen = resolve(binding.place or shape.place)
+    if device is None:
+        chosen = resolve(binding.device or shape.device)
         if isinstance(chosen, StandIn):
-            place, stand_in = chosen.device, chosen if is_launch else None
+            device, stand_in = chosen.device, chosen if is_launch else None
         else:
-            place = chosen
+            device = chosen
     if shape.space is not None:
-        limits = place.limits
-        extents = shape.planned_for if place.is_host else shape.planned_within(limits)
-        key = (binding.codes, place, extents, shape.together)
-        return Request(state, shape, place, binding, False, NOTHING, extents, key, stand_in)
-    found = _complete(state, shape, place, binding)
+        limits = device.limits
+        extents = shape.planned_for if device.is_host else shape.planned_within(limits)
+        key = (binding.codes, device, extents, shape.together)
+        return Request(state, shape, device, binding, False, NOTHING, extents, key, stand_in)
+    found = _complete(state, shape, device, binding)
     return found if stand_in is None else found._replace(stand_in=stand_in)
 
 
-def _complete(state: KernelState, shape: LaunchShape, place: Device, binding: Binding) -> Request:
+def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: Binding) -> Request:
     """Find what holds of the arguments, and what the request is found by."""
     is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
     promise_number, extents = NOTHING, None
-    if place.compiler.maps_elements:
+    if device.compiler.maps_elements:
         if binding.is_assumed:
             promise_number = state.promises.number(_assumed_promises(binding, shape.extent))
-        elif not binding.host or place.is_host:  # those are copied to other addresses
+        elif not binding.host or device.is_host:  # those are copied to other addresses
             promise_number = state.promises.number_of(binding, shape.extent)
         if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
             extents = shape.planned_for
         else:
-            extents = shape.planned_within(place.limits)
+            extents = shape.planned_within(device.limits)
     # Ints are quick to hash, so the mode stands there as its rank.
     key = (
         binding.codes,
         shape.forall_ndim,
-        place,
+        device,
         shape.block_dim,
         is_overlapping,
         promise_number,
         extents,
     )
-    return Request(state, shape, place, binding, is_overlapping, promise_number, extents, key)
+    return Request(state, shape, device, binding, is_overlapping, promise_number, extents, key)
 
 
 def check_shape(request: Request) -> bool:
@@ -196,7 +196,7 @@ def check_shape(request: Request) -> bool:
             "kernel.forall(n, block=…, shared_bytes=…)(…)",
         )
     check_limits(
-        request.place,
+        request.device,
         shape.grid_dim,
         shape.block_dim,
         traits.static_shared_bytes,
@@ -304,7 +304,7 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
 # ---------------------------------------------------------------------- places
 
 
-def named_place(device: DeviceLike | None, arch: str | None) -> Device | None:
+def named_device(device: DeviceLike | None, arch: str | None) -> Device | None:
     """The device that is named or described; ``None`` where neither is."""
     if arch is not None:
         return get_target(target_writing("ptx")).described(arch)

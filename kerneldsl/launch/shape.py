@@ -31,13 +31,13 @@ class LaunchShape:
         "_planned_within",
         "_shapes",
         "block_dim",
+        "device",
         "extent",
         "forall_ndim",
         "grid_dim",
         "key",
         "member",
         "mode",
-        "place",
         "plan",
         "planned_for",
         "shared_bytes",
@@ -66,7 +66,7 @@ class LaunchShape:
         self.extent = extent
         self.stream = stream
         #: Where the stream is, for a launch whose arguments may be anywhere.
-        self.place = stream.device if isinstance(stream, BaseStream) else None
+        self.device = stream.device if isinstance(stream, BaseStream) else None
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.
         self.forall_ndim = None if extent is None else len(extent)
@@ -116,7 +116,7 @@ class LaunchShape:
         return made
 
     def in_stream(self, stream: Any) -> LaunchShape:
-        """Return the same shape in another stream, where a plan for this place counts no more."""
+        """Return the same shape in another stream, where a plan for this device counts no more."""
         return LaunchShape(
             self.grid_dim,
             self.block_dim,

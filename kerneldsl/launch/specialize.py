@@ -41,7 +41,7 @@ def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
     return (
         request.binding.codes,
         request.shape.forall_ndim,
-        request.place,
+        request.device,
         request.shape.block_dim,
         request.is_overlapping,
         mapping,
@@ -96,11 +96,11 @@ def make_specialization(
 def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Specialization:
     return make_specialization(
         request.state,
-        request.place.compiler,
+        request.device.compiler,
         request.kinds,
         request.shape.mode,
         request.shape.block_dim,
-        request.place.arch,
+        request.device.arch,
         is_overlapping=request.is_overlapping,
         mapping=mapping,
         promises=promises,

@@ -77,7 +77,7 @@ def make_choice(request: Request) -> Choice | None:
 def load_for(request: Request, mapping: ElementMapping) -> Loaded:
     """Code with a mapping on its device."""
     specialization = specialize(request, mapping)
-    compiler = request.place.compiler
+    compiler = request.device.compiler
     loaded = find_loaded(
         request, specialization, lambda: find_artifact(request.state, compiler, specialization)
     )
@@ -90,7 +90,7 @@ def load_for(request: Request, mapping: ElementMapping) -> Loaded:
 def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
     """Code with a mapping."""
     specialization = specialize(request, mapping)
-    return find_artifact(request.state, request.place.compiler, specialization)
+    return find_artifact(request.state, request.device.compiler, specialization)
 
 
 def resources_of(request: Request, problem: Problem, mapping: ElementMapping) -> Resources:
@@ -99,7 +99,7 @@ def resources_of(request: Request, problem: Problem, mapping: ElementMapping) ->
         assert problem.member is not None
         request = request.of(problem.member)
     used = mapping if problem.can_map else ONE_EACH
-    if not request.place.is_described:
+    if not request.device.is_described:
         return load_for(request, used).executable.resources
     try:
         return compile_for(request, used).resources()

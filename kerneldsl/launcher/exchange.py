@@ -127,9 +127,9 @@ def _signed(address: int) -> int:
     return ctypes.c_int64(address).value
 
 
-def device_word(place: Device) -> int | None:
+def device_word(device: Device) -> int | None:
     """A ``DLDevice`` as one word: the type, then the index; ``None`` where torch has no such."""
-    return None if place.memory_type is None else place.memory_type | place.index << 32
+    return None if device.memory_type is None else device.memory_type | device.index << 32
 
 
 def dtype_word(kind: ArrayKind) -> int:

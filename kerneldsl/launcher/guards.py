@@ -1,4 +1,4 @@
-"""What has to be as it was for a prepared launch to be good: constants, the place, the log.
+"""What has to be as it was for a prepared launch to be good: constants, the device, the log.
 
 Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
 object's type, or an array's flags) and compare by identity. A condition that cannot be said so
@@ -115,12 +115,12 @@ def log_guards() -> list[Guard] | None:
     return [_held(known, logging.DEBUG, False)]
 
 
-def place_guards(place: Device, *, is_named: bool) -> list[Guard] | None:
-    """Guards that a kernel runs at a place, where no choice of a place is active in the context.
+def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
+    """Guards that a kernel runs on a device, where no choice of a device is active in the context.
 
     Parameters
     ----------
-    place : Device
+    device : Device
         Where it runs.
     is_named : bool
         Whether an argument lives there.
@@ -128,39 +128,39 @@ def place_guards(place: Device, *, is_named: bool) -> list[Guard] | None:
     Returns
     -------
     list of Guard or None
-        ``None`` where something else decides, such as a place that stands in for another.
+        ``None`` where something else decides, such as the CPU that stands in for a device.
     """
-    if is_named and not place.is_host:
-        return []  # what the argument says; nothing stands in for another place there
+    if is_named and not device.is_host:
+        return []  # what the argument says; nothing stands in for another device there
     choices = vars(placement._choices)
-    guards = _unchosen_guards(choices, place, is_named=is_named)
-    if guards is None and placement.context_place.get() is place:
+    guards = _unchosen_guards(choices, device, is_named=is_named)
+    if guards is None and placement.context_place.get() is device:
         return [_held(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
     return guards
 
 
 def _unchosen_guards(
-    choices: dict[str, Any], place: Device, *, is_named: bool
+    choices: dict[str, Any], device: Device, *, is_named: bool
 ) -> list[Guard] | None:
     chosen = choices["process_wide"]
     if isinstance(chosen, placement.StandIn):
         return None
     if is_named:
-        # Only a stand-in for another place could take precedence over the argument's own.
+        # Only a stand-in for another device could take precedence over the argument's own.
         return [_held(choices, "process_wide", chosen)]
-    if chosen is place:
-        return [_held(choices, "process_wide", place)]
-    if chosen is not None or not place.is_host:
+    if chosen is device:
+        return [_held(choices, "process_wide", device)]
+    if chosen is not None or not device.is_host:
         return None
     environment = _environment_guard()
     if environment is None:
         return None
     guards = [_held(choices, "process_wide", None), environment]
     if environment.is_missing:
-        if placement._detected is not place:
+        if placement._detected is not device:
             return None
-        guards.append(_held(vars(placement), "_detected", place))
-    elif placement.current_place() is not place:
+        guards.append(_held(vars(placement), "_detected", device))
+    elif placement.current_place() is not device:
         return None
     return guards
 

@@ -61,20 +61,20 @@ def _prepare(
     launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
 ) -> LaunchTable | None:
     request, loaded = launchable.request, launchable.loaded
-    state, binding, place = request.state, request.binding, request.place
+    state, binding, device = request.state, request.binding, request.device
     if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
         return None  # a driver starts these otherwise
-    if request.stand_in is not None or (binding.host and not place.is_host):
+    if request.stand_in is not None or (binding.host and not device.is_host):
         return None
     guards = capture_guards(state.unit.captured)
     always = log_guards()
-    where = place_guards(place, is_named=binding.place is not None)
+    where = place_guards(device, is_named=binding.device is not None)
     if guards is None or always is None or where is None:
         return None
     wanted = request.kinds
     layout = ParameterLayout(state.unit.parameters, wanted, shape.mode)
     written = state.traits.written
-    maker = StepMaker(layout, place)
+    maker = StepMaker(layout, device)
     steps = maker.steps(args, kinds_of(binding.given), wanted, written)
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
@@ -84,11 +84,11 @@ def _prepare(
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)
-    has_streams = not place.is_host
+    has_streams = not device.is_host
     return make_table(
-        key=(state, binding.given, place, loaded, request.promises, types),
+        key=(state, binding.given, device, loaded, request.promises, types),
         generation=generation,
-        place=place,
+        device=device,
         guards=(*guards, *always),
         place_guards=where,
         steps=steps,

@@ -57,7 +57,7 @@ class StepMaker:
     ----------
     layout : ParameterLayout
         Of the compiled entry.
-    place : Device
+    device : Device
         Where the kernel runs.
 
     Attributes
@@ -71,9 +71,9 @@ class StepMaker:
         What steps name by address.
     """
 
-    def __init__(self, layout: ParameterLayout, place: Device) -> None:
+    def __init__(self, layout: ParameterLayout, device: Device) -> None:
         self._parameters = layout.parameters
-        self._place = place
+        self._device = device
         self._next = 0
         self.foreign_count = 0
         self.exchanges: list[Exchange] = []
@@ -133,8 +133,8 @@ class StepMaker:
         code, refused = code_of(found), OTHER_HOME | (READ_ONLY if is_written else 0)
         block = value._block
         if block is not None:
-            place, own_code, flags = struct.unpack_from("=qqq", block)
-            if place != id(self._place) or own_code != code or flags & refused:
+            device, own_code, flags = struct.unpack_from("=qqq", block)
+            if device != id(self._device) or own_code != code or flags & refused:
                 block = None
         return DeviceArrayStep(DeviceArray, offset, code, refused, words, block)
 
@@ -142,7 +142,7 @@ class StepMaker:
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
     ) -> Step | None:
         """Of an array of torch or CuPy."""
-        device = device_word(self._place)
+        device = device_word(self._device)
         if device is None or found.layout != wanted.layout:
             return None
         self.foreign_count += 1
@@ -159,7 +159,7 @@ class StepMaker:
             return None
         self.attribute_names.append(names)
         self.dtypes.append(value.dtype)
-        dtype, index = id(value.dtype), self._place.index
+        dtype, index = id(value.dtype), self._device.index
         return AttributesStep(kind, offset, dtype, index, found.ndim, layout, names.names)
 
 

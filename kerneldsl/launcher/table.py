@@ -1,7 +1,7 @@
 """The tables that the native launcher works through: one for each prepared launch.
 
 One native function serves every launch; what is particular to a kernel, the types of its arguments,
-a place and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
+a device and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
 
 * guards: what has to be where it was for the table to be good (:class:`Guard`);
 * steps: for each argument its type, what else is checked, and where it goes
@@ -208,7 +208,7 @@ def make_table(
     *,
     key: Any,
     generation: int,
-    place: Device,
+    device: Device,
     guards: Sequence[Guard],
     place_guards: Sequence[Guard],
     steps: Sequence[Step],
@@ -229,12 +229,12 @@ def make_table(
         What the launch is found by when it is prepared again.
     generation : int
         In which the table is good.
-    place : Device
-        Where the kernel runs; an active choice of another place sends launches to Python.
+    device : Device
+        Where the kernel runs; an active choice of another device sends launches to Python.
     guards : sequence of Guard
         Are always looked at.
     place_guards : sequence of Guard
-        Are looked at where no choice of a place is active.
+        Are looked at where no choice of a device is active.
     steps : sequence of Step
         One for each argument; offsets are in `parameters`.
     conditions : sequence of PackedCondition
@@ -280,14 +280,14 @@ def make_table(
     table[Word.CONDITION_COUNT] = len(conditions)
     table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
     table[Word.ASKS_NUMBERS] = asks_numbers
-    table[Word.PLACE] = id(place)
+    table[Word.PLACE] = id(device)
     table[Word.TALLY] = ctypes.addressof(tally.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
     table[Word.PARAMETER_BYTES] = len(parameters)
     table[Word.CURRENT_STREAM] = current_stream
-    table[Word.DEVICE] = place.index
+    table[Word.DEVICE] = device.index
     if stream_getter is not None:
         table[Word.STREAM_GETTER] = id(stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)
@@ -295,7 +295,7 @@ def make_table(
     table.key = key
     table.tally = tally
     table.keep = (
-        *(place, tuple(guards), tuple(place_guards), stream_getter, entry, tally, keep),
+        *(device, tuple(guards), tuple(place_guards), stream_getter, entry, tally, keep),
         *(buffer, tuple(memory.kept)),
     )
     return table

@@ -62,7 +62,7 @@ class FailedLaunch:
     ----------
     unit, traits : FunctionUnit, KernelTraits
         The kernel.
-    place : Device
+    device : Device
         Where it failed.
     stream : object
         The stream it was meant for.
@@ -78,7 +78,7 @@ class FailedLaunch:
 
     unit: FunctionUnit
     traits: KernelTraits
-    place: Device
+    device: Device
     stream: Any
     args: tuple[Any, ...]
     binding: Binding
@@ -141,19 +141,19 @@ class FailedLaunch:
                 "It cannot run on the CPU instead: the host has no room for copies of its arrays"
             )
             return False
-        announce(self.unit.qualname, str(self.place), self.error, announced)
+        announce(self.unit.qualname, str(self.device), self.error, announced)
         try:
             launch(self._host_args(mirrors))
         except _REFUSALS as refusal:
             self.error.add_line(f"It cannot run on the CPU instead: {refusal.what}")
             raise self.error from refusal
-        note_fallback(str(self.place), reason_of(self.error))
+        note_fallback(str(self.device), reason_of(self.error))
         try:
             self._write_back(arrays, mirrors)
         except DriverError as error:
             written = [self.unit.parameters[position] for position in sorted(self.traits.written)]
             error.add_line(
-                f"{self.unit.qualname} ran on the CPU instead of {self.place}, and its "
+                f"{self.unit.qualname} ran on the CPU instead of {self.device}, and its "
                 "results could not all be copied back; these arguments may be half-written: "
                 + ", ".join(written)
             )
@@ -174,10 +174,10 @@ class FailedLaunch:
         DriverError
             What was under way has taken the device away, which must be seen.
         """
-        if all(memory.device is not self.place for memory in device_memories()):
+        if all(memory.device is not self.device for memory in device_memories()):
             return  # nothing was ever put there, and waiting would start the device
         try:
-            self.place.synchronize()
+            self.device.synchronize()
         except DriverError as error:
             if error.is_fatal:
                 raise error from self.error
@@ -215,8 +215,8 @@ class FailedLaunch:
             # Addresses keep their remainder, so that every element stays aligned.
             start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
             if high > low:
-                self.place.copy_to_host(start, low, high - low, self.stream)
-                note_copy(self.place, "device_to_host", high - low)
+                self.device.copy_to_host(start, low, high - low, self.stream)
+                note_copy(self.device, "device_to_host", high - low)
             for array in together:
                 address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
                 mirrors[array.parameters] = host_view(
@@ -241,5 +241,5 @@ class FailedLaunch:
         for array in arrays:
             if array.position in self.traits.written:
                 mirror = mirrors[array.parameters]
-                memory = self.place, array.pointer, array.shape, array.strides, mirror.dtype
+                memory = self.device, array.pointer, array.shape, array.strides, mirror.dtype
                 write_array(ArrayGeometry(*memory, owner=None), mirror, self.stream)

@@ -39,9 +39,9 @@ _fresh_copies: deque[tuple[Device, Direction, int]] = deque()
 _BATCH = 16
 
 
-def note_copy(place: Device, direction: Direction, nbytes: int) -> None:
+def note_copy(device: Device, direction: Direction, nbytes: int) -> None:
     """Count bytes that were copied to, from or on a device."""
-    _fresh_copies.append((place, direction, nbytes))
+    _fresh_copies.append((device, direction, nbytes))
     if len(_fresh_copies) >= _BATCH:
         with _lock:
             _add_up()
@@ -51,10 +51,10 @@ def _add_up() -> None:
     """Add fresh copies to the sums; the caller holds the lock."""
     while _fresh_copies:
         try:
-            place, direction, nbytes = _fresh_copies.popleft()
+            device, direction, nbytes = _fresh_copies.popleft()
         except IndexError:  # a finalizer of this very thread was faster
             return
-        _copied[place][direction] += nbytes
+        _copied[device][direction] += nbytes
 
 
 def note_fallback(device: str, reason: str) -> None:
@@ -95,21 +95,21 @@ def stats() -> Statistics:
 
     with _lock:
         _add_up()
-        copied = {place: dict(counts) for place, counts in _copied.items()}
+        copied = {device: dict(counts) for device, counts in _copied.items()}
         fallbacks = {device: dict(counts) for device, counts in _fallbacks.items()}
     kernels = tuple(
         sorted(
             (
-                KernelStatistics(t.kernel, str(t.place), launches, t.average_ns())
+                KernelStatistics(t.kernel, str(t.device), launches, t.average_ns())
                 for t in tallies()
                 if (launches := t.launches)
             ),
             key=lambda k: (k.kernel, k.device),
         )
     )
-    places = {str(t.place): t.place for t in tallies()} | {str(p): p for p in copied}
+    places = {str(t.device): t.device for t in tallies()} | {str(p): p for p in copied}
     names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
-    by_name = {str(place): counts for place, counts in copied.items()}
+    by_name = {str(device): counts for device, counts in copied.items()}
     return Statistics(
         tuple(
             _device(name, places.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {}))
@@ -122,7 +122,7 @@ def stats() -> Statistics:
 
 def _device(
     name: str,
-    place: Device | None,
+    device: Device | None,
     kernels: tuple[KernelStatistics, ...],
     copied: dict[str, int],
     fallbacks: dict[str, int],
@@ -131,11 +131,11 @@ def _device(
 
     own = [k for k in kernels if k.device == name]
     timed = [k.total_ns for k in own if k.total_ns is not None]
-    used, total = _memory(place)
+    used, total = _memory(device)
     return DeviceStatistics(
         device=name,
         # A device of which only fallbacks are known was asked for in vain; the host never is.
-        is_gpu=place is None or not place.is_host,
+        is_gpu=device is None or not device.is_host,
         launches=sum(k.launches for k in own),
         fallbacks=sum(fallbacks.values()),
         fallback_reasons=fallbacks,
@@ -149,14 +149,14 @@ def _device(
     )
 
 
-def _memory(place: Device | None) -> tuple[int | None, int | None]:
+def _memory(device: Device | None) -> tuple[int | None, int | None]:
     """Bytes of a device's memory that are used, by anybody, and in all; ``None`` if unknown."""
-    if place is None:
+    if device is None:
         return None, None
     try:
-        known = place.memory_info()
+        known = device.memory_info()
     except DriverError as error:  # such as a lost device
-        place.swallow(error)
+        device.swallow(error)
         return None, None
     except TargetUnavailableError:
         return None, None

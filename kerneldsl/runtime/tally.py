@@ -31,7 +31,7 @@ class Tally:
     ----------
     kernel : str
         Module and qualified name.
-    place : Device
+    device : Device
         Where they ran.
     count : iterator
         Is advanced once for each launch that was started; see :meth:`arm`.
@@ -48,19 +48,19 @@ class Tally:
         "_reads",
         "_warm_up_ns",
         "count",
+        "device",
         "due",
         "is_due",
         "kernel",
         "pending",
-        "place",
         "samples",
         "total_ns",
         "words",
     )
 
-    def __init__(self, kernel: str, place: Device) -> None:
+    def __init__(self, kernel: str, device: Device) -> None:
         self.kernel = kernel
-        self.place = place
+        self.device = device
         self.count = itertools.count(1)
         self.due = 1
         self.is_due = True
@@ -154,13 +154,13 @@ def launch_and_time(
 ) -> None:
     """Launch as `Executable.launch` does, and take the time of it."""
     tally.is_due = False
-    place = tally.place
-    if place.is_host:
+    device = tally.device
+    if device.is_host:
         started = time.perf_counter_ns()
         executable.launch(config, parameters)
         tally.add(time.perf_counter_ns() - started)
         return
-    timer = place.start_timer(config.stream) if tally.collect() else None
+    timer = device.start_timer(config.stream) if tally.collect() else None
     executable.launch(config, parameters)
     if timer is not None:
         timer.stop()
@@ -171,12 +171,12 @@ _tallies: dict[tuple[str, Device], Tally] = {}
 _lock = ForkSafeLock()
 
 
-def tally_of(kernel: str, place: Device) -> Tally:
+def tally_of(kernel: str, device: Device) -> Tally:
     """The tally of a kernel on a device; kernels of one name share it."""
     with _lock:
-        tally = _tallies.get((kernel, place))
+        tally = _tallies.get((kernel, device))
         if tally is None:
-            tally = _tallies[kernel, place] = Tally(kernel, place)
+            tally = _tallies[kernel, device] = Tally(kernel, device)
         return tally
 
 

@@ -95,9 +95,9 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
 
 def read_device_array(value: ArrayGeometry, binding: Binding) -> int:
     """Read an array in device memory."""
-    place = value.device
-    if binding.place is not place:
-        _claim(binding, place)
+    device = value.device
+    if binding.device is not device:
+        _claim(binding, device)
     code = value.code
     if code < 0:
         seal(value)
@@ -123,19 +123,19 @@ def seal(value: ArrayGeometry) -> None:
     value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
 
 
-def _claim(binding: Binding, place: Device) -> None:
-    """Note that an argument lives at a place.
+def _claim(binding: Binding, device: Device) -> None:
+    """Note that an argument lives on a device.
 
     Raises
     ------
     Refused
         If another one lives elsewhere.
     """
-    if binding.place is None:
-        binding.place = place
-    elif binding.place is not place:
+    if binding.device is None:
+        binding.device = device
+    elif binding.device is not device:
         raise Refused(
-            f"it lives on {place}, and an argument before it on {binding.place}",
+            f"it lives on {device}, and an argument before it on {binding.device}",
             limit="Every device array of a launch lives on one device",
             remedy="Copy it over the host: kd.to_device(array.copy_to_host())",
             kind=DeviceMismatchError,

@@ -89,7 +89,7 @@ class Binding:
         Whether the kinds alone are known, as the text of a signature says them.
     values : list
         The flat values, as `ParameterLayout.packer` takes them.
-    place : Device or None
+    device : Device or None
         Where the device arrays live.
     host : list of (int, ndarray)
         Arrays in host memory, with the index of their pointer in `values`.
@@ -105,7 +105,7 @@ class Binding:
     codes: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
     is_assumed: bool = False
-    place: Device | None = None
+    device: Device | None = None
     read_only: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     keep: tuple[Any, ...] = ()

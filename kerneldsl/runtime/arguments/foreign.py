@@ -100,9 +100,9 @@ def _read_torch(value: Any, binding: Binding) -> int:
     index = value.device.index
     torch = sys.modules["torch"]
     binding.streams += (torch.cuda.current_stream(index).cuda_stream,)
-    place = _device_at(index, binding)
+    device = _device_at(index, binding)
     pointer = _aligned(value.data_ptr(), element)
-    return _read(ArrayGeometry(place, pointer, shape, strides, element, value), binding)
+    return _read(ArrayGeometry(device, pointer, shape, strides, element, value), binding)
 
 
 def _refuse_lazy(value: Any, row: ElementType) -> None:
@@ -126,8 +126,8 @@ def _read_cupy(value: Any, binding: Binding) -> int:
     memory, dtype = value.data, value.dtype
     pointer = _aligned(memory.ptr, dtype)
     binding.streams += (sys.modules["cupy"].cuda.get_current_stream().ptr,)
-    place = _device_at(memory.device_id, binding)
-    return _read(ArrayGeometry(place, pointer, value.shape, value.strides, dtype, value), binding)
+    device = _device_at(memory.device_id, binding)
+    return _read(ArrayGeometry(device, pointer, value.shape, value.strides, dtype, value), binding)
 
 
 # --------------------------------------------------------------------------- both
@@ -161,7 +161,7 @@ def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
 
 def _device_at(index: int, binding: Binding) -> Device:
     """The device with CUDA memory of an index, which is mostly that of the argument before."""
-    device = binding.place
+    device = binding.device
     if device is not None and device.index == index and device.memory_type is MemoryType.CUDA:
         return device
     return device_of_memory(MemoryType.CUDA, index)
@@ -234,6 +234,6 @@ def _from_cuda_array_interface(
         )
     target = get_target(target_of_memory(MemoryType.CUDA))
     index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
-    place = device_of_memory(MemoryType.CUDA, index)
-    array = ArrayGeometry(place, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
+    device = device_of_memory(MemoryType.CUDA, index)
+    array = ArrayGeometry(device, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
     return array, interface.get("stream")

@@ -118,7 +118,7 @@ class Progress:
 
 
 def launch_staged(
-    place: Device,
+    device: Device,
     arrays: list[HostArray],
     values: list[Any],
     launch: Callable[[list[Any]], None],
@@ -129,7 +129,7 @@ def launch_staged(
 
     Parameters
     ----------
-    place : Device
+    device : Device
         Where the kernel runs.
     arrays : list of HostArray
         The arguments in host memory.
@@ -151,14 +151,14 @@ def launch_staged(
     regions = [_Region(*group) for group in groups]
     for region in regions:
         if region.is_sparse:
-            _pack(place, region, staged, stream)
+            _pack(device, region, staged, stream)
             continue
         size, lead = region.high - region.low, region.low % _ALIGNMENT
-        region.buffer = allocate(place, size + lead, stream)
+        region.buffer = allocate(device, size + lead, stream)
         start = region.buffer.pointer + lead
         if size:
-            place.copy_from_host(start, region.low, size, stream)
-            note_copy(place, "host_to_device", size)
+            device.copy_from_host(start, region.low, size, stream)
+            note_copy(device, "host_to_device", size)
         for item in region.arrays:
             staged[item.index] = start + (values[item.index] - region.low)
     logger.debug(
@@ -166,46 +166,48 @@ def launch_staged(
         len(arrays),
         len(regions),
         sum(r.buffer.nbytes for r in regions if r.buffer is not None),
-        str(place),
+        str(device),
     )
     launch(staged)
     progress.has_begun = True
     for region in regions:
         if region.is_written:
-            _copy_back(place, region, staged, stream, progress)
-    place.synchronize()  # the buffers are freed now, and host errors belong to this launch
+            _copy_back(device, region, staged, stream, progress)
+    device.synchronize()  # the buffers are freed now, and host errors belong to this launch
 
 
-def _on_device(place: Device, region: _Region, item: HostArray, staged: list[Any]) -> ArrayGeometry:
+def _on_device(
+    device: Device, region: _Region, item: HostArray, staged: list[Any]
+) -> ArrayGeometry:
     """The staged array."""
     array, start = item.array, staged[item.index]
     shape, strides, dtype = array.shape, array.strides, array.dtype
     layout: Layout = "C" if region.is_packed or array.flags.c_contiguous else "A"
     if region.is_packed:
         strides = contiguous_strides(shape, dtype.itemsize)
-    return ArrayGeometry(place, start, shape, strides, dtype, region.buffer, layout=layout)
+    return ArrayGeometry(device, start, shape, strides, dtype, region.buffer, layout=layout)
 
 
-def _pack(place: Device, region: _Region, staged: list[Any], stream: Any) -> None:
+def _pack(device: Device, region: _Region, staged: list[Any], stream: Any) -> None:
     """Stage a sparse array as a contiguous one; its strides are parameters, so the code serves."""
     (item,) = region.arrays
     region.is_packed = True
-    region.buffer = allocate(place, item.array.nbytes, stream)
+    region.buffer = allocate(device, item.array.nbytes, stream)
     staged[item.index] = region.buffer.pointer
-    packed = _on_device(place, region, item, staged)
+    packed = _on_device(device, region, item, staged)
     staged[item.strides.start : item.strides.stop] = packed.strides
     write_array(packed, item.array, stream)
 
 
 def _copy_back(
-    place: Device, region: _Region, staged: list[Any], stream: Any, progress: Progress
+    device: Device, region: _Region, staged: list[Any], stream: Any, progress: Progress
 ) -> None:
     for item in region.arrays:
         array = item.array
         if not item.is_written or array.size == 0:
             continue
         touches = {a.index for a in region.arrays if a.low < item.high and item.low < a.high}
-        found = _on_device(place, region, item, staged)
+        found = _on_device(device, region, item, staged)
         if item.high - item.low == array.nbytes and is_dense(
             array.shape, array.strides, array.itemsize
         ):
