@@ -187,8 +187,8 @@ if TYPE_CHECKING:
         Stream as Stream,
         current_stream as current_stream,
         default_stream as default_stream,
-        synchronize as synchronize,
     )
+    from kerneldsl.runtime.streams.waiting import synchronize as synchronize
     from kerneldsl.target import (
         Device as Device,
         DeviceInfo as DeviceInfo,
@@ -264,7 +264,8 @@ _MODULES = {
     "kerneldsl.runtime.statistics": "reset_stats stats",
     "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.runtime.streams.stream_pool": "StreamPool",
-    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream synchronize",
+    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream",
+    "kerneldsl.runtime.streams.waiting": "synchronize",
     "kerneldsl.runtime.scores": "Score",
     "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.timing": "Timing",

@@ -18,7 +18,7 @@ from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import empty, full
 from kerneldsl.runtime.placement import device_info, use
 from kerneldsl.runtime.scores import Score, score_of, usable_devices
-from kerneldsl.runtime.streams.streams import synchronize
+from kerneldsl.runtime.streams.waiting import synchronize
 from kerneldsl.target import DeviceInfo, DeviceLike
 
 __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_devices", "score"]

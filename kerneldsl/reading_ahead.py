@@ -37,6 +37,7 @@ FIRST_LAUNCH = (
     "kerneldsl.cache",
     "kerneldsl.cache.specialization",
     "kerneldsl.launch.dispatch",
+    "kerneldsl.runtime.streams.waiting",
     "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.normalize",
 )

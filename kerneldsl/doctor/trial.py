@@ -14,7 +14,7 @@ from kerneldsl.language.intrinsics import grid
 from kerneldsl.runtime.fallback import fallback
 from kerneldsl.runtime.memory.creation import to_device
 from kerneldsl.runtime.placement import host_device, use
-from kerneldsl.runtime.streams.streams import synchronize
+from kerneldsl.runtime.streams.waiting import synchronize
 from kerneldsl.target import Device, Target
 from kerneldsl.target.checks import Check
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
-    DeviceLostError,
-    DriverError,
 )
-from kerneldsl.runtime.placement import chosen_place, place_of, used_devices
-from kerneldsl.runtime.streams.current import BaseStream, active_stream, refuse_waiting
+from kerneldsl.runtime.placement import chosen_place
+from kerneldsl.runtime.streams.current import BaseStream, active_stream
 from kerneldsl.runtime.streams.order import let_go, refuse_recording
 from kerneldsl.runtime.streams.stream_handles import forget, register
 from kerneldsl.target import DeviceLike
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from kerneldsl.runtime.streams.events import Event
     from kerneldsl.runtime.streams.graphs import capture
 
-__all__ = ["Stream", "current_stream", "default_stream", "synchronize"]
+__all__ = ["Stream", "current_stream", "default_stream"]
 
 
 class Stream(BaseStream):
@@ -236,35 +234,3 @@ def default_stream(device: DeviceLike | None = None) -> Stream:
     """
     place = chosen_place(device)
     return Stream._default(place)
-
-
-def synchronize(device: DeviceLike | None = None) -> None:
-    """Wait until everything that was started has finished.
-
-    Parameters
-    ----------
-    device : str, Device or DeviceInfo, optional
-        Wait for this one alone; else for each device that was used so far.
-
-    Raises
-    ------
-    DriverError
-        If something that was started has failed, or a device is lost; after what loses the
-        process, every CUDA device is.
-    GraphError
-        Inside of a ``with stream.capture()``.
-    """
-    refuse_waiting()
-    failure: DriverError | None = None
-    for each in used_devices() if device is None else (place_of(device),):
-        try:
-            each.synchronize()
-        except DriverError as error:  # the other devices are waited for all the same
-            # What has just failed is news; that a device is lost has been said before.
-            if failure is None or (
-                isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
-            ):
-                failure = error
-    let_go()
-    if failure is not None:
-        raise failure
