@@ -48,7 +48,7 @@ class InspectionMixin:
         @property
         def _dispatcher(self) -> Dispatcher: ...
 
-        def _over(self, extent: tuple[int, ...], block: Any) -> LaunchShape: ...
+        def _read_shape(self, extent: tuple[int, ...], block: Any) -> LaunchShape: ...
 
     _block: Dim3 | None
 
@@ -165,7 +165,7 @@ class InspectionMixin:
         # A name alone may be that of a GPU which is not there.
         usual = _writer_of("ptx")
         device = target or usual if arch is None or target not in (None, usual) else None
-        shape = self._over(extent, block)
+        shape = self._read_shape(extent, block)
         request = self._dispatcher.request(shape, args, device, None if device else arch)
         return request.device.compiler, may_compile(request)
 

@@ -169,7 +169,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        shape = self._over(extent, block, stream, shared_bytes, plan, together)
+        shape = self._read_shape(extent, block, stream, shared_bytes, plan, together)
         return self._make_launch(shape, self._extents, key)
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
@@ -181,7 +181,7 @@ class LaunchMixin:
             known[key] = launch
         return launch
 
-    def _over(
+    def _read_shape(
         self,
         extent: tuple[Any, ...],
         block: Any,

@@ -83,7 +83,7 @@ class SpacedKernel(Kernel[Any, Any]):
             known = self._kernels.setdefault(code, made)
         return known
 
-    def _over(
+    def _read_shape(
         self,
         extent: tuple[Any, ...],
         block: Any,

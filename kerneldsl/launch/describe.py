@@ -66,7 +66,7 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
 
 
 def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
-    """The plan with what the planner does not know of the launch."""
+    """Add what the planner does not know of the launch."""
     shape = request.shape
     return replace(
         plan,
@@ -78,7 +78,7 @@ def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
 
 
 def _decided(request: Request) -> LaunchPlan | None:
-    """The plan of a launch whose block and mapping, or member, are the planner's to choose."""
+    """Describe a launch whose block and mapping, or member, are the planner's to choose."""
     choice = make_choice(request)
     problems = make_problems(request, request.shape.extent)
     if choice is None or problems is None:
@@ -91,7 +91,7 @@ def _decided(request: Request) -> LaunchPlan | None:
 
 
 def _given(request: Request) -> LaunchPlan | None:
-    """The plan of a launch whose shape is given: what it does to the device."""
+    """Describe a launch whose shape is given: what it does to the device."""
     block_dim = request.shape.block_dim
     problems = None if block_dim is None else make_problems(request, request.shape.extent)
     if block_dim is None or problems is None:
@@ -104,7 +104,7 @@ def _given(request: Request) -> LaunchPlan | None:
 
 
 def _on_host(request: Request) -> LaunchPlan:
-    """The plan of a launch on the CPU: how its threads share the work."""
+    """Describe a launch on the CPU: how its threads share the work."""
     _, config = prepare(request)
     plan = _bare(request, config.grid_dim)
     pool = request.device.thread_pool()

@@ -232,7 +232,7 @@ class Dispatcher:
         )
 
     def _state_of(self, shape: LaunchShape) -> KernelState:
-        """The kernel as it is now; of a kernel with a space, the member that the shape is of."""
+        """Find the kernel as it is now; of one with a space, the member that the shape is of."""
         if shape.member is None:
             return self.state()
         return self._states.of_member(shape.member).current()

@@ -144,7 +144,7 @@ class LaunchShape:
         return known[1]
 
     def blocks_within(self, limits: DeviceLimits) -> Sequence[Dim3]:
-        """The indices that blocks which the launch may have serve, where threads have one each."""
+        """Return the indices that each block which the launch may have serves."""
         if self.space is not None:
             return self.space.tiles
         if self.block_dim is not None:
