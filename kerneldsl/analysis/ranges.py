@@ -5,7 +5,7 @@ every access and keeps LLVM from vectorizing, so targets drop it where this anal
 index cannot be negative: from what thread ids, sizes and ranges are, and from the conditions that
 guard an access.
 
-It is a domain of :mod:`kerneldsl.analysis.dataflow` whose state is an environment of facts about
+The domain is :mod:`kerneldsl.analysis.transfer`, whose state is an environment of facts about
 variables. At a join only what holds on both sides is kept. ``assert`` and
 ``raise`` prove nothing, because they are compiled out without debug mode.
 
@@ -22,16 +22,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
-from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
-from kerneldsl.analysis.expressions import assigned_names, augmented_value, index_parts, operands
+from kerneldsl.analysis.expressions import index_parts, operands
 from kerneldsl.analysis.integers import Integers
 from kerneldsl.analysis.linear_forms import LinearForms
 from kerneldsl.analysis.transfer import Transfer
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["nonnegative_indices"]
-
-_MAX_ROUNDS = 6
 
 
 def nonnegative_indices(
@@ -77,9 +74,9 @@ def nonnegative_indices(
     integers = Integers(
         tree, nonnegative_calls or (lambda call: False), constants or {}, namespace or {}
     )
-    ranges = _Ranges(Bounds(LinearForms(integers)))
-    ranges.block(tree.body, Environment())
-    return {node for node, is_proven in ranges.proven.items() if is_proven}
+    proofs = _Proofs(Bounds(LinearForms(integers)))
+    proofs.block(tree.body, Environment())
+    return {node for node, is_proven in proofs.proven.items() if is_proven}
 
 
 def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
@@ -87,66 +84,12 @@ def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
     return use is not None and use.intrinsic.is_index
 
 
-class _Ranges(Dataflow[Environment]):
+class _Proofs(Transfer):
     """Proves indices on the way, each under the conditions of its place."""
 
     def __init__(self, bounds: Bounds) -> None:
-        super().__init__()
-        self.bounds = bounds
-        self.transfers = Transfer(bounds)
+        super().__init__(bounds)
         self.proven: dict[ast.expr, bool] = {}
-
-    def transfer(self, node: ast.stmt, state: Environment) -> Environment | None:
-        match node:
-            case ast.Assign():
-                self.expression(node.value, state)
-                for target in node.targets:
-                    self.expression(target, state)
-                for target in node.targets:
-                    state = self.transfers.assign(target, node.value, state)
-                return state
-            case ast.AugAssign():
-                self.expression(node.value, state)
-                self.expression(node.target, state)
-                return self.transfers.assign(node.target, augmented_value(node), state)
-            case ast.Expr() | ast.Assert() | ast.Raise() | ast.Return():
-                for part in operands(node):
-                    self.expression(part, state)
-                return None if isinstance(node, ast.Return) else state
-        return self.transfers.forget(assigned_names(node), state)
-
-    def enter(self, node: Loop, state: Environment) -> Environment:
-        if isinstance(node, ast.For):
-            self.expression(node.iter, state)
-        return state
-
-    def test(self, node: Branching, state: Environment) -> Environment:
-        if not isinstance(node, ast.For):
-            self.expression(node.test, state)
-        return state
-
-    def assume(self, node: Branching, truth: bool, tested: Environment) -> Environment | None:
-        if not isinstance(node, ast.For):
-            return self.bounds.assume(node.test, truth, tested)
-        if not truth:
-            return tested
-        frame = self.loops[-1]
-        return self.transfers.enter_for(node, frame.entry, tested, frame.changed)
-
-    def join(self, one: Environment, two: Environment) -> Environment:
-        return self.transfers.join(one, two)
-
-    def repeat(self, frame: Frame[Environment], end: Environment | None) -> Environment | None:
-        if end is None or frame.round == _MAX_ROUNDS:
-            return None
-        head = self.join(frame.head, end)
-        if frame.round >= 1:
-            head = self.transfers.widen(frame.head, head)
-        if head == frame.head:
-            return None
-        if frame.round + 1 == _MAX_ROUNDS:
-            return self.transfers.forget(frame.changed, frame.entry)
-        return head
 
     def expression(self, node: ast.expr, env: Environment | None) -> None:
         """Look at every index below an expression, each under the conditions of its place."""

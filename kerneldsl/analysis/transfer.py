@@ -1,23 +1,27 @@
-"""Define how statements change what is known of integers, and its join.
+"""Define the domain of a kernel's integers: what statements do to bounds, their join and widening.
 
-These are the transfer functions of the analysis in :mod:`kerneldsl.analysis.ranges`, the join of
-its environments, and the widening that lets its loops come to rest.
+:mod:`kerneldsl.analysis.ranges` asks it about the indices of a function.
 """
 
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
 from kerneldsl.analysis.bounds import Bounds, Environment
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
+from kerneldsl.analysis.expressions import assigned_names, augmented_value, operands
 from kerneldsl.analysis.linear import Fact, Linear
 
 __all__ = ["Transfer"]
 
+_MAX_ROUNDS = 6
 
-class Transfer:
-    """Transfer functions of one function.
+
+class Transfer(Dataflow[Environment]):
+    """The domain of a function's integers.
 
     Parameters
     ----------
@@ -26,8 +30,62 @@ class Transfer:
     """
 
     def __init__(self, bounds: Bounds) -> None:
+        super().__init__()
         self.bounds = bounds
         self.forms = bounds.forms
+
+    @abstractmethod
+    def expression(self, node: ast.expr, env: Environment) -> None:
+        """Look at an expression that is evaluated where this is known of variables."""
+
+    def transfer(self, node: ast.stmt, state: Environment) -> Environment | None:
+        match node:
+            case ast.Assign():
+                self.expression(node.value, state)
+                for target in node.targets:
+                    self.expression(target, state)
+                for target in node.targets:
+                    state = self.assign(target, node.value, state)
+                return state
+            case ast.AugAssign():
+                self.expression(node.value, state)
+                self.expression(node.target, state)
+                return self.assign(node.target, augmented_value(node), state)
+            case ast.Expr() | ast.Assert() | ast.Raise() | ast.Return():
+                for part in operands(node):
+                    self.expression(part, state)
+                return None if isinstance(node, ast.Return) else state
+        return self.forget(assigned_names(node), state)
+
+    def enter(self, node: Loop, state: Environment) -> Environment:
+        if isinstance(node, ast.For):
+            self.expression(node.iter, state)
+        return state
+
+    def test(self, node: Branching, state: Environment) -> Environment:
+        if not isinstance(node, ast.For):
+            self.expression(node.test, state)
+        return state
+
+    def assume(self, node: Branching, truth: bool, tested: Environment) -> Environment | None:
+        if not isinstance(node, ast.For):
+            return self.bounds.assume(node.test, truth, tested)
+        if not truth:
+            return tested
+        frame = self.loops[-1]
+        return self.enter_for(node, frame.entry, tested, frame.changed)
+
+    def repeat(self, frame: Frame[Environment], end: Environment | None) -> Environment | None:
+        if end is None or frame.round == _MAX_ROUNDS:
+            return None
+        head = self.join(frame.head, end)
+        if frame.round >= 1:
+            head = self.widen(frame.head, head)
+        if head == frame.head:
+            return None
+        if frame.round + 1 == _MAX_ROUNDS:
+            return self.forget(frame.changed, frame.entry)
+        return head
 
     # What statements do
 
