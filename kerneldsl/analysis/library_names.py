@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
 __all__ = ["library_name", "name_of_function", "outside_value"]
@@ -87,7 +88,7 @@ def name_of_function(function: Any) -> str | None:
     name: Any = getattr(function, "__name__", None)
     if not isinstance(module, str) or module.partition(".")[0] not in _LIBRARIES:
         return None
-    if module == "numba.core.types.scalars":
+    if is_numba_type(function):
         name = str(getattr(function, "name", None))
         return f"numba.{name}" if getattr(sys.modules["numba"], name, None) is function else None
     there = getattr(sys.modules.get(module), "__dict__", {})

@@ -29,6 +29,7 @@ from kerneldsl.analysis.expressions import operands, text_of
 from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, gives_scalar
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
+from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import Effect, Scope, Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -374,10 +375,9 @@ class ExpressionRules(ABC):
             return True
         if name_of_function(function) in COUNTING_FUNCTIONS:
             return True
-        # A ufunc has no module of its own, a type of Numba's that of its class.
+        # A ufunc has no module of its own.
         module: str = getattr(function, "__module__", None) or type(function).__module__
-        is_type_of_numba = module == "numba.core.types.scalars"
-        return is_type_of_numba or module.partition(".")[0] in _COMPUTING_LIBRARIES
+        return is_numba_type(function) or module.partition(".")[0] in _COMPUTING_LIBRARIES
 
     def _contents_of_all(self, node: ast.Call, values: list[Value]) -> Fact:
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]

@@ -33,8 +33,7 @@ DOCUMENTED = {"_getvalue", "_fields", "_replace"}
 UNIMPORTED = {
     "kerneldsl/cache/overloads.py",  # answers "not cacheable" where one has moved
     "targets/cpu/threads.py",  # takes the next pool where one has moved
-    "kerneldsl/analysis/library_names.py",  # where Numba's types say that they are from
-    "kerneldsl/analysis/uniform_values.py",
+    "kerneldsl/analysis/uniform_values.py",  # the full name of prange
 }
 
 
