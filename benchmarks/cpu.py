@@ -70,7 +70,7 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether the requirement is met: speed ratios are at least, time ratios at most it."""
+        """True if the requirement is met: speed ratios are at least, time ratios at most it."""
         return self.ratio >= self.required if self.required > 0 else self.ratio <= -self.required
 
 

@@ -1,4 +1,4 @@
-"""What ``cpu.py`` measures: the kernels, and the same work as a good Numba user writes it.
+"""Kernels of ``cpu.py``, and the same work as an experienced Numba user writes it.
 
 Neither side uses fastmath.
 """

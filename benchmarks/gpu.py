@@ -287,7 +287,7 @@ def _first_call(
 
 
 def _load_seconds(kernel: Any, arguments: list[Any]) -> float:
-    """What the driver takes to assemble and load this kernel's PTX once more."""
+    """Return what the driver takes to assemble and load this kernel's PTX once more."""
     from targets.cuda.driver import get_driver
     from targets.cuda.functions import load, unload
 
@@ -382,7 +382,7 @@ def _show_row(label: str, row: dict[str, Any], work: float, unit: str) -> None:
 
 
 def judge(report: Report) -> dict[str, bool]:
-    """What the project promises of these figures; 1 % is what medians vary from run to run."""
+    """Return what the project promises of these figures; 1 % is what medians vary from run to run."""
     kernels = [row for row in report.first_call if "time_ratio" in row]
     return {
         "axpy at least as fast as numba-cuda, within 1 %": all(

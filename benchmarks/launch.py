@@ -1,4 +1,4 @@
-"""What a launch costs from Python, against a loop in native code that makes the same launch.
+"""Cost of a launch from Python, against a loop in native code that makes the same launch.
 
 On a GPU, with nothing else on it::
 

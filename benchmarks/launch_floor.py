@@ -1,4 +1,4 @@
-"""What launches are compared with: loops in native code over a driver's launch, or over a body.
+"""Floors of launches: loops in native code over a driver's launch, or over a body.
 
 The loops are written with llvmlite, so that no C compiler is needed; a loop of C would compile to
 the same. They repeat exactly the launch that kerneldsl makes: the same function, grid, block and
@@ -25,7 +25,7 @@ _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
 
 
 def find(launch: kd.Launch, *args: Any) -> Launchable:
-    """What a launch starts."""
+    """Return what a launch starts."""
     found = launch._dispatcher.find(launch._shape, args, make=True)
     assert found is not None
     return found
@@ -68,7 +68,7 @@ def _emit_loop(name: str, result: Any, kinds: list[Any], *, is_by_reference: int
 
 
 class _Callee:
-    """What llvmlite takes as a callee: an address with the type of the function there."""
+    """Callee for llvmlite: an address with the type of the function there."""
 
     def __init__(self, address: Any, kind: Any) -> None:
         self.address = address

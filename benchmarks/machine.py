@@ -1,4 +1,4 @@
-"""What the figures and logs of a run depend on: devices, driver, versions, commit and date.
+"""Environment of a run's figures and logs: devices, driver, versions, commit and date.
 
 The benchmarks put it into their results; for the head of a log it can be printed::
 
@@ -41,7 +41,7 @@ _GPU_PACKAGES = (
 
 
 def command_output(*command: str) -> str:
-    """What a command wrote; nothing where it is missing or fails."""
+    """Return what a command wrote; nothing where it is missing or fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=30, cwd=_ROOT, check=False

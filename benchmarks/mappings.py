@@ -1,4 +1,4 @@
-"""What a mapping of elements to threads is worth: bandwidth of each, against torch in the same run.
+"""Bandwidth of each mapping of elements to threads, against torch in the same run.
 
 Run it with nothing else on the device::
 
@@ -146,7 +146,7 @@ def _torch_laplace(u: Any, out: Any) -> Callable[[], Any]:
 
 
 def mappings(case: Case) -> list[ElementMapping]:
-    """What is tried for a case."""
+    """Return what is tried for a case."""
     width = 16 // case.arguments[-1].itemsize
     if len(case.extent) == 2:
         return [
@@ -269,7 +269,7 @@ def _short(mapping: ElementMapping) -> str:
 
 
 def check(case: Case, ways: list[Mapped]) -> bool:
-    """Whether each mapping's result is that of one element a thread."""
+    """Return whether each mapping's result is that of one element a thread."""
     *inputs, out = case.arguments
     if any(each is out for each in inputs):
         return True  # the next run has other inputs

@@ -71,7 +71,7 @@ def add_one(x):
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """How long a call takes, to the end of what it has started."""
+    """Return how long a call takes, to the end of what it has started."""
     torch.cuda.synchronize()
     started = time.perf_counter()
     run()
@@ -350,7 +350,7 @@ def pcie_gbps() -> float | None:
 
 
 def judge(report: Report) -> dict[str, bool]:
-    """What the project promises of these figures."""
+    """Return what the project promises of these figures."""
     pinned = [row for row in report.copies if "host" in row["copy"]]
     small = report.allocation["1 MiB"]
     others = [row for row in report.copies if "host" not in row["copy"]]

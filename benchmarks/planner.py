@@ -129,7 +129,7 @@ def _short(found: dict[str, Any]) -> str:
 
 
 def judge(results: dict[str, Any]) -> list[str]:
-    """What falls short of the bounds."""
+    """Return what falls short of the bounds."""
     broken = []
     counted: list[float] = []
     kernels = 0

@@ -39,7 +39,7 @@ STREAMING_FROM = 24
 
 @kd.kernel
 def nothing(x):
-    """What a launch costs that does nothing."""
+    """Return what a launch costs that does nothing."""
 
 
 class Stopwatch:
@@ -213,7 +213,7 @@ def measure_size(watch: Stopwatch, case: Any, exponent: int, rounds: int) -> dic
 
 
 def row(plan: Any, us: float, again_us: float | None = None) -> dict[str, Any]:
-    """What is kept of a plan and its time."""
+    """Return what is kept of a plan and its time."""
     kept = {
         "block": plan.block_dim,
         "items": plan.items,
@@ -229,7 +229,7 @@ def row(plan: Any, us: float, again_us: float | None = None) -> dict[str, Any]:
 
 
 def find(plans: list[Any], wanted: Any) -> int:
-    """Where a plan stands among all."""
+    """Return where a plan stands among all."""
     for i, plan in enumerate(plans):
         if all(
             getattr(plan, name) == getattr(wanted, name)

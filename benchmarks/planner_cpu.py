@@ -1,4 +1,4 @@
-"""How launches on the CPU are shared among threads: the planner's choice against all of them.
+"""Sharing of launches on the CPU among threads: the planner's choice against all of them.
 
 Run by ``python benchmarks/planner.py --cpu``, on a machine with nothing else on it. Each kernel
 runs at several sizes with every number of threads and chunks of many sizes; the three best and the

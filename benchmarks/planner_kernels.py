@@ -216,7 +216,7 @@ def total(x, out, *, items):
 
 @kd.kernel(space=kd.Space(block=_BLOCKS, items=_ITEMS, covers=_tile))
 def histogram(x, out, *, items):
-    """How often each byte occurs, counted by each block for itself first."""
+    """Return how often each byte occurs, counted by each block for itself first."""
     counts = kd.shared.array(_BINS, np.int32)
     t, width = kd.threadIdx.x, kd.blockDim.x
     for b in range(t, _BINS, width):

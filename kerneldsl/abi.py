@@ -1,4 +1,4 @@
-"""How a launch's arguments become a compiled kernel's parameters.
+"""Calling convention: from a launch's arguments to a compiled kernel's parameters.
 
 The layout is the same on every target and is part of what an ahead-of-time compiled file promises:
 
@@ -43,7 +43,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class LaunchMode:
-    """Whether a compiled entry serves ``kernel[grid, block]`` or ``kernel.forall(*extent)``.
+    """Kinds of compiled entry: for ``kernel[grid, block]`` or for ``kernel.forall(*extent)``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LaunchMode:
 
     @property
     def is_forall(self) -> bool:
-        """Whether the entry takes an extent and guards against threads beyond it."""
+        """True if the entry takes an extent and guards against threads beyond it."""
         return self.forall_ndim is not None
 
 
@@ -228,7 +228,7 @@ def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
 
 
 def parameter_count(kind: Kind) -> int:
-    """How many parameters pass an argument of a kind."""
+    """Return how many parameters pass an argument of a kind."""
     return sum(1 for _ in _flatten("", kind))
 
 

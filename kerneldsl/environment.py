@@ -86,7 +86,7 @@ def fallback_spec() -> str | None:
 
 
 def fake_gpu_spec() -> str | None:
-    """What ``KERNELDSL_FAKE_GPU`` says is there; ``""`` is no GPU, ``None`` is no fake."""
+    """Return what ``KERNELDSL_FAKE_GPU`` says is there; ``""`` is no GPU, ``None`` is no fake."""
     return os.environ.get("KERNELDSL_FAKE_GPU")
 
 
@@ -112,7 +112,7 @@ def cache_folder() -> Path:
 
 
 def launcher_is_off() -> bool:
-    """Whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
+    """Return whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
     return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
 
 
@@ -121,12 +121,12 @@ def _is_linux() -> bool:
 
 
 def pool_is_off() -> bool:
-    """Whether ``KERNELDSL_POOL`` asks for memory straight from the driver."""
+    """Return whether ``KERNELDSL_POOL`` asks for memory straight from the driver."""
     return os.environ.get("KERNELDSL_POOL", "on").strip().lower() in _FALSE
 
 
 def debug_is_on() -> bool:
-    """Whether ``KERNELDSL_DEBUG`` asks for debug mode."""
+    """Return whether ``KERNELDSL_DEBUG`` asks for debug mode."""
     return os.environ.get("KERNELDSL_DEBUG", "").strip().lower() not in _FALSE
 
 

@@ -1,4 +1,4 @@
-"""How numbers and tables are written for a reader: units, counts, versions, aligned text, HTML.
+"""Formatting of numbers and tables: units, counts, versions, aligned text, HTML.
 
 The command line draws tables of its own with rich; values that a person prints in an interpreter
 use these, which need nothing.

@@ -113,7 +113,7 @@ class InspectionMixin:
         target: str | None,
         ptx_version: str | None,
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
-        """Who compiles, and what the dispatcher wants to know of it."""
+        """Return who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.abi import EXPLICIT, LaunchMode
         from kerneldsl.registry import get_target
         from kerneldsl.runtime.placement import current_place

@@ -40,7 +40,7 @@ _first_dispatcher = ForkSafeLock()
 
 
 class KernelOptions(NamedTuple):
-    """What ``@kd.kernel(...)`` was given; see :func:`kerneldsl.kernel`."""
+    """Options of ``@kd.kernel(...)``; see :func:`kerneldsl.kernel`."""
 
     signature: tuple[Kind, ...] | None = None
     compile: CompileOptions = CompileOptions()
@@ -49,7 +49,7 @@ class KernelOptions(NamedTuple):
 
 
 class LaunchMixin:
-    """How a kernel is given its shape: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+    """Launch shapes of a kernel: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
     Launches are remembered by their shapes, so that giving a kernel the same shape again costs
     little, and what is known of a launch is found again.
@@ -206,7 +206,7 @@ class LaunchMixin:
         )
 
     def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
-        """Which blocks run at the same time: as the launch says, the plan, or the decorator."""
+        """Return which blocks run at the same time: as the launch says, the plan, or the decorator."""
         if cluster is not None or cooperative is not False:
             return read_together(cluster, cooperative)
         if plan is not None and (plan.cluster_dim or plan.is_cooperative):
@@ -248,7 +248,7 @@ def _check_plan(plan: Any, block: Any) -> None:
 
 
 def _are_plain(*values: Any) -> bool:
-    """Whether all are ints or tuples of ints, so that equal ones mean the same; True is no int."""
+    """Return whether all are ints or tuples of ints, so that equal ones mean the same."""
     for value in values:
         if type(value) is not int and not (
             type(value) is tuple and all(type(item) is int for item in value)
@@ -294,7 +294,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
 
     @property
     def _dispatcher(self) -> Dispatcher:
-        """What launches the kernel; one, whichever thread asks for it first."""
+        """Dispatcher of the kernel; one, whichever thread asks for it first."""
         found = self._made_dispatcher
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
@@ -350,7 +350,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
 
     @property
     def specializations(self) -> tuple[SpecializationInfo, ...]:
-        """What has been compiled of this kernel so far."""
+        """Compiled specializations of this kernel so far."""
         return self._dispatcher.infos()
 
     def __repr__(self) -> str:

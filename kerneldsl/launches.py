@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kerneldsl.timing import Timing
 
     class _Kernel(Protocol):
-        """What a launch asks of its kernel."""
+        """Interface of a kernel that a launch uses."""
 
         __qualname__: str
 
@@ -103,7 +103,7 @@ class Launch(ProcessOwned):
     def _request(
         self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
     ) -> Request:
-        """What this launch is made of; on a device that is named or described, where one is."""
+        """Return what this launch is made of; on a device that is named or described, where one is."""
         return self._dispatcher.request(self._shape, args, device, arch)
 
     def _launch(self, args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""How kernels and device functions travel to other processes.
+"""Pickling of kernels and device functions for other processes.
 
 A function that can be imported travels as its module and qualified name, as plain functions do. One
 from ``__main__``, a notebook, the REPL or another function's body travels as source: its text, the
@@ -38,7 +38,7 @@ _lock = ForkSafeLock()
 def reduce_function(
     wrapper: Any, function: Callable[..., Any], *arguments: Any
 ) -> str | tuple[Callable[..., Any], tuple[bytes]]:
-    """What ``__reduce__`` of a kernel or device function returns.
+    """Return what ``__reduce__`` of a kernel or device function returns.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _load(parts: dict[str, Any], digest: bytes) -> Any:
 
 
 def _is_importable(wrapper: Any) -> bool:
-    """Whether another process finds the object by module and qualified name."""
+    """Return whether another process finds the object by module and qualified name."""
     module = sys.modules.get(wrapper.__module__)
     if module is None or wrapper.__module__ in _MAIN or getattr(module, "__spec__", None) is None:
         return False

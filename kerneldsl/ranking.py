@@ -1,4 +1,4 @@
-"""Which device is best: by its score, or by what a small copy and some arithmetic take on it."""
+"""Ranking of devices by their score, or by the time of a small copy and some arithmetic."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAMPLE_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a device did in a short trial.
+    """Times of a short trial on a device.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Measurement:
 
     @property
     def figure(self) -> float:
-        """What devices are ranked by: the geometric mean of the two."""
+        """Figure that devices are ranked by: the geometric mean of the two."""
         return math.sqrt(self.copy_bytes_per_s * self.float32_operations_per_s)
 
 

@@ -1,4 +1,4 @@
-"""Which targets and commands there are, and how they are found.
+"""Registry of targets and commands, found by their entry points.
 
 Built-in ones stand in tables of names (of targets in their own package, of commands here), so that
 they work from a bare checkout where no entry points are installed. Others come through the entry-
@@ -70,7 +70,7 @@ def built_in_targets() -> dict[str, TargetEntry]:
 
 
 def is_hardware(name: str) -> bool:
-    """Whether the devices of a target are real."""
+    """Return whether the devices of a target are real."""
     entry = built_in_targets().get(name)
     return entry is None or entry.is_hardware
 

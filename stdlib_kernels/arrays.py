@@ -1,4 +1,4 @@
-"""What every library function does with its arrays: check, bring to a device, allocate, return.
+"""Array handling of library functions: check, bring to a device, allocate, return.
 
 A function takes NumPy arrays or device arrays and returns the same kind. NumPy arrays are used
 where they are on a target whose memory is the host's; for another target they are copied there

@@ -80,7 +80,7 @@ class Augmented(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a function does to its parameters, as its callers have to know it.
+    """Effects of a function on its parameters, as its callers need them.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def is_own(root: Root) -> bool:
 
 
 class Aliases(ABC):
-    """What the expressions of one function stand for.
+    """Memory that the expressions of one function stand for.
 
     Parameters
     ----------

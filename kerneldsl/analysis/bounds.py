@@ -29,7 +29,7 @@ _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """What holds at one point.
+    """Facts that hold at one point of a function.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Environment:
 
 
 class Bounds:
-    """What is known of the expressions of one function.
+    """Bounds of the expressions of one function.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def body_work(
 
 @dataclass
 class _Counter:
-    """What is known of the launch, and what was counted so far, as in `BodyWork`."""
+    """Facts of the launch, and the counts so far, as in `BodyWork`."""
 
     x_is_last: bool
     unknown_trips: float

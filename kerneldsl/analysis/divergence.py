@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Uniformity(enum.IntEnum):
-    """How a value varies between the threads of a scope; joins take the maximum."""
+    """Variation of a value between the threads of a scope; joins take the maximum."""
 
     UNIFORM = 0
     """The same in every thread of the scope."""
@@ -39,7 +39,7 @@ class Uniformity(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Divergence:
-    """Why a value, or the way to a place, is not uniform.
+    """Cause for which a value, or a point of control flow, is not uniform.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def level_of(fact: Fact) -> Uniformity:
 
 
 class Form(enum.Enum):
-    """What a value can be, as far as its form tells."""
+    """Possible forms of a value, as far as its expression tells."""
 
     NUMBERS = enum.auto()
     """A number or a tuple of numbers, which has no memory."""
@@ -99,7 +99,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """What is known of one value; without arguments, that it is uniform.
+    """Abstract value of the uniformity analysis; without arguments, a uniform one.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Value:
 
     @property
     def levels(self) -> tuple[Uniformity, Uniformity, Form]:
-        """What iteration over a loop compares."""
+        """Values that iteration over a loop compares."""
         return level_of(self.fact), level_of(self.extent), self.form
 
     @property

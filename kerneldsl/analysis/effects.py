@@ -71,7 +71,7 @@ def _summarize(unit: FunctionUnit) -> Summary:
 
 
 class Accesses(Aliases):
-    """What the expressions of one function stand for, read and write.
+    """Memory that the expressions of one function stand for, read and write.
 
     Parameters
     ----------

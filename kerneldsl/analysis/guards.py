@@ -80,7 +80,7 @@ def _returns(statements: list[ast.stmt], forms: _Forms) -> Iterator[ast.If]:
 
 
 class _Form(enum.Enum):
-    """How a value depends on the thread's index."""
+    """Dependence of a value on the thread's index."""
 
     #: Not at all.
     UNIFORM = enum.auto()
@@ -91,7 +91,7 @@ class _Form(enum.Enum):
 
 
 class _Forms:
-    """What is known of the variables that are assigned before the guard."""
+    """Forms of the variables that are assigned before the guard."""
 
     def __init__(self, unit: FunctionUnit) -> None:
         self._unit = unit

@@ -32,7 +32,7 @@ _COUNT = 4
 
 
 class IndexForm(NamedTuple):
-    """What is known of an integer.
+    """Abstract value of an integer.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class IndexForm(NamedTuple):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether it is the same for all threads, in all rounds."""
+        """True if it is the same for all threads, in all rounds."""
         return not self.is_loaded and not any(factor != 0 for factor in self.factors)
 
     @property

@@ -26,7 +26,7 @@ INTEGER_CASTS = UNSIGNED_CASTS | names_of(ElementKind.SIGNED)
 
 
 class Integers:
-    """What names of one function stand for, as far as integers go.
+    """Integer names of one function.
 
     Parameters
     ----------

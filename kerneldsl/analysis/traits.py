@@ -35,7 +35,7 @@ class BarrierProblem:
 
 @dataclass(frozen=True)
 class KernelTraits:
-    """What a kernel does, its callees included.
+    """Properties of a kernel, its callees included.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _ANY: Tuples = frozenset((-(1 << 30),))
 
 
 class TupleIndices:
-    """Which expressions of one function may be tuples.
+    """Expressions of one function that may be tuples.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformityResult:
-    """What was found of one kernel.
+    """Results of the uniformity analysis of one kernel.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _interpret(
 
 
 class _Exits:
-    """What leaves a loop early, or skips the rest of its body, and what variables then are.
+    """Exits of a loop, statements that skip the rest of its body, and the variables there.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class Access:
 
 
 class BodyWork(NamedTuple):
-    """What a kernel does for one index.
+    """Work of a kernel for one index.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is compiled is kept between processes: ``kd.cache``.
+"""Disk cache of compiled kernels, kept between processes: ``kd.cache``.
 
 One file an entry, which says what it is of and whether it is whole; see
 :mod:`~kerneldsl.cache.entry` for the format and ``docs/cache.md`` for what is promised. The parts

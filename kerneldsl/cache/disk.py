@@ -97,7 +97,7 @@ class DiskCache:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anything to look into or write to."""
+        """True if there is anything to look into or write to."""
         return self.user is not None or self.site is not None
 
     def look_up(self, key: Key) -> Found | None:

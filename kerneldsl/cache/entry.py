@@ -45,7 +45,7 @@ _MAX_SECTIONS = 64
 
 
 class Entry(NamedTuple):
-    """What an entry holds.
+    """Contents of an entry.
 
     Parameters
     ----------

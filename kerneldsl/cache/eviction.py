@@ -1,4 +1,4 @@
-"""What goes when the cache is full: the entries that were not used for longest.
+"""Eviction of the entries that were not used for longest, when the cache is full.
 
 The order is that of the files' time stamps, which reading renews. Everything is looked at anew each
 time, so there is no count that could be wrong; whatever clocks do, the worst that can come of it is

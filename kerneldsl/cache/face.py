@@ -43,12 +43,12 @@ def path() -> Path:
 
 
 def is_on() -> bool:
-    """Whether anything is looked up: not under ``KERNELDSL_CACHE=off``, nor in an unsafe folder."""
+    """Return whether the cache is in use: ``KERNELDSL_CACHE`` allows it, the folder is safe."""
     return disk_cache().is_on
 
 
 def stats() -> CacheStatistics:
-    """What the cache did in this process: hits, misses by reason, bytes, time saved."""
+    """Return what the cache did in this process: hits, misses by reason, bytes, time saved."""
     return counters.read()
 
 

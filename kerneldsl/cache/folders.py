@@ -1,4 +1,4 @@
-"""Where entries are kept, and whether what is found there may be run.
+"""Folders of the cache, and the test that their contents may be run.
 
 What is read from the cache becomes machine code, so a folder into which somebody else can put a
 file is a way into this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` says
@@ -28,7 +28,7 @@ def _own_user() -> int | None:
 
 
 def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
-    """Whether a file or folder belongs to somebody whose code this process must not run.
+    """Return whether a file or folder belongs to somebody whose code this process must not run.
 
     What root has put into a site-wide cache is trusted, as the rest of the system is.
     """
@@ -38,7 +38,7 @@ def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
 
 
 def is_open_to_others(status: os.stat_result) -> bool:
-    """Whether others than the owner may write to a file or folder."""
+    """Return whether others than the owner may write to a file or folder."""
     return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
@@ -61,12 +61,12 @@ class Folder(NamedTuple):
 
     @property
     def entries(self) -> Path:
-        """Where the entries are."""
+        """Folder of the entries."""
         return self.path / ENTRIES
 
     @property
     def quarantine(self) -> Path:
-        """Where damaged entries are put aside."""
+        """Folder of damaged entries."""
         return self.path / QUARANTINE
 
     @property

@@ -1,4 +1,4 @@
-"""What is in a folder, for people: a list of the entries, and whether each is sound."""
+"""Inventory of a cache folder: a list of the entries, and the soundness of each."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EntryInfo:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What :func:`kerneldsl.cache.verify` found.
+    """Result of :func:`kerneldsl.cache.verify`.
 
     Parameters
     ----------

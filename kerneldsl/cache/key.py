@@ -19,7 +19,7 @@ __all__ = ["Key"]
 
 @dataclass(frozen=True)
 class Key:
-    """What an entry is of.
+    """Identity of an entry.
 
     Parameters
     ----------

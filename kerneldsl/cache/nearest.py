@@ -1,4 +1,4 @@
-"""Why there was no hit: the entry whose key differs least, and where it differs."""
+"""Diagnosis of a miss: the entry whose key differs least, and its differences."""
 
 from __future__ import annotations
 

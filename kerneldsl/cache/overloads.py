@@ -1,4 +1,4 @@
-"""What a program has taught Numba: other implementations than Numba's own of what kernels call.
+"""Registered overloads: a program's own Numba implementations of functions that kernels call.
 
 ``numba.extending`` lets anybody say what a function of Python or NumPy compiles to. No key can hold
 what such code does, so nothing is kept and nothing is taken while there is any. A process that has
@@ -63,7 +63,7 @@ class _Watch:
         self._found: str | None = None
 
     def look(self) -> str | None:
-        """What was found so far, and in what is new."""
+        """Return what was found so far, and in what is new."""
         with self._lock:
             holders = _check_names()
             installed = _installed()
@@ -206,7 +206,7 @@ def _contents(cell: CellType) -> Any:
 
 
 def _is_called(subject: Any) -> bool:
-    """Whether kernels that are kept may meet what an implementation is of."""
+    """Return whether kernels that are kept may meet what an implementation is of."""
     is_named = isinstance(subject, type) or hasattr(subject, "__qualname__")
     return _package(subject if is_named else type(subject)) in _CALLED
 

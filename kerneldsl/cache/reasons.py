@@ -1,4 +1,4 @@
-"""Why a look into the cache found nothing that can be used."""
+"""Reasons for a miss."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
     @property
     def is_damage(self) -> bool:
-        """Whether the file is of no use to anybody, so that it is put aside."""
+        """True if the file is of no use to anybody, so that it is put aside."""
         return self in _DAMAGE
 
 

@@ -1,4 +1,4 @@
-"""What the environment says about the cache."""
+"""Settings of the cache from the environment."""
 
 from __future__ import annotations
 

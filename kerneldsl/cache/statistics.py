@@ -1,4 +1,4 @@
-"""What the cache did in a process: the value that :func:`kerneldsl.cache.stats` returns."""
+"""Statistics of the cache in a process: the value that :func:`kerneldsl.cache.stats` returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CacheStatistics"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CacheStatistics:
-    """What the cache did since the process began, or since the counts were reset.
+    """Counts of the cache since the process began, or since they were reset.
 
     Parameters
     ----------

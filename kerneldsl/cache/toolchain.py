@@ -1,4 +1,4 @@
-"""Which software makes the code: part of every key, and found out without importing Numba.
+"""Versions of the software that generates code: part of every key, without importing Numba.
 
 What pip and conda have installed is identified by the list of files that they wrote beside it
 (``RECORD``, "Recording installed projects" of the Python packaging specifications): it holds a
@@ -55,7 +55,7 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
-    """What every target's code depends on, by name.
+    """Return what every target's code depends on, by name.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def package_identity(name: str) -> str:
 
 
 def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str | None:
-    """What the list of an installation beside some packages says of them."""
+    """Return what the list of an installation beside some packages says of them."""
     heads = tuple(f"{package}/".encode() for package in packages)
     versions: list[str] = []
     digest = hashlib.sha256()

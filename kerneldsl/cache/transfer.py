@@ -29,7 +29,7 @@ __all__ = ["Imported", "export_entries", "import_entries"]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What :func:`kerneldsl.cache.import_` did.
+    """Result of :func:`kerneldsl.cache.import_`.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def make_cache_app() -> typer.Typer:
 
 
 def _info(as_json: JsonOption = False) -> None:
-    """Where the cache is, how full it is, and what the environment says of it."""
+    """Return where the cache is, how full it is, and what the environment says of it."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_settings, read_size
 
@@ -336,7 +336,7 @@ def _read(entry: EntryInfo) -> dict[str, bytes]:
 
 
 def _made(entry: EntryInfo) -> dict[str, Any]:
-    """What was noted of the kernel when it was compiled."""
+    """Return what was noted of the kernel when it was compiled."""
     from kerneldsl.untrusted import parse_json
 
     try:

@@ -24,7 +24,7 @@ __all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_dims"]
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """What the command line was given; see ``kerneldsl compile --help``."""
+    """Arguments of ``kerneldsl compile``; see ``kerneldsl compile --help``."""
 
     kernel: str
     signature: str | None = None

@@ -72,7 +72,7 @@ def status(as_json: JsonOption = False) -> None:
 
 
 def _live(info: DeviceInfo) -> dict[str, Any]:
-    """What changes from moment to moment, read once; ``None`` for what cannot be had."""
+    """Return what changes from moment to moment, read once; ``None`` for what cannot be had."""
     values: dict[str, Any] = {}
     unavailable: dict[str, str] = {}
     for field in info.fields(is_live=True):
@@ -139,7 +139,7 @@ def _variable_rows() -> list[tuple[object, ...]]:
 
 
 def _errors() -> dict[str, Any]:
-    """What the devices answered with an error while this command looked at them."""
+    """Return what the devices answered with an error while this command looked at them."""
     from kerneldsl.error_history import error_log
 
     return {
@@ -211,7 +211,7 @@ def summary(as_json: JsonOption = False) -> None:
 
 
 def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What is found, or else the message that says why it is not, as for a wrong variable."""
+    """Return what is found, or else the message that says why it is not, as for a wrong variable."""
     from kerneldsl.errors import KernelError
 
     try:

@@ -1,4 +1,4 @@
-"""How the command line prints: tables for people, JSON for programs, progress on standard error."""
+"""Output of the command line: tables for people, JSON for programs, progress on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``kerneldsl warm`` starts for each architecture: ``python -m kerneldsl.cli.warmed``."""
+"""Worker of ``kerneldsl warm``, one for each architecture: ``python -m kerneldsl.cli.warmed``."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def package_version(name: str) -> str | None:
 
 
 def read_text(path: str | Path) -> str | None:
-    """What is in a file of the system, or ``None`` where it cannot be read."""
+    """Return what is in a file of the system, or ``None`` where it cannot be read."""
     try:
         contents, _ = read_plain_file(path, _MAX_TEXT_BYTES)
     except (OSError, ValueError):  # ValueError: a path with a null character
@@ -129,7 +129,7 @@ def read_text(path: str | Path) -> str | None:
 
 
 def tool_output(tool: str, *arguments: str) -> str | None:
-    """What a tool prints, or ``None`` where it is not there, fails or takes too long."""
+    """Return what a tool prints, or ``None`` where it is not there, fails or takes too long."""
     path = shutil.which(tool)
     if path is None:
         return None

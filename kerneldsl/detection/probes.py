@@ -1,4 +1,4 @@
-"""What each backend leaves behind on a machine where it is installed.
+"""Probes for the files that each backend leaves on a machine where it is installed.
 
 A probe reads files, asks a tool with a time limit, or looks a package up; it loads no graphics
 library into this process.
@@ -41,7 +41,7 @@ _IN_BROWSER = "emscripten"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a probe found.
+    """Result of a probe.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
 
 
 def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
-    """Whether the target of a backend's name runs kernels here, and why."""
+    """Return whether the target of a backend's name runs kernels here, and why."""
     try:
         target = get_target(name)
         reason = target.unavailable_reason()

@@ -1,4 +1,4 @@
-"""What is known of a way to compute, as a value."""
+"""Description of a backend, as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this machine is fit for kernels: what was found, and what to do about each problem."""
+"""Health check of this machine: problems, and the remedy of each."""
 
 from __future__ import annotations
 

@@ -27,17 +27,17 @@ class Report:
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """What does not work."""
+        """Checks that failed."""
         return tuple(check for check in self.checks if check.status == "problem")
 
     @property
     def warnings(self) -> tuple[Check, ...]:
-        """What works, but slower, or not everywhere."""
+        """Checks that passed with a limitation: slower, or not everywhere."""
         return tuple(check for check in self.checks if check.status == "warning")
 
     @property
     def is_ok(self) -> bool:
-        """Whether there is no problem; there may be warnings."""
+        """True if there is no problem; there may be warnings."""
         return not self.problems
 
     @property

@@ -1,4 +1,4 @@
-"""What every error of kerneldsl is made of: its fields, its message, the place it speaks of."""
+"""Base of every error of kerneldsl: its fields, its message, its source location."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class DeviceLostError(DeviceError):
         super().__init__(what, is_fatal=True, **fields)
 
     def may_be_due_to(self, kernel: str) -> bool:
-        """Whether a kernel of this name may have done it."""
+        """Return whether a kernel of this name may have done it."""
         return self.kernels is None or kernel in self.kernels
 
 

@@ -1,4 +1,4 @@
-"""Which values from outside a function may become compile-time constants."""
+"""Captured values: the objects from outside a function that may become compile-time constants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WRITTEN = object()
 
 
 def is_constant(value: object) -> bool:
-    """Whether a value is of a type that can be a compile-time constant.
+    """Return whether a value is of a type that can be a compile-time constant.
 
     A value that is, but has something wrong with it, is told by :func:`constant_problem`.
     """
@@ -87,7 +87,7 @@ def constant_problem(value: object) -> tuple[str, str] | None:
 
 
 def _is_whole_read_only(array: np.ndarray) -> bool:
-    """Whether nobody can write the memory of an array, through whatever it is a view of.
+    """Return whether nobody can write the memory of an array, through whatever it is a view of.
 
     The writable array below a view counts where somebody else holds it. ``np.arange(6).reshape(2,
     3)`` is a view too, of an array that nobody can name.
@@ -106,7 +106,7 @@ def _is_whole_read_only(array: np.ndarray) -> bool:
 
 
 def _base_holders(view: np.ndarray) -> int:
-    """How many references there are to the array below a view, those of this call among them."""
+    """Count the references to the array below a view, those of this call among them."""
     return sys.getrefcount(view.base)
 
 
@@ -137,7 +137,7 @@ def same_value(value: Any, now: Any) -> Any:
 
 
 def _is_same(value: Any, now: Any) -> bool:
-    """Whether two constants are the same for every program: -0.0 is not 0.0, a nan is its bits."""
+    """Compare two constants as every program does: -0.0 is not 0.0, a NaN is its bits."""
     if type(now) is not type(value):
         return False
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What the first name of a chain of attributes, ``np.random.rand`` say, tells about all of it."""
+"""Classification of chains of attributes, ``np.random.rand`` say, by their first name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root_of(chain: ast.expr) -> ast.Name:
 
 
 def is_library(name: str, value: object) -> bool:
-    """Whether a name is the usual one of a library's module."""
+    """Return whether a name is the usual one of a library's module."""
     if not isinstance(value, types.ModuleType):
         return False
     package, _, _ = value.__name__.partition(".")
@@ -34,7 +34,7 @@ def is_library(name: str, value: object) -> bool:
 
 
 def draws(owner: object, path: str) -> bool:
-    """Whether a chain leads into Python's or NumPy's random numbers."""
+    """Return whether a chain leads into Python's or NumPy's random numbers."""
     module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
     if module in ("random", "numpy.random") or (
         module == "numpy" and path.split(".")[1:2] == ["random"]

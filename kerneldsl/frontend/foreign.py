@@ -88,7 +88,7 @@ def foreign_intrinsic(name: str) -> str | None:
 
 
 def foreign_group(name: str) -> bool:
-    """Whether a name is a group of intrinsics, such as ``threadIdx``."""
+    """Return whether a name is a group of intrinsics, such as ``threadIdx``."""
     return any(known.startswith(name + ".") for known in INTRINSICS)
 
 
@@ -111,18 +111,18 @@ def _is_module(value: object) -> bool:
 
 
 def is_dispatcher(value: object) -> bool:
-    """Whether an object is a function that Numba compiles (``@njit``, ``@cuda.jit``)."""
+    """Return whether an object is a function that Numba compiles (``@njit``, ``@cuda.jit``)."""
     module = type(value).__module__
     return module.startswith(("numba.", "numba_cuda.")) and hasattr(value, "py_func")
 
 
 def is_cuda_dispatcher(value: object) -> bool:
-    """Whether a dispatcher is numba.cuda's."""
+    """Return whether a dispatcher is numba.cuda's."""
     return _is_below_root(type(value).__module__)
 
 
 def is_numba_type(value: object) -> bool:
-    """Whether an object is a Numba type such as ``numba.float32``."""
+    """Return whether an object is a Numba type such as ``numba.float32``."""
     return any(
         base.__name__ == "Type"
         and base.__module__.startswith(("numba.", "numba_cuda."))
@@ -132,5 +132,5 @@ def is_numba_type(value: object) -> bool:
 
 
 def _is_users_dispatcher(value: object) -> bool:
-    """Whether an object is a compiled function that is not numba.cuda's own, as shfl_sync is."""
+    """Return whether an object is a compiled function other than numba.cuda's own."""
     return is_dispatcher(value) and not _is_below_root(getattr(value, "__module__", None))

@@ -42,7 +42,7 @@ class FrozenArrays:
         self._is_given_up = False
 
     def are_unchanged(self) -> bool:
-        """Whether none of the arrays has been found writable, now or before."""
+        """Return whether none of the arrays has been found writable, now or before."""
         for array in self.arrays:
             if array.flags.writeable:
                 self._give_up()

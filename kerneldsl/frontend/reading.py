@@ -1,4 +1,4 @@
-"""How an outside value is read again at a later launch: from globals, a closure, or an attribute.
+"""Readers of captured values at a later launch: from globals, a closure, or an attribute.
 
 Readers are objects and not functions, so that a native launcher can see what they would do, and
 look at the same place without calling them.

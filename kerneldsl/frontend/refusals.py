@@ -77,12 +77,12 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
 
 
 def is_read(intrinsic: Intrinsic) -> bool:
-    """Whether an intrinsic is read, as ``threadIdx.x``, and not called."""
+    """Return whether an intrinsic is read, as ``threadIdx.x``, and not called."""
     return intrinsic.typing is Typing.INDEX
 
 
 def spelling(intrinsic: Intrinsic) -> str:
-    """How an intrinsic is written."""
+    """Return how an intrinsic is written."""
     if is_read(intrinsic):
         return f"kd.{intrinsic.name}"
     return f"kd.{intrinsic.name}({', '.join(intrinsic.parameters)})"

@@ -1,4 +1,4 @@
-"""What the outside names of a function mean: closure cells, globals, builtins."""
+"""Name resolution of a function: closure cells, globals, builtins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Resolved", "Scope", "device_function", "is_kernel"]
 
 
 class Resolved(NamedTuple):
-    """What an attribute chain such as ``config.tile.WIDTH`` means.
+    """Meaning of an attribute chain such as ``config.tile.WIDTH``.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Scope:
         self._cells |= {name: types.CellType(value) for name, value in constants.items()}
 
     def is_outside(self, node: ast.AST) -> bool:
-        """Whether a node is a name, or a chain of attributes of a name, from outside."""
+        """Return whether a node is a name, or a chain of attributes of a name, from outside."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id not in self.local_names
@@ -141,7 +141,7 @@ class Scope:
 
 
 def _ends_chain(value: object) -> bool:
-    """Whether further attributes belong to run time (of a constant) or mean nothing."""
+    """Return whether further attributes belong to run time (of a constant) or mean nothing."""
     if isinstance(value, enum.Enum):
         return False
     if isinstance(value, Intrinsic) or is_dispatcher(value):
@@ -156,7 +156,7 @@ def device_function(value: object) -> types.FunctionType | None:
 
 
 def is_kernel(value: object) -> bool:
-    """Whether an object is a ``@kd.kernel``."""
+    """Return whether an object is a ``@kd.kernel``."""
     return getattr(value, "__kerneldsl_kernel__", False) is True
 
 

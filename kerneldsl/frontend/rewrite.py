@@ -95,7 +95,7 @@ class Rewriter(ast.NodeTransformer):
         self.namespace: dict[str, Any] = {}
 
     def all_captured(self) -> tuple[Captured, ...]:
-        """What this function and its callees captured."""
+        """Return what this function and its callees captured."""
         found = list(self._captured.values())
         for callee in self.callees.values():
             found += [c for c in callee.captured if all(c is not known for known in found)]
@@ -175,7 +175,7 @@ class Rewriter(ast.NodeTransformer):
         return is_chain and self._scope.is_outside(node)
 
     def _value(self, node: ast.expr) -> ast.expr:
-        """What stands for an outside value that is read."""
+        """Return what stands for an outside value that is read."""
         resolved = self._scope.resolve(node)
         intrinsic = self._intrinsic(resolved)
         if intrinsic is not None:

@@ -29,7 +29,7 @@ _COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 class FunctionSource(NamedTuple):
-    """Where a function stands, and its AST.
+    """Source location and AST of a function.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
 
 
 def _holds_line(statement: ast.stmt, line: int) -> bool:
-    """Whether a line belongs to a statement, its decorators included."""
+    """Return whether a line belongs to a statement, its decorators included."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     first = min([statement.lineno, *(d.lineno for d in decorators)])
     return first <= line <= (statement.end_lineno or first)
@@ -195,7 +195,7 @@ def _functions(
 def _is_same_code(
     text: str, statement: ast.stmt, code: types.CodeType, node: ast.FunctionDef
 ) -> bool:
-    """Whether the text still says what the function was compiled from."""
+    """Return whether the text still says what the function was compiled from."""
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
     if tuple(names) != code.co_varnames[: code.co_argcount]:
         return False

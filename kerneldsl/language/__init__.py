@@ -1,1 +1,1 @@
-"""What can be written in a kernel: intrinsics, dtypes and argument kinds, all as data."""
+"""Vocabulary of kernels: intrinsics, dtypes and argument kinds, all as data."""

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class ElementKind(enum.Enum):
-    """What kind of number an element is; the values are ``numpy.dtype.kind``'s letters."""
+    """Kind of number of an element; the values are ``numpy.dtype.kind``'s letters."""
 
     BOOL = "b"
     SIGNED = "i"
@@ -112,42 +112,42 @@ class ElementType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a signed or unsigned integer; a bool is none."""
+        """True if it is a signed or unsigned integer; a bool is none."""
         return self.kind in (ElementKind.SIGNED, ElementKind.UNSIGNED)
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is a signed integer."""
+        """True if it is a signed integer."""
         return self.kind is ElementKind.SIGNED
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether it is an unsigned integer."""
+        """True if it is an unsigned integer."""
         return self.kind is ElementKind.UNSIGNED
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a real floating-point number."""
+        """True if it is a real floating-point number."""
         return self.kind is ElementKind.FLOAT
 
     @property
     def is_complex(self) -> bool:
-        """Whether it is a complex number."""
+        """True if it is a complex number."""
         return self.kind is ElementKind.COMPLEX
 
     @property
     def is_double(self) -> bool:
-        """Whether arithmetic on it is in float64, which most GPUs have few units for."""
+        """True if arithmetic on it is in float64, which most GPUs have few units for."""
         return self.arithmetic == "float64"
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is a real floating-point number that is computed in a wider type."""
+        """True if it is a real floating-point number that is computed in a wider type."""
         return self.is_float and self.arithmetic != self.name
 
     @property
     def is_passed_as_bits(self) -> bool:
-        """Whether a parameter of it is the bits of its value, as :mod:`struct` lacks its format."""
+        """True if a parameter of it is the bits of its value, as :mod:`struct` lacks its format."""
         return self.package != "numpy"
 
     @property

@@ -54,7 +54,7 @@ class Scope(enum.IntEnum):
 
 
 class Effect(enum.Flag):
-    """What an intrinsic does beside computing a value."""
+    """Side effect of an intrinsic."""
 
     NONE = 0
     BARRIER = enum.auto()
@@ -72,7 +72,7 @@ BLOCK_LEVEL = Effect.BARRIER | Effect.ALLOCATE_SHARED
 
 
 class Typing(enum.Enum):
-    """How an intrinsic's arguments and result are typed."""
+    """Typing rule of an intrinsic's arguments and result."""
 
     INDEX = "() -> int64"
     """A thread, block or lane coordinate, or a size."""
@@ -155,16 +155,16 @@ class Intrinsic:
 
     @property
     def is_barrier(self) -> bool:
-        """Whether threads wait for each other in it."""
+        """True if threads wait for each other in it."""
         return Effect.BARRIER in self.effect
 
     def synchronizes(self, scope: Scope) -> bool:
-        """Whether it is a barrier that every thread of a scope must reach."""
+        """Return whether it is a barrier that every thread of a scope must reach."""
         return self.is_barrier and self.scope >= scope
 
     @property
     def is_index(self) -> bool:
-        """Whether it is a coordinate or a size, which differs outside its scope for certain."""
+        """True if it is a coordinate or a size, which differs outside its scope for certain."""
         return self.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
 
     @property

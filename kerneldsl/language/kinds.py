@@ -1,4 +1,4 @@
-"""What a kernel can take: argument kinds, as data, without Numba.
+"""Argument kinds of kernels, as data, without Numba.
 
 A *kind* is the part of an argument that the compiled code depends on: of an array its dtype, rank
 and layout, of a scalar its dtype. Kinds are hashable, ordered tuples of them are the key of a
@@ -44,7 +44,7 @@ class ScalarKind:
 
     @property
     def element(self) -> ElementType:
-        """What is known of its dtype."""
+        """Row of its dtype in the table of element types."""
         return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class ArrayKind:
 
     @property
     def element(self) -> ElementType:
-        """What is known of its elements' dtype."""
+        """Row of its elements' dtype in the table of element types."""
         return ELEMENT_TYPES[self.dtype]
 
     def __str__(self) -> str:

@@ -145,7 +145,7 @@ def _keep(
 
 
 def _made(specialization: Specialization, elapsed_s: float) -> bytes:
-    """What is of use to a reader of the list of entries, and changes nothing."""
+    """Return what is of use to a reader of the list of entries, and changes nothing."""
     unit = specialization.unit
     about = {"kernel": f"{unit.module}.{unit.qualname}", "compile_s": round(elapsed_s, 6)}
     return json.dumps(about).encode()

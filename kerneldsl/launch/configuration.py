@@ -80,7 +80,7 @@ def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) ->
 
 
 def _share(request: Request, config: LaunchConfig) -> HostShare | None:
-    """How threads of the host share a launch."""
+    """Return how threads of the host share a launch."""
     pool = request.device.thread_pool()
     if pool is None:
         return None

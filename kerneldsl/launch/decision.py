@@ -119,7 +119,7 @@ def decide(
 
 
 def mapping_of(request: Request, choice: Choice | None) -> ElementMapping:
-    """How the indices of a launch are mapped to threads."""
+    """Return how the indices of a launch are mapped to threads."""
     if choice is None or not request.state.traits.uses_grid_only:
         return ONE_EACH
     return choice.candidate.mapping

@@ -134,7 +134,7 @@ def _notes(request: Request, mapping: ElementMapping) -> tuple[str, ...]:
 
 
 def _notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[str, ...]:
-    """What to say of such stores; nothing where the compiler has narrowed the arithmetic.
+    """Return what to say of such stores; nothing where the compiler has narrowed the arithmetic.
 
     Parameters
     ----------

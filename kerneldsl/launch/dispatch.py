@@ -242,7 +242,7 @@ class Dispatcher:
     def find(
         self, shape: LaunchShape, args: tuple[Any, ...], *, make: bool = False
     ) -> Launchable | None:
-        """What a launch in the default stream would start now; nothing is launched.
+        """Return what a launch in the default stream would start now; nothing is launched.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Dispatcher:
         device: DeviceLike | None = None,
         arch: str | None = None,
     ) -> Request:
-        """What a launch is made of, on a device that is named or described, or where it would run.
+        """Return the request for a launch on a named or described device, or where it would run.
 
         `args` may be the text of a signature.
         """
@@ -325,7 +325,7 @@ class Dispatcher:
         arch: str | None,
         ptx_version: str | None = None,
     ) -> tuple[KernelState, Specialization]:
-        """What is compiled for arguments, or for a signature that is the only argument."""
+        """Return what is compiled for arguments, or for a signature that is the only argument."""
         state = self.state()
         if not args and state.signature is not None:
             binding = read_kinds(state, state.signature)

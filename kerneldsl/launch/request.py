@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Request(NamedTuple):
-    """What a launch is made of.
+    """Request for a launch: everything that decides it.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
 
 
 def arrays_overlap(state: KernelState, binding: Binding) -> bool:
-    """Whether arrays overlap in memory, one of which the kernel writes."""
+    """Return whether arrays overlap in memory, one of which the kernel writes."""
     return not binding.is_assumed and overlap(binding, state.traits.written)
 
 
@@ -282,7 +282,7 @@ def _refuse_count(unit: FunctionUnit, args: Sequence[Any]) -> NoReturn:
 
 
 def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promises:
-    """What is taken to hold of arguments of which the kinds alone are known.
+    """Return what is taken to hold of arguments of which the kinds alone are known.
 
     That is what holds of arrays that were made for the extent: they are aligned, apart from each
     other, and as long as it.

@@ -130,7 +130,7 @@ class LaunchShape:
         )
 
     def planned_within(self, limits: DeviceLimits) -> Any:
-        """What is planned for where threads do not walk on: classes end where grids do."""
+        """Return what is planned for where threads do not walk on: classes end where grids do."""
         if self.plan is not None or self.extent is None:
             return self.planned_for
         known = self._planned_within

@@ -23,7 +23,7 @@ __all__ = ["make_specialization", "specialize", "specialize_anew", "worthwhile"]
 
 
 def specialize(request: Request, mapping: ElementMapping) -> Specialization:
-    """What a launch is compiled for: what has been compiled already, if that will do."""
+    """Return what a launch is compiled for: what has been compiled already, if that will do."""
     promises = worthwhile(request.promises, mapping)
     for known in request.state.forms.get(form_of(request, mapping), ()):
         if _serves(known.promises, promises):
@@ -32,7 +32,7 @@ def specialize(request: Request, mapping: ElementMapping) -> Specialization:
 
 
 def specialize_anew(request: Request, mapping: ElementMapping) -> Specialization:
-    """What a launch would be compiled for, were nothing compiled for its kernel yet."""
+    """Return what a launch would be compiled for, were nothing compiled for its kernel yet."""
     return _make(request, mapping, worthwhile(request.promises, mapping))
 
 
@@ -66,7 +66,7 @@ def make_specialization(
     mapping: ElementMapping = ONE_EACH,
     promises: Promises = NO_PROMISES,
 ) -> Specialization:
-    """What code depends on; what it does not depend on is left out.
+    """Return what code depends on; what it does not depend on is left out.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
 
 
 def _serves(compiled: Promises, found: Promises) -> bool:
-    """Whether code compiled for some promises is as good as code for those that were found.
+    """Return whether code compiled for some promises is as good as code for those that were found.
 
     What the code then does without are tests of indices and wide integers. Arrays that do not
     overlap, and wide accesses, are worth another form.
@@ -124,7 +124,7 @@ def _serves(compiled: Promises, found: Promises) -> bool:
 
 
 def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
-    """What a kernel writes is known before its arguments' ranks are, and must stay true."""
+    """Return what a kernel writes is known before its arguments' ranks are, and must stay true."""
     for each in state.traits.augmented:
         kind, index_count = kinds[each.position], each.indices(kinds)
         if (

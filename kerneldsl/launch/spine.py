@@ -61,7 +61,7 @@ def settle(request: Request) -> Request:
 
 
 def may_compile(request: Request) -> tuple[Specialization, ...]:
-    """What a launch may compile: for arrays on the device, and for copies of NumPy's."""
+    """Return what a launch may compile: for arrays on the device, and for copies of NumPy's."""
     request = settle(request)
     check_shape(request)
     requests = dict.fromkeys((request, request.with_promises(NOTHING)))
@@ -94,7 +94,7 @@ def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
 
 
 def resources_of(request: Request, problem: Problem, mapping: ElementMapping) -> Resources:
-    """What the kernel, or a member of its space, takes with a mapping, compiled for that."""
+    """Return what the kernel, or a member of its space, takes with a mapping, compiled for that."""
     if request.shape.space is not None:
         assert problem.member is not None
         request = request.of(problem.member)

@@ -30,7 +30,7 @@ _MAX_STATES = 16
 
 
 class Definition(NamedTuple):
-    """What a kernel is made of.
+    """Normal form of a kernel with its analyses.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class KernelState:
         self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
 
     def is_current(self) -> bool:
-        """Whether every captured constant is still the object it was."""
+        """Return whether every captured constant is still the object it was."""
         try:
             return all(read() is value for read, value in self.captured)
         except NameError:  # deleted; making the unit anew says so with the line
@@ -164,7 +164,7 @@ class KernelState:
         return known
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
-        """What has been compiled so far."""
+        """Return what has been compiled so far."""
         from kerneldsl.runtime.specialization_info import SpecializationInfo
 
         return tuple(
@@ -262,7 +262,7 @@ class KernelStates:
         return KernelState(self.definition, unit, analyze(unit), of_member)
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
-        """What has been compiled so far, for captured constants and members of any value."""
+        """Return what has been compiled so far, for captured constants and members of any value."""
         every = dict.fromkeys((self, *self._members.values()))
         return tuple(
             info for each in every for state in tuple(each._states) for info in state.infos()

@@ -25,7 +25,7 @@ _MAX_CLUSTER_BLOCKS = 8
 
 
 class Together(NamedTuple):
-    """Which blocks of a launch run at the same time.
+    """Concurrency of a launch's blocks: clusters and cooperative launches.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ __all__ = ["Attribute", "AttributeNames", "attribute_names_of"]
 
 
 class Attribute(IntEnum):
-    """Where a name stands among the names, in words."""
+    """Index of a name in the table of names, in words."""
 
     DATA = 0
     PTR = 1
@@ -33,7 +33,7 @@ class Attribute(IntEnum):
 
 @dataclass(frozen=True)
 class AttributeNames:
-    """How arrays of one class are read.
+    """Attributes by which arrays of one class are read.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class AttributeNames:
 
 
 def attribute_names_of(kind: type) -> AttributeNames | None:
-    """How native code reads objects of exactly this class; ``None`` for other than CuPy's."""
+    """Return how native code reads objects of exactly this class; ``None`` for other than CuPy's."""
     cupy = sys.modules.get("cupy")
     if cupy is None or kind is not getattr(cupy, "ndarray", None):
         return None

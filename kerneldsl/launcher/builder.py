@@ -97,7 +97,7 @@ class Function:
         return self.function.append_basic_block(name)
 
     def equal(self, a: Any, b: Any) -> Any:
-        """Whether two integers or addresses are equal."""
+        """Return whether two integers or addresses are equal."""
         return self.b.icmp_unsigned("==", a, b)
 
     def require(self, condition: Any, otherwise: Any) -> None:
@@ -131,7 +131,7 @@ class Function:
             self.store(self.load(source, offset, kind), self.at(out, offset))
 
     def is_instance(self, value: Any, kind: type) -> Any:
-        """Whether an object is of exactly a class; a slot that is empty (null) holds none."""
+        """Return whether an object is of exactly a class; a slot that is empty (null) holds none."""
         nothing, some, known = self.block("nothing"), self.block("some"), self.block("known")
         self.b.cbranch(self.is_null(value), nothing, some)
         self.b.position_at_end(some)
@@ -146,5 +146,5 @@ class Function:
         return result
 
     def is_null(self, address: Any) -> Any:
-        """Whether an address is null."""
+        """Return whether an address is null."""
         return self.b.icmp_unsigned("==", self.b.ptrtoint(address, I64), I64(0))

@@ -1,4 +1,4 @@
-"""What packed arguments have to fulfil beyond their kinds, looked at in each native launch.
+"""Conditions on packed arguments beyond their kinds, tested in each native launch.
 
 Code that was compiled under a promise (memory that does not overlap, pointers that are aligned,
 extents that are small) is launched natively only where its conditions hold; else the launch goes to
@@ -38,7 +38,7 @@ _SIGNED = names_of(ElementKind.SIGNED)
 
 
 class ConditionKind(IntEnum):
-    """What is compared."""
+    """Comparison of a condition."""
 
     ALIGNED = 0
     SAME = 1

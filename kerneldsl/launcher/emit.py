@@ -150,7 +150,7 @@ def _emit_guards(module: ir.Module) -> Any:
 
 
 def _read_variable(f: Function, variable: int, room: Any, bad: Any) -> Any:
-    """What a context variable holds, as a number; the context keeps it alive."""
+    """Return what a context variable holds, as a number; the context keeps it alive."""
     status = f.python("PyContextVar_Get", I32, f.pointer(variable), I64(0).inttoptr(POINTER), room)
     f.require(f.equal(status, I32(0)), bad)
     value = f.load(room, 0, POINTER)

@@ -24,7 +24,7 @@ _COUNT = I64(2**63 - 1)
 
 @dataclass(frozen=True)
 class MethodAddresses:
-    """What the methods know of this process.
+    """Addresses in this process that the native methods use.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
 
 
 def _are_same(f: Function, a: Any, b: Any) -> Any:
-    """Whether two addresses are of one object."""
+    """Return whether two addresses are of one object."""
     return f.equal(f.b.ptrtoint(a, I64), f.b.ptrtoint(b, I64))
 
 

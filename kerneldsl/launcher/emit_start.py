@@ -1,4 +1,4 @@
-"""How the native launcher starts a kernel, by the kind of its entry."""
+"""Emission of the native code that starts a kernel, by the kind of its entry."""
 
 from __future__ import annotations
 

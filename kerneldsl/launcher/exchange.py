@@ -39,14 +39,14 @@ _DESCRIBE, _CURRENT_STREAM, _WORDS = 5, 6, 7
 
 
 class CheckKind(IntEnum):
-    """What is asked of a tensor; the answer must be ``False``."""
+    """Question asked of a tensor; the answer must be ``False``."""
 
     ATTRIBUTE = 0
     METHOD = 1
 
 
 class LayoutCode(IntEnum):
-    """Which strides a tensor must have."""
+    """Strides that a tensor must have."""
 
     C = 0
     F = 1
@@ -56,7 +56,7 @@ class LayoutCode(IntEnum):
 
 @dataclass(frozen=True)
 class Exchange:
-    """How tensors of one class are read.
+    """Protocol by which tensors of one class are read.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Exchange:
 
 
 def _checks(kind: ArrayKind) -> list[tuple[CheckKind, str]]:
-    """What a description leaves out; integers are never negated when they are read."""
+    """Return what a description leaves out; integers are never negated when they are read."""
     found = [(CheckKind.ATTRIBUTE, "requires_grad")]
     if kind.element.is_float or kind.element.is_complex:
         found.append((CheckKind.METHOD, "is_neg"))
@@ -87,7 +87,7 @@ def _checks(kind: ArrayKind) -> list[tuple[CheckKind, str]]:
 
 
 def exchange_of(kind: type, array: ArrayKind) -> Exchange | None:
-    """How native code reads objects of exactly this class; ``None`` for other than torch's.
+    """Return how native code reads objects of exactly this class; ``None`` for other than torch's.
 
     Parameters
     ----------

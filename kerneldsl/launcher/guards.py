@@ -1,4 +1,4 @@
-"""What has to be as it was for a prepared launch to be good: constants, the device, the log.
+"""Guards of a prepared launch: constants, the device and the log must be unchanged.
 
 Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
 object's type, or an array's flags) and compare by identity. A condition that cannot be said so
@@ -67,7 +67,7 @@ def _is_among(guard: Guard, others: list[Guard]) -> bool:
 
 
 def _reader_guards(reader: object) -> list[Guard] | None:
-    """What a reader looks at, outermost first; the last guard's value is what it reads."""
+    """Return what a reader looks at, outermost first; the last guard's value is what it reads."""
     if isinstance(reader, GlobalReader):
         return _global_guards(reader)
     if isinstance(reader, CellReader):

@@ -1,4 +1,4 @@
-"""Where CPython and NumPy keep what the launcher reads from memory, looked up and tried out.
+"""Memory layout of CPython's and NumPy's objects that the launcher reads, looked up and tried out.
 
 Everything here was documented or found in the headers of CPython 3.11 to 3.13 and NumPy 2, and is
 tried at the first use on live objects. What does not hold raises :class:`UnknownLayout`, and then
@@ -150,7 +150,7 @@ class _MemberDescriptor(ctypes.Structure):
 
 
 def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
-    """Where a slot lies in the instances of a class.
+    """Return where a slot lies in the instances of a class.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
 
 
 def dict_version_offset() -> int | None:
-    """Where a dictionary keeps a number that is another after every change; ``None``: nowhere.
+    """Return the offset of a dictionary's version, which every change renews, or ``None``.
 
     It is tried out on dictionaries of modules, of objects and of neither.
     """

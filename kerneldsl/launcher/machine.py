@@ -71,7 +71,7 @@ def generation() -> int:
 
 
 def is_installed() -> bool:
-    """Whether launches try the native functions first."""
+    """Return whether launches try the native functions first."""
     return _is_installed
 
 

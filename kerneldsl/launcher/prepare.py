@@ -106,7 +106,7 @@ def _prepare(
 def _conditions(
     launchable: Launchable, arrays: Sequence[ArrayParameters], extent: tuple[int, ...]
 ) -> list[Condition] | None:
-    """What the choice of the code depended on; ``None`` where that cannot be said."""
+    """Return what the choice of the code depended on; ``None`` where that cannot be said."""
     state, found = launchable.request.state, launchable.request.promises
     compiled = launchable.loaded.executable.artifact.specialization.promises
     if launchable.request.is_overlapping or (found.arrays and not found.is_disjoint):

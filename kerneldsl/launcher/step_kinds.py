@@ -1,4 +1,4 @@
-"""How native code reads an argument: one step each, by kind, and the words that it finds of it."""
+"""Steps by which native code reads arguments: one for each kind, with its words in the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class StepKind(IntEnum):
-    """How an argument is read."""
+    """Way to read an argument."""
 
     COPY_1 = 0
     COPY_2 = 1

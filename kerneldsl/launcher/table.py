@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Word(IntEnum):
-    """Where a field lies in a table; behind these lie those of the entry."""
+    """Offsets of fields in a table; behind these lie those of the entry."""
 
     GENERATION = 0
     ARGUMENT_COUNT = 1
@@ -71,7 +71,7 @@ class Word(IntEnum):
 
 
 class HostWord(IntEnum):
-    """Where a field of a host entry lies."""
+    """Offsets of fields in a host entry."""
 
     ADDRESS = 21
     RANGE = 22
@@ -84,7 +84,7 @@ class HostWord(IntEnum):
 
 
 class DriverWord(IntEnum):
-    """Where a field of a driver entry lies."""
+    """Offsets of fields in a driver entry."""
 
     LAUNCH = 21
     FUNCTION = 22
@@ -107,14 +107,14 @@ _TABLE_WORDS = max(*HostWord, *DriverWord) + 1
 
 
 class EntryKind(IntEnum):
-    """How a kernel is started."""
+    """Way to start a kernel."""
 
     HOST = 0
     DRIVER = 1
 
 
 class GuardKind(IntEnum):
-    """Where a guard looks."""
+    """Memory that a guard compares."""
 
     DICT = 0
     CELL = 1

@@ -1,4 +1,4 @@
-"""What native code stands in for, once there is some: calls of instances, and methods.
+"""Calls of instances and methods that native code replaces.
 
 Calling an instance of a Python class looks its ``__call__`` up and packs the arguments into a
 tuple, which takes as long as all that native code then does. An instance of a class made here

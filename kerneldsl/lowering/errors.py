@@ -27,7 +27,7 @@ _Matches = Callable[[ast.AST], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What went wrong, in plain words, and which node it is about."""
+    """Cause of a compilation error, in plain words, and the node it is about."""
 
     what: str
     remedy: str
@@ -208,14 +208,14 @@ def _is_operation(node: ast.AST) -> bool:
 
 
 def _needs_memory(node: ast.AST) -> bool:
-    """Whether an expression makes or moves a whole array."""
+    """Return whether an expression makes or moves a whole array."""
     return isinstance(node, ast.Subscript) and any(
         isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)
     )
 
 
 def _tell_intrinsic(name: str, text: str) -> _Finding:
-    """What a typing rule of ours says of an argument."""
+    """Return what a typing rule of ours says of an argument."""
     start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
 
     def is_call(node: ast.AST) -> bool:

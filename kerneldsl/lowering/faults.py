@@ -1,4 +1,4 @@
-"""What a kernel reports in debug mode, and the exception that the host makes of it.
+"""Faults that a kernel reports in debug mode, and the exceptions that the host makes of them.
 
 The first thread that fails claims the record of its launch by exchanging `state` from 0 to 1,
 fills it, and ends. The host reads the record when the kernel has finished; the place and the text
@@ -77,7 +77,7 @@ class FaultTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """What a failed thread wrote.
+    """Record written by a failed thread.
 
     Parameters
     ----------

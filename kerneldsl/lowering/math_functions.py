@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 def _float_type(*kinds: Any) -> Any:
-    """What a function computes in: float64 where an argument is float64 or whole, else float32."""
+    """Return the type a function computes in: float64 if an argument is float64 or whole."""
     plain = [types.unliteral(kind) for kind in kinds]
     if not all(isinstance(kind, types.Float | types.Integer | types.Boolean) for kind in plain):
         return None

@@ -1,4 +1,4 @@
-"""How calls of intrinsics are typed: one function for each of the language's typing rules."""
+"""Typing of calls of intrinsics: one function for each of the language's typing rules."""
 
 from __future__ import annotations
 

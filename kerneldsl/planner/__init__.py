@@ -1,4 +1,4 @@
-"""How a launch should look: what a device holds of a kernel at once, and how a grid fills it.
+"""Launch planning: the occupancy of a device, and the way a grid fills it.
 
 Pure functions of values, for a device that is there or one that is only planned for. Nothing here
 imports Numba or calls a driver.

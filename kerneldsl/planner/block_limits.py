@@ -1,4 +1,4 @@
-"""What a compiled kernel takes, and how many blocks each resource of a multiprocessor alone allows.
+"""Resources of a compiled kernel, and the blocks per multiprocessor that each of them allows.
 
 The arithmetic behind :mod:`~kerneldsl.planner.occupancy`, in integers from end to end, as the
 hardware counts.
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """What a compiled kernel takes, as far as it bears on occupancy.
+    """Resources of a compiled kernel, as far as occupancy depends on them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class KernelResources:
         *,
         carveout_percent: int | None = None,
     ) -> KernelResources:
-        """What a kernel of ours takes on a device.
+        """Return what a kernel of ours takes on a device.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class BlockLimits(NamedTuple):
 def block_limits(
     device: DeviceOccupancyLimits, kernel: KernelResources, block_threads: int, dynamic: int
 ) -> tuple[BlockLimits, int, int]:
-    """What each resource allows a block of a kernel.
+    """Return what each resource allows a block of a kernel.
 
     Parameters
     ----------

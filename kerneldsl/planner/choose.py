@@ -59,7 +59,7 @@ TIE = 0.01
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be planned; of a kernel with a space, a problem for each member.
+    """Inputs of planning; a kernel with a space has one for each member.
 
     Parameters
     ----------

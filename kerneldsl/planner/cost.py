@@ -1,4 +1,4 @@
-"""How long a plan would take: the model by which plans are compared.
+"""Cost model by which plans are compared.
 
 A multiprocessor starts blocks one after the other, holds `active` of them at once, and each lives
 for a while. Of the things that all blocks need, the scarcest sets the pace:
@@ -52,7 +52,7 @@ _LINE_BYTES = 128
 
 
 class Prediction(NamedTuple):
-    """What the model says of a plan.
+    """Prediction of the cost model for a plan.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Prediction(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What the model was fitted with; see `docs/planning.md`."""
+    """Fitted constants of the cost model; see `docs/planning.md`."""
 
     thread_instructions: float = 11.0
     """Of a thread, for its index, tests and addresses."""
@@ -136,7 +136,7 @@ def predict(
     spill_bytes: int = 0,
     constants: Constants = CONSTANTS,
 ) -> Prediction:
-    """How long a plan would take.
+    """Return how long a plan would take.
 
     Parameters
     ----------

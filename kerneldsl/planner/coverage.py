@@ -1,4 +1,4 @@
-"""How a grid fills a device: waves, what the last one leaves idle, and the bytes on their way.
+"""Coverage of a device by a grid: waves, the tail of the last one, and the bytes in flight.
 
 The picture is that all blocks take equally long and are handed out evenly: first every
 multiprocessor gets one, then a second, up to what it holds at once; a block that ends makes room
@@ -153,7 +153,7 @@ class Coverage:
 
 
 def coverage(occupancy: Occupancy, grid_blocks: int) -> Coverage:
-    """How a grid fills a device.
+    """Return how a grid fills a device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How a launch on the CPU is shared among threads.
+"""Sharing of a launch on the CPU among threads.
 
 Three numbers decide: how long the work would take one thread, what it costs to wake the pool, and
 what it costs to take up a step of it. Work that is over before the others are awake stays in the

@@ -1,4 +1,4 @@
-"""What a multiprocessor can hold: the limits that occupancy is computed from.
+"""Limits of a multiprocessor from which occupancy is computed.
 
 Most of them the driver tells (:meth:`DeviceOccupancyLimits.from_device`). How registers and shared
 memory are allocated it does not tell; `RULES` has that for each compute capability, beside what is
@@ -44,7 +44,7 @@ _UP_TO_328 = (*_UP_TO_228, 328)
 
 
 class AllocationRules(NamedTuple):
-    """What a compute capability fixes.
+    """Allocation rules of a compute capability.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ COMPUTE_CAPABILITIES: tuple[ComputeCapability, ...] = tuple(RULES)
 
 @dataclass(frozen=True, slots=True)
 class DeviceOccupancyLimits:
-    """What one multiprocessor, and one block on it, can have.
+    """Limits of one multiprocessor, and of one block on it.
 
     Parameters
     ----------

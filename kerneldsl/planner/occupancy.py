@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at once, and what limits them.
+"""Occupancy: the blocks of a kernel that a multiprocessor holds at once, and the limiting resource.
 
 A model of CUDA's occupancy calculator in plain Python, for compute capability 7.5 to 12.1. It gives
 the numbers that ``cuOccupancyMaxActiveBlocksPerMultiprocessor``,
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks a multiprocessor holds at once, and why not more.
+    """Blocks that a multiprocessor holds at once, and the resource that limits them.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def occupancy(
     block_threads: int,
     dynamic_shared_bytes: int = 0,
 ) -> Occupancy:
-    """How many blocks a multiprocessor holds at once.
+    """Return how many blocks a multiprocessor holds at once.
 
     Parameters
     ----------

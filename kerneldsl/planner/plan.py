@@ -41,7 +41,7 @@ class PlanAlternative:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What was decided for a launch, and why.
+    """Decisions of the planner for a launch, with their reasons.
 
     Made by ``kernel.forall(*extent).plan(*args)`` and ``kernel[grid, block].plan(*args)``. A plan
     can be given to a launch: ``kernel.forall(n, plan=plan)(*args)``.
@@ -140,7 +140,7 @@ class LaunchPlan:
 
     @property
     def order(self) -> str:
-        """Where a thread's groups of items lie: ``"strided"`` or ``"contiguous"``."""
+        """Order of a thread's groups of items: ``"strided"`` or ``"contiguous"``."""
         return self.mapping.order
 
     @property

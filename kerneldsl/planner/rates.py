@@ -1,4 +1,4 @@
-"""How fast a device is: what the cost model divides by.
+"""Throughput of a device, which the cost model divides by.
 
 Bandwidths and clocks come from the driver's attributes. What no attribute tells (latencies, what a
 launch costs, how much of the bandwidth can be had) stands here for each generation, with where it
@@ -103,7 +103,7 @@ class DeviceRates(NamedTuple):
 
 
 class _Generation(NamedTuple):
-    """What no attribute tells."""
+    """Figures of a GPU generation that no attribute tells."""
 
     fp32: float
     fp64: float

@@ -122,7 +122,7 @@ def plan_html(plan: LaunchPlan) -> str:
 
 
 def facts(plan: LaunchPlan) -> list[str]:
-    """What the plan does to the device, a sentence each."""
+    """Return what the plan does to the device, a sentence each."""
     found = []
     if plan.occupancy is not None:
         by = name_limiters(plan.limiters)
@@ -375,7 +375,7 @@ _REASONS: dict[str, Callable[[Occupancy], str]] = {
 
 
 def _remedy(found: Occupancy) -> str:
-    """What would let one block more in, where one resource alone stands against it."""
+    """Return what would let one block more in, where one resource alone stands against it."""
     wanted = found.active_blocks + 1
     more = "One more block would fit" if found.active_blocks else "A block would fit"
     if found.limiters == ("registers",):

@@ -1,4 +1,4 @@
-"""What a kernel does for one index, in bytes and clocks: the body's counts meet the types.
+"""Work of a kernel for one index, in bytes and clocks: the body's counts with the argument types.
 
 :func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here
 they meet the kinds of the arguments, so that places become bytes.
@@ -52,7 +52,7 @@ class ArrayReads(NamedTuple):
 
 
 class ElementWork(NamedTuple):
-    """What the body does for one index.
+    """Work of the body for one index.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class ElementWork(NamedTuple):
 def element_work(
     body: BodyWork, kinds: Sequence[Kind], *, uses_double: bool | None = None
 ) -> ElementWork:
-    """What a body does for one index, given its arguments' kinds.
+    """Return what a body does for one index, given its arguments' kinds.
 
     Parameters
     ----------

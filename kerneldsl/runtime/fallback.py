@@ -1,4 +1,4 @@
-"""When a launch that was meant for a GPU runs on the CPU instead, and what is said of it.
+"""Fallback of launches from a GPU to the CPU, and its warnings.
 
 This module decides; :mod:`~kerneldsl.launch.dispatch` acts, and
 :mod:`~kerneldsl.runtime.arguments.staging` says how far a launch had come. The rules and their
@@ -155,7 +155,7 @@ def fallback_policy() -> Policy:
 
 
 def may_recover(error: KernelError, kernel: str) -> bool:
-    """Whether an error of a launch is one after which the CPU may take over.
+    """Return whether an error of a launch is one after which the CPU may take over.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What exists once in a process: copied it stays itself, and it does not travel to another one."""
+"""Singletons of a process: a copy is the object itself, and they cannot be pickled."""
 
 from __future__ import annotations
 

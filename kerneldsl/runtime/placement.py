@@ -1,4 +1,4 @@
-"""Where a kernel runs.
+"""Placement: the choice of the device where a kernel runs.
 
 The order is: the arguments' own device; an active ``with kd.use(…)``, else the last plain
 ``kd.use(…)``; ``KERNELDSL_TARGET``; the best device by its score (:mod:`kerneldsl.runtime.scores`).
@@ -190,7 +190,7 @@ class use(Choice["Device | StandIn"]):
 
 
 def current_place() -> Device:
-    """Where a kernel whose arguments name no device runs now."""
+    """Return where a kernel whose arguments name no device runs now."""
     return actual(_chosen())
 
 
@@ -200,12 +200,12 @@ def chosen_place(device: DeviceLike | None) -> Device:
 
 
 def actual(chosen: Device | StandIn) -> Device:
-    """Where kernels run under a choice."""
+    """Return where kernels run under a choice."""
     return chosen.device if isinstance(chosen, StandIn) else chosen
 
 
 def _chosen() -> Device | StandIn:
-    """What holds here and now."""
+    """Return what holds here and now."""
     chosen = _choices.in_context.get()
     if chosen is not None:
         return chosen
@@ -318,7 +318,7 @@ def resolve(wanted: Device | None) -> Device | StandIn:
 
 
 def current_target() -> str:
-    """Where kernels run now, as :class:`use` takes it: ``"cpu"``, ``"cuda:0"``…"""
+    """Return where kernels run now, as :class:`use` takes it: ``"cpu"``, ``"cuda:0"``…"""
     return str(current_place())
 
 

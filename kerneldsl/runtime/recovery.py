@@ -161,7 +161,7 @@ class FailedLaunch:
         return True
 
     def _is_lost(self) -> bool:
-        """Whether the device is lost with this error, or was before."""
+        """Return whether the device is lost with this error, or was before."""
         return isinstance(self.error, DriverError) and self.error.is_fatal
 
     def _wait(self) -> None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Scope(Generic[T]):
-    """What was chosen, in this context and for the process.
+    """Choice in a context, and for the process.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Scope(Generic[T]):
         self._lock = ForkSafeLock()
 
     def current(self) -> T | None:
-        """What holds here and now, if anything was chosen."""
+        """Return what holds here and now, if anything was chosen."""
         chosen = self.in_context.get()
         return self.process_wide if chosen is None else chosen
 

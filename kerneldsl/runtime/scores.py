@@ -1,4 +1,4 @@
-"""How good a device is, as a number, without running anything.
+"""Score of a device, without running anything.
 
 The kind of a device comes first: discrete GPU 1000, integrated GPU 500, share of a GPU 100, CPU 50,
 anything else 10. Compute capability, memory and multiprocessors add less than 40 points together,

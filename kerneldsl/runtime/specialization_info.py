@@ -1,4 +1,4 @@
-"""What a person is told of a kernel's compiled forms."""
+"""Descriptions of a kernel's compiled specializations for people."""
 
 from __future__ import annotations
 

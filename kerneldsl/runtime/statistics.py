@@ -1,4 +1,4 @@
-"""What has run where: launches, fallbacks, times, bytes moved and memory, as one value.
+"""Statistics of launches, fallbacks, times, bytes moved and memory, as one value.
 
 Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks are counted here.
 """

@@ -46,7 +46,7 @@ class KernelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatistics:
-    """What was done on one device.
+    """Statistics of one device.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class HostMemory:
 
 @dataclass(frozen=True, repr=False)
 class Statistics:
-    """What has run where, how often it fell back, how long it took and what was moved.
+    """Launches, fallbacks, times and bytes moved, by kernel and device.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Statistics:
         return sum(ns for _, ns in timed) / launches if launches else None
 
     def is_gpu_effective(self) -> bool:
-        """Whether at least 0.8 of the launches ran on GPUs; False where nothing ran."""
+        """Return whether at least 0.8 of the launches ran on GPUs; False where nothing ran."""
         share = self.gpu_share_of_launches
         return share is not None and share >= _EFFECTIVE_SHARE
 

@@ -1,4 +1,4 @@
-"""How often each kernel was launched, exactly, and how long it took, from samples.
+"""Launch statistics: the exact number of launches of each kernel, and sampled times.
 
 This is on the path of every launch: counting is one call of a C function that is atomic under the
 interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own

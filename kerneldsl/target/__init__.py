@@ -1,4 +1,4 @@
-"""What a target is: the contract (:mod:`~kerneldsl.target.contract`) and what it speaks of.
+"""Interface of targets: the contract (:mod:`~kerneldsl.target.contract`) and its values.
 
 A name is imported when it is asked for: to decorate a function takes little of this.
 """

@@ -1,4 +1,4 @@
-"""What was looked at on this machine, what was found, and what to do about it."""
+"""Results of the checks of a machine, with remedies."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class Check:
 
 
 def said_by(error: BaseException) -> str:
-    """What an error found and the limit that it met, in one line; its remedy stands apart."""
+    """Return what an error found and the limit that it met, in one line; its remedy stands apart."""
     parts = getattr(error, "what", None) or str(error), getattr(error, "limit", None)
     return " ".join(". ".join(filter(None, parts)).split())

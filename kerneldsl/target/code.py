@@ -103,7 +103,7 @@ class Specialization:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one compiled kernel takes of a device.
+    """Resources of a device that one compiled kernel takes.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Artifact(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """How a launch on the CPU is shared among threads.
+    """Sharing of a launch on the CPU among threads.
 
     Parameters
     ----------
@@ -173,13 +173,13 @@ class HostShare:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether the pool of threads is woken."""
+        """True if the pool of threads is woken."""
         return self.threads > 1
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """Where and in which shape a compiled kernel is launched.
+    """Place and shape of a launch of a compiled kernel.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Executable(ABC):
 
     @property
     def resources(self) -> Resources:
-        """What the kernel takes where it is loaded; by default what the artifact says."""
+        """Resources of the kernel where it is loaded; by default the artifact's."""
         return self.artifact.resources()
 
     @abstractmethod

@@ -38,7 +38,7 @@ class Compiler(ABC):
     maps_elements: bool = False
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
-        """Whether the code depends on the shape of the block. **May** be overridden."""
+        """Return whether the code depends on the shape of the block. **May** be overridden."""
         return False
 
     @abstractmethod

@@ -85,7 +85,7 @@ class Device:
 
     @property
     def description(self) -> Device:
-        """What the device is, as a value."""
+        """Return what the device is, as a value."""
         return Device(
             self.target, self.index, self.name, self.arch, self.limits, self.extra, self.kind
         )
@@ -98,7 +98,7 @@ class Device:
 
     @property
     def compiler(self) -> Compiler:
-        """What makes code for the device."""
+        """Return what makes code for the device."""
         raise NotImplementedError
 
     def unusable_reason(self) -> str | None:
@@ -251,7 +251,7 @@ class Device:
         raise NotImplementedError
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Whether kernels here can reach memory of `peer`, another device of this target."""
+        """Return whether kernels here can reach memory of `peer`, another device of this target."""
         return False
 
     def enable_peer_access(self, peer: Device) -> None:

@@ -1,4 +1,4 @@
-"""How the indices of ``forall`` are dealt out to threads: part of what an element kernel's code
+"""Mapping of the indices of ``forall`` to threads: part of what an element kernel's code
 is compiled for.
 
 The body runs exactly once for each index under every mapping; what differs is which thread runs it
@@ -89,7 +89,7 @@ class ElementMapping:
 
     @property
     def is_one_each(self) -> bool:
-        """Whether threads and indices are paired one to one, but for the order of axes."""
+        """True if threads and indices are paired one to one, but for the order of axes."""
         return self.item_count == 1
 
     def axes_of(self, ndim: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What the core knows of a target before it imports it."""
+"""Entry of a target in the core's table, known before the target is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MemoryType", "TargetEntry"]
 
 
 class MemoryType(IntEnum):
-    """What memory belongs to, as DLPack's ``DLDeviceType`` counts it.
+    """Kinds of memory, numbered as DLPack's ``DLDeviceType``.
 
     References
     ----------

@@ -189,7 +189,7 @@ class DeviceInfo:
 
     @property
     def limits(self) -> DeviceLimits:
-        """What a launch is checked against."""
+        """Limits that a launch is checked against."""
         return self.device.limits
 
     # ---------------------------------------------------------------- reading
@@ -342,7 +342,7 @@ DeviceLike: TypeAlias = "str | Device | DeviceInfo"
 
 
 def _known_of(device: Device) -> dict[str, Any]:
-    """What the device itself says, whatever its target adds."""
+    """Return what the device itself says, whatever its target adds."""
     limits = device.limits
     return {
         "name": device.name,

@@ -71,7 +71,7 @@ def format_value(field: Field[Any], value: Any) -> str:
 
 
 def as_text(info: DeviceInfo) -> str:
-    """What one wants to know at a glance; reads nothing live."""
+    """Return what one wants to know at a glance; reads nothing live."""
     fields = {f.name: f for f in info.fields(is_live=False)}
     shown = ((name, _text_of(info, fields[name])) for name in _SHORT if name in fields)
     return text_table((str(info), ""), [row for row in shown if row[1] is not None])

@@ -50,7 +50,7 @@ class SharedBuffer(Buffer):
 
 
 class PoolBackend(ABC):
-    """Where the memory of one pool comes from.
+    """Source of a pool's memory.
 
     The core calls one method at a time for each device, from any thread, but for `mark` and
     `close`, which may come at any time; and a finalizer that allocates may call `acquire` while the

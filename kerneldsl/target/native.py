@@ -1,4 +1,4 @@
-"""How native code starts a compiled kernel: what an executable tells the launcher.
+"""Native entry of a compiled kernel: what an executable tells the launcher.
 
 An :class:`Executable` may describe one of its launches as an entry: addresses and constants, from
 which :mod:`kerneldsl.launcher` starts the kernel without Python. An entry is good for one launch
@@ -19,7 +19,7 @@ __all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
-    """What a dictionary must hold for an entry to be good; objects are compared by identity.
+    """Required contents of a dictionary for an entry to be valid; objects are compared by identity.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a kernel's decorator asks of the compiler."""
+"""Compile options of a kernel's decorator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["DEFAULT_OPTIONS", "CompileOptions"]
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What ``@kd.kernel(...)`` can ask of the compiler.
+    """Options that ``@kd.kernel(...)`` passes to the compiler.
 
     Parameters
     ----------

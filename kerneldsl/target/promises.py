@@ -1,4 +1,4 @@
-"""What a launch has checked of its arguments, and compiled code may therefore count on.
+"""Promises: facts that a launch has checked of its arguments, and compiled code may rely on.
 
 Promises are part of what code is compiled for. Found for a launch's arguments by
 :func:`kerneldsl.runtime.arguments.checked_promises.promises_of`, they say all that holds; code
@@ -27,7 +27,7 @@ NARROW = 2**31
 
 @dataclass(frozen=True, slots=True)
 class ArrayPromises:
-    """What holds of one array.
+    """Facts that hold of one array.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ArrayPromises:
     is_extent: bool = False
 
     def covers(self, other: ArrayPromises) -> bool:
-        """Whether everything that the other promises holds where these hold."""
+        """Return whether everything that the other promises holds where these hold."""
         return (
             self.alignment % other.alignment == 0
             and other.unit_axis in (None, self.unit_axis)
@@ -61,7 +61,7 @@ class ArrayPromises:
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What holds of a launch's arguments.
+    """Facts that hold of a launch's arguments.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class Promises:
     is_narrow: bool = False
 
     def array(self, number: int) -> ArrayPromises:
-        """What holds of one array."""
+        """Facts that hold of one array."""
         return self.arrays[number] if self.arrays else _NOTHING
 
     def cover(self, other: Promises) -> bool:
-        """Whether everything that the other promises holds where these hold.
+        """Return whether everything that the other promises holds where these hold.
 
         Where ``is_disjoint`` was found with arrays counting as one, it covers only promises that
         say so of them too.
@@ -101,7 +101,7 @@ class Promises:
         )
 
     def for_mapping(self, mapping: ElementMapping) -> Promises:
-        """What code with a mapping makes use of, so that it exists in few forms.
+        """Return what code with a mapping makes use of, so that it exists in few forms.
 
         Alignment serves accesses of several elements alone. A thread that works on one element
         gains nothing from two arrays being one, and next to nothing from their lengths.
@@ -125,7 +125,7 @@ class Promises:
 
 
 def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:
-    """Whether extents of ``forall``, and each array's lengths and number of elements, are narrow.
+    """Return whether extents, and each array's lengths and number of elements, are narrow.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def names_default_stream(stream: Any) -> bool:
-    """Whether something is a number by which libraries name the legacy default stream of CUDA."""
+    """Return whether something is a number that names CUDA's legacy default stream."""
     return isinstance(stream, int) and stream in (0, 1) and not isinstance(stream, bool)
 
 
@@ -107,7 +107,7 @@ class DeviceStream(ABC):
 
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether everything in the stream has finished, without waiting."""
+        """Return whether everything in the stream has finished, without waiting."""
 
     @abstractmethod
     def wait(self, event: DeviceEvent) -> None:
@@ -179,7 +179,7 @@ class DeviceEvent(ABC):
 
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether the mark has been reached, without waiting; an event never recorded is done."""
+        """Return whether the mark has been reached; an event never recorded is done."""
 
     @abstractmethod
     def elapsed_ms_since(self, earlier: DeviceEvent) -> float:

@@ -85,7 +85,7 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a stage.
+    """Result of a stage.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the result is within the stage's tolerance; NaN is not."""
+        """True if the result is within the stage's tolerance; NaN is not."""
         return self.error <= self.stage.tolerance
 
     def as_dict(self) -> dict[str, Any]:

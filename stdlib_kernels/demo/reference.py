@@ -1,4 +1,4 @@
-"""What the stages of the demo must give, by NumPy and SciPy, in float64 and in integers."""
+"""Reference results of the demo's stages, by NumPy and SciPy, in float64 and in integers."""
 
 from __future__ import annotations
 

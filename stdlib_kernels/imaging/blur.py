@@ -202,6 +202,6 @@ def filter_radius(sigma: float, truncate: float = 4.0) -> int:
 
 
 def _folds(size: int, radius: int, block: int) -> int:
-    """How often an index must be mirrored until it is inside; threads past the edge included."""
+    """Count how often an index must be mirrored until it is inside."""
     reach = radius + (-size) % block
     return max(1, -(-reach // size))

@@ -82,7 +82,7 @@ class CpuArtifact(Artifact):
         raise ValueError(f"the cpu target has no {form!r}; it has 'source', 'llvm' and 'asm'")
 
     def resources(self) -> Resources:
-        """What a block takes; registers and spills are the compiler's own affair on a CPU."""
+        """Return what a block takes; registers and spills are the compiler's own affair on a CPU."""
         traits = self.specialization.traits
         return Resources(None, None, None, traits.static_shared_bytes, 1024)
 

@@ -1,4 +1,4 @@
-"""Which variables belong to a block as a whole, and which statements have to be cut for that.
+"""Variables that belong to a block as a whole, and the statements that have to be cut for them.
 
 A variable that only uniform statements of the block itself assign needs one value for all threads,
 kept outside the loops over them, and can steer the branches and loops that hold a barrier. Every
@@ -51,7 +51,7 @@ class BlockVariables:
         self._find(tree.body)
 
     def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
-        """Whether a statement has to be taken apart.
+        """Return whether a statement has to be taken apart.
 
         Parameters
         ----------
@@ -117,12 +117,12 @@ class BlockVariables:
                 private |= assigned_names(node)
 
     def _is_vote(self, node: ast.expr) -> bool:
-        """Whether a barrier gives all threads of the block one result."""
+        """Return whether a barrier gives all threads of the block one result."""
         use = self.unit.use_of(node)
         return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
 
     def is_uniform_assignment(self, node: ast.stmt) -> bool:
-        """Whether a statement sets one variable for all threads alike, and so can run once."""
+        """Return whether a statement sets one variable for all threads alike, and so can run once."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass
@@ -143,7 +143,7 @@ class BlockVariables:
         return self.uniformity.is_uniform_place(node) and self.uniformity.is_uniform(value)
 
     def evaluable(self, node: ast.expr) -> bool:
-        """Whether an expression can be evaluated once for the block."""
+        """Return whether an expression can be evaluated once for the block."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
                 name = inner.id
@@ -168,7 +168,7 @@ class BlockVariables:
 
 
 def assigned_value(node: ast.stmt) -> ast.expr:
-    """What an assignment computes from; an augmented one reads its target as well."""
+    """Return what an assignment computes from; an augmented one reads its target as well."""
     if isinstance(node, ast.AugAssign):
         return augmented_value(node)
     assert isinstance(node, ast.Assign)
@@ -176,7 +176,7 @@ def assigned_value(node: ast.stmt) -> ast.expr:
 
 
 def _leaves_loop(node: ast.AST) -> bool:
-    """Whether a ``break`` or ``continue`` below belongs to a loop around the node."""
+    """Return whether a ``break`` or ``continue`` below belongs to a loop around the node."""
     if isinstance(node, ast.Break | ast.Continue):
         return True
     if isinstance(node, ast.For | ast.While):

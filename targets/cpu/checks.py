@@ -1,4 +1,4 @@
-"""What ``kd.preflight()`` looks at for the CPU target: Numba and the threads."""
+"""Checks of ``kd.preflight()`` for the CPU target: Numba and the threads."""
 
 from __future__ import annotations
 

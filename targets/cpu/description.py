@@ -1,4 +1,4 @@
-"""What is known of this machine's processors, for :func:`kerneldsl.device_info`.
+"""Description of this machine's processors, for :func:`kerneldsl.device_info`.
 
 Each question has a reader of its own, and a reader that finds nothing says why, in words.
 
@@ -59,7 +59,7 @@ def describe_cpu(device: Device) -> DeviceInfo:
 
 @functools.cache
 def cpu_model() -> str:
-    """What the processor calls itself, such as ``"AMD EPYC 9554 64-Core Processor"``."""
+    """Return what the processor calls itself, such as ``"AMD EPYC 9554 64-Core Processor"``."""
     readers = {"linux": _model_on_linux, "darwin": _model_on_macos, "win32": _model_on_windows}
     reader = readers.get(sys.platform)
     try:

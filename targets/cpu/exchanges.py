@@ -12,7 +12,7 @@ __all__ = ["Room", "post_name"]
 
 
 def post_name(take: str) -> str:
-    """What generated code calls for the first half of an exchange whose second half is `take`."""
+    """Return the name of the first half of an exchange whose second half is `take`."""
     return f"{take}_post"
 
 
@@ -36,12 +36,12 @@ class Room:
     threads: int
 
     def begin(self, *, is_guarded: bool) -> ast.stmt:
-        """What the block does first: say who takes part. Behind a guard, no thread does yet."""
+        """Return what the block does first: say who takes part. Behind a guard, no thread does yet."""
         count = ast.Constant(0 if is_guarded else self.threads)
         return ast.Expr(ast.Call(_load("kd_expect"), [_load(self.lanes), count], []))
 
     def post(self, call: ast.Call, *, is_guarded: bool) -> list[ast.stmt]:
-        """What each thread does that takes part, before any of them takes its result."""
+        """Return what each thread does that takes part, before any of them takes its result."""
         assert isinstance(call.func, ast.Name)
         statements: list[ast.stmt] = []
         if is_guarded:
@@ -51,7 +51,7 @@ class Room:
         return [place_at(statement, call) for statement in statements]
 
     def take(self, call: ast.Call) -> ast.Call:
-        """What gives a thread its result."""
+        """Return what gives a thread its result."""
         assert isinstance(call.func, ast.Name)
         return place_at(self._half(call.func.id, call), call)
 

@@ -103,6 +103,6 @@ def add_missing(module: Any, machine: Any) -> None:
 
 @cache
 def _are_missing(machine: Any) -> bool:
-    """Whether code for a processor calls functions for the conversions."""
+    """Return whether code for a processor calls functions for the conversions."""
     assembly = machine.emit_assembly(llvm.parse_assembly(_PROBE))
     return any(name in assembly for name in _NAMES)

@@ -98,7 +98,7 @@ class Interchange:
                     self.apply(item.body)
 
     def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
-        """Whether the conditions around a body only bound its loops, or leave out whole rows."""
+        """Return whether the conditions around a body bound its loops or leave out rows."""
         rest = narrow(conditions, self.loop_names, self.pure).rest
         return all(
             self.pure.is_steady(c) and not _mentions(self.pure.expanded(c), self.thread_name)
@@ -129,7 +129,7 @@ class Interchange:
         return items
 
     def profits(self, loop: ast.For) -> bool:
-        """Whether the loop over threads should run inside this loop."""
+        """Return whether the loop over threads should run inside this loop."""
         if not isinstance(loop.target, ast.Name) or self.pure.assignments[loop.target.id] != 1:
             return False
         if not self.uniformity.is_uniform(loop.iter) or not self.evaluable(loop.iter):
@@ -165,7 +165,7 @@ class Interchange:
         return None if any(by_counter) else 0
 
     def _accumulates(self, loop: ast.For) -> bool:
-        """Whether threads fold values that all of them read, each into its own variables."""
+        """Return whether threads fold values that all of them read, each into its own variables."""
         return any(
             isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
             for node in loop.body

@@ -1,4 +1,4 @@
-"""Which private variables each item needs from before it, and which later items need from it."""
+"""Liveness: the private variables that each item needs from before it, and later items from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE: Names = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a list of statements does to variables.
+    """Effect of a list of statements on variables.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How large an integer expression can get."""
+"""Magnitudes of integer expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object file says of itself, looked at before LLVM links it.
+"""Validation of an object file before LLVM links it.
 
 LLVM takes a name that the file does not define from the process: an entry of the name ``malloc``
 would be found, and called as a kernel. And it may end the process over a file for another machine.

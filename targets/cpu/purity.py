@@ -115,7 +115,7 @@ class PureValues:
         return None
 
     def is_steady(self, node: ast.expr) -> bool:
-        """Whether an expression keeps its value while a loop over threads runs.
+        """Return whether an expression keeps its value while a loop over threads runs.
 
         That is a pure expression in which variables of the block may stand as well.
         """
@@ -124,7 +124,7 @@ class PureValues:
         return self.is_pure(_Expansion(constants).visit(copy.deepcopy(node)))
 
     def is_pure(self, node: ast.expr) -> bool:
-        """Whether an expression only reads what never changes while a thread runs."""
+        """Return whether an expression only reads what never changes while a thread runs."""
         match node:
             case ast.Constant():
                 return isinstance(node.value, int | float | complex | bool)
@@ -211,7 +211,7 @@ class PureValues:
     # -- integers and affine forms --------------------------------------------------------------
 
     def is_integer(self, node: ast.expr) -> bool:
-        """Whether an expanded expression surely fits int64, in Numba's typing.
+        """Return whether an expanded expression surely fits int64, in Numba's typing.
 
         That is a signed integer, or an unsigned argument of at most 32 bits; arithmetic of unsigned
         operands alone is in uint64.

@@ -1,4 +1,4 @@
-"""Where the arrays and private values of a block live: on the worker's stack, or in scratch."""
+"""Storage of a block's arrays and private values: on the worker's stack, or in scratch."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class Structure:
         )
 
     def _can_go_before(self, node: ast.stmt, pending: list[ast.stmt]) -> bool:
-        """Whether a uniform assignment may run before the statements gathered so far."""
+        """Return whether a uniform assignment may run before the statements gathered so far."""
         if not pending:
             return True
         names = assigned_names(node)

@@ -45,7 +45,7 @@ class CpuCompiler(Compiler):
     name = "cpu"
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
-        """Whether loops over the block's threads are part of the code."""
+        """Return whether loops over the block's threads are part of the code."""
         return not traits.uses_grid_only
 
     def forall_config(
@@ -209,7 +209,7 @@ class CpuTarget(Target):
         return (_device(),)
 
     def checks(self) -> Iterable[Check]:
-        """What ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
+        """Return what ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
         from targets.cpu.checks import check_cpu
 
         return check_cpu()

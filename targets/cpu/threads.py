@@ -130,7 +130,7 @@ _SERIAL = ThreadingLayer("serial", 1, survives_fork=True)
 
 
 class _Process:
-    """What this process has chosen."""
+    """State of the thread pool in this process."""
 
     def __init__(self) -> None:
         self.layer: ThreadingLayer | None = None

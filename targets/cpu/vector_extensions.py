@@ -1,4 +1,4 @@
-"""Which vector extensions the compiled code may use on this processor.
+"""Vector extensions that compiled code may use on this processor.
 
 Numba lets LLVM look at the processor, unless its own variables say otherwise; this module asks the
 same question without importing Numba.
@@ -31,7 +31,7 @@ _HAS_NEON = ("aarch64", "arm64")
 
 @dataclass(frozen=True)
 class CompiledFor:
-    """What Numba tells LLVM to compile for.
+    """Processor and features that Numba tells LLVM to compile for.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class CompiledFor:
 
 
 def compiled_for() -> CompiledFor:
-    """What Numba tells LLVM to compile for in this process.
+    """Return what Numba tells LLVM to compile for in this process.
 
     Raises
     ------

@@ -89,7 +89,7 @@ class _GuardProof(ast.NodeTransformer):
         self.proven: list[ast.expr] = []
 
     def provable(self, test: ast.expr) -> bool:
-        """Whether the ends of a row, or the row as a whole, can prove a test."""
+        """Return whether the ends of a row, or the row as a whole, can prove a test."""
         for part in conjuncts(test):
             bounds: Bounds = narrow([part], (self.variable,), self.pure)
             for rest in bounds.rest:

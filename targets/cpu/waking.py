@@ -1,4 +1,4 @@
-"""What it costs to share a launch among the threads of the pool, measured once for the process."""
+"""Cost of sharing a launch among the threads of the pool, measured once for the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _measured: dict[str, float] = {}
 
 
 def wake_ns(layer: ThreadingLayer) -> float:
-    """What it takes to share a launch, from its start to its end, beside the work.
+    """Return what it takes to share a launch, from its start to its end, beside the work.
 
     Parameters
     ----------

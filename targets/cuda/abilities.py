@@ -1,4 +1,4 @@
-"""Which kinds of numbers and units an NVIDIA GPU has, and why that is known.
+"""Kinds of numbers and units of an NVIDIA GPU, with the sources.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Which architectures and PTX ISA versions can be compiled for, and which fit together.
+"""Architectures and PTX ISA versions that can be compiled for, and their combinations.
 
 LLVM's wheel is built with assertions: it ends the process when it is asked for a pair it does not
 know. So every pair is checked here, before LLVM sees it.
@@ -87,7 +87,7 @@ class Architecture(NamedTuple):
 
 
 class PtxRelease(NamedTuple):
-    """Where a PTX ISA version came from.
+    """First release with a PTX ISA version.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class CudaArtifact(Artifact):
 
     @property
     def uses_dynamic_shared(self) -> bool:
-        """Whether a launch may want dynamic shared memory."""
+        """True if a launch may want dynamic shared memory."""
         return self.specialization.traits.uses_dynamic_shared
 
     @property

@@ -1,4 +1,4 @@
-"""What the driver says of a device, as the core's light :class:`~kerneldsl.target.Device`.
+"""Devices of the driver, as the core's light :class:`~kerneldsl.target.Device`.
 
 This is what starting and launching need; everything else that can be known is
 :mod:`targets.cuda.description`'s.
@@ -25,7 +25,7 @@ __all__ = ["ATTRIBUTES", "Attribute", "describe_device", "read_attribute", "read
 
 
 class Attribute(NamedTuple):
-    """How an attribute of ours is asked of the driver; a description has it in lower case."""
+    """Driver query of a device attribute; a description has its name in lower case."""
 
     name: str
     is_flag: bool = False
@@ -177,7 +177,7 @@ def read_pci_address(api: Any, handle: Any) -> str | None:
 
 
 def _kind_of(name: str, is_integrated: bool) -> DeviceKind:
-    """What a GPU is; the driver says only whether it is integrated."""
+    """Return what a GPU is; the driver says only whether it is integrated."""
     if is_integrated:
         return "integrated"
     return "virtual" if _VIRTUAL_PROFILE.search(name) else "discrete"

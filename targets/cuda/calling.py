@@ -1,4 +1,4 @@
-"""What every function of a kernel knows of the launch, as hidden arguments.
+"""Hidden arguments by which every function of a kernel knows the launch.
 
 The fault record, this thread's place in the grid (or in the extent), its size, and what to do at
 the kernel's guard.

@@ -1,4 +1,4 @@
-"""Which devices have a recording under way, and what must not be done there meanwhile.
+"""Devices with a recording under way, and the operations that must not be done there meanwhile.
 
 To wait for a whole context while one of its streams is captured is an error that drops the capture,
 whichever thread waits (CUDA Programming Guide, "Prohibited and Unhandled Operations"). So a device
@@ -61,7 +61,7 @@ def _do_postponed() -> None:
 
 
 def is_under_way(index: int) -> bool:
-    """Whether a device has a recording under way."""
+    """Return whether a device has a recording under way."""
     return _counts.get(index, 0) > 0
 
 

@@ -1,4 +1,4 @@
-"""How much of a multiprocessor's first cache a kernel wants as shared memory.
+"""Carveout: the share of a multiprocessor's L1 cache that a kernel wants as shared memory.
 
 The carve-out is a preference of a function, its attribute
 ``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``. Left to the driver, it need not hold all the
@@ -25,7 +25,7 @@ _MAX_SHAPES = 64
 
 
 class Carveout:
-    """What launches of one function want, the most of them all.
+    """Carveout of one function: the most that any of its launches wants.
 
     It is the function's, of which launches of other shapes may still need the larger one.
 
@@ -49,7 +49,7 @@ class Carveout:
         self.percent = 0
 
     def is_raised_by(self, config: LaunchConfig) -> bool:
-        """Whether a launch wants more than those before; then `percent` says what."""
+        """Return whether a launch wants more than those before; then `percent` says what."""
         if not (self._resources.static_shared_bytes or config.shared_bytes):
             return False
         shape = (math.prod(config.block_dim), config.shared_bytes)

@@ -1,4 +1,4 @@
-"""What ``kd.preflight()`` looks at for NVIDIA GPUs, from the device files to what code they take.
+"""Checks of ``kd.preflight()`` for NVIDIA GPUs, from the device files to the code they take.
 
 Without an NVIDIA GPU there is nothing wrong, and it says so; with one, whatever stands between it
 and a running kernel is a problem with a remedy.
@@ -117,7 +117,7 @@ def _check_kernel_module(library: str | None) -> Iterator[Check]:
 
 
 def _check_device_files(has_gpu: bool) -> Iterator[Check]:
-    """Whether this user may open the device files."""
+    """Return whether this user may open the device files."""
     if sys.platform != "linux" or os.path.exists("/dev/dxg"):  # WSL 2 has another way
         return
     nodes = [*sorted(glob("/dev/nvidia[0-9]*")), "/dev/nvidiactl", "/dev/nvidia-uvm"]
@@ -267,7 +267,7 @@ def _check_assembler(library: str | None) -> Iterator[Check]:
 
 
 def _check_ptx(driver: Driver, device: Device) -> Check:
-    """Whether the driver takes the PTX that is written for the device."""
+    """Return whether the driver takes the PTX that is written for the device."""
     name = f"cuda.ptx.{device}"
     if device.arch not in ARCHITECTURES:
         found = f"{device.name} is {device.arch}, which is older than what can be compiled for"

@@ -211,7 +211,7 @@ def write_kernel(
 
 
 def _require_libdevice(specialization: Specialization, linked: Linked) -> None:
-    """Where libdevice is needed and missing, say which line needs it."""
+    """Return where libdevice is needed and missing, say which line needs it."""
     from targets.cuda import libdevice
     from targets.cuda.math_symbols import user_name
 

@@ -72,7 +72,7 @@ def describe(driver: Driver, device: Device) -> DeviceInfo:
 
 
 def known_at_once(device: Device) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    """What follows from the `extra` of a device: values, what is unavailable, and reasons."""
+    """Return what follows from the `extra` of a device: values, what is unavailable, and reasons."""
     extra = device.extra
     values: dict[str, Any] = {
         name: extra[name] for name in ("compute_capability", "total_memory_bytes") if name in extra
@@ -108,7 +108,7 @@ def format_uuid(raw: bytes, *, is_instance: bool) -> str:
 def _readers(
     driver: Driver, device: Device, values: dict[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """What is read when it is asked for: it changes, or needs another library."""
+    """Return what is read when it is asked for: it changes, or needs another library."""
     find = functools.cache(lambda: NvmlDevice(get_nvml(), _uuid_in(values, device)))
     readers: dict[str, Callable[[], Any]] = {
         name: functools.partial(_read, find, name) for name in _LIVE

@@ -77,7 +77,7 @@ class CudaDevice(Device):
         )
 
     def describe(self) -> DeviceInfo:
-        """What the driver says at once, and NVML when it is asked."""
+        """Return what the driver says at once, and NVML when it is asked."""
         from targets.cuda.description import describe
 
         return describe(get_driver(), self)
@@ -258,5 +258,5 @@ class CudaDevice(Device):
 
 
 def _needs_naming(driver: Driver, stream: int) -> bool:
-    """Whether a copy has to name its stream: calls that name none save the wait after the copy."""
+    """Return whether a copy has to name its stream; without one the wait is saved."""
     return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults

@@ -290,7 +290,7 @@ class Driver:
         return known
 
     def address(self, name: str) -> int:
-        """Where native code finds a function, such as ``"cuLaunchKernel"``; 0 for an unknown one.
+        """Return the address of a function, such as ``"cuLaunchKernel"``; 0 for an unknown one.
 
         Raises
         ------

@@ -35,7 +35,7 @@ __all__ = ["DRIVER_CODES", "DriverCode", "category_of_name", "find_code", "table
 
 
 class DriverCode(NamedTuple):
-    """What one code means to a user of kerneldsl.
+    """Meaning of one driver code for users.
 
     Parameters
     ----------
@@ -511,7 +511,7 @@ def find_code(
     text: str = "",
     table: Mapping[int, DriverCode] = DRIVER_CODES,
 ) -> DriverCode:
-    """What a code means, also where the table does not know it.
+    """Return what a code means, also where the table does not know it.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverErro
 
 
 def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
-    """What a status of the driver means, and the driver's own words for it.
+    """Return what a status of the driver means, and the driver's own words for it.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def library_error(library: str, status: Any, doing: str, **fields: Any) -> Drive
 
 
 def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
-    """What an error that ``cuda.core`` raised means, and its own words.
+    """Return what an error that ``cuda.core`` raised means, and its own words.
 
     Parameters
     ----------

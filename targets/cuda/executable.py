@@ -110,7 +110,7 @@ class CudaExecutable(Executable):
             self._start(config, parameters, stream)
 
     def native_entry(self, config: LaunchConfig) -> DriverEntry | None:
-        """Where the driver's functions, the context and the kernel are found.
+        """Return where the driver's functions, the context and the kernel are found.
 
         A lost device needs no word of ours: the driver refuses each launch, and Python says why.
         """

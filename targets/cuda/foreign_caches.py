@@ -10,7 +10,7 @@ __all__ = ["foreign_caches"]
 
 
 def foreign_caches(index: int) -> list[tuple[str, str]]:
-    """What torch and CuPy keep for later on a device, and how to make them let go of it."""
+    """Return what torch and CuPy keep for later on a device, and how to make them let go of it."""
     found = []
     torch = imported("torch")
     try:

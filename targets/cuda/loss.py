@@ -1,4 +1,4 @@
-"""Which devices are lost, and which launches may have done it.
+"""Lost devices, and the launches that are suspected.
 
 After some errors the driver answers every further call with the same error until the process ends:
 on all its devices after a kernel that failed while it ran, on one after a fault of its hardware
@@ -40,7 +40,7 @@ _LISTED = 16
 
 
 class _Loss:
-    """What lost a device, or all of them."""
+    """Cause of the loss of a device, or of all of them."""
 
     def __init__(self, index: int | None, error: DriverError) -> None:
         #: The device that answered with the error, where that is known.
@@ -174,7 +174,7 @@ class DeviceWatch:
                 self.lost.setdefault(index, loss)
 
     def is_lost(self, index: int | None) -> bool:
-        """Whether nothing can use a device any more in this process.
+        """Return whether nothing can use a device any more in this process.
 
         Without a device: whether nothing can use any.
         """
@@ -245,7 +245,7 @@ class DeviceWatch:
 
 
 def suspect_lines(suspects: tuple[str, ...]) -> tuple[str, ...]:
-    """What an error says of the launches that may have done it."""
+    """Return what an error says of the launches that may have done it."""
     if not suspects:
         return ("no launch of kerneldsl was in flight; another library may have done it",)
     more = len(suspects) - _LISTED

@@ -23,7 +23,7 @@ _NOT_READY = 600
 
 
 def is_recording(index: int) -> bool:
-    """Whether a graph is being recorded on a device, by us, or by torch in this thread.
+    """Return whether a graph is being recorded on a device, by us, or by torch in this thread.
 
     Marking everything would spoil the recording.
     """
@@ -80,11 +80,11 @@ class Mark:
             return not int(record(context, self.event)[0])
 
     def is_lost(self) -> bool:
-        """Whether the device has failed, so that nothing there is in use, nor to be freed."""
+        """Return whether the device has failed, so that nothing there is in use, nor to be freed."""
         return self._driver.watch.is_lost(self._index)
 
     def is_reached(self) -> bool:
-        """Whether everything before the mark has finished or failed, without waiting."""
+        """Return whether everything before the mark has finished or failed, without waiting."""
         if self.is_lost():
             return True
         with self._driver.current(self._index):

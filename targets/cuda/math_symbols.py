@@ -1,4 +1,4 @@
-"""What the mathematical functions are called on a device.
+"""Device symbols of the mathematical functions.
 
 Numba's lowering of ``math``, ``cmath`` and NumPy's functions calls LLVM's intrinsics and C's
 library by name. When modules are linked those names become the device's: LLVM's intrinsic where
@@ -116,7 +116,7 @@ def _renamings(text: str, table: dict[str, str]) -> dict[str, str]:
 
 
 def is_unselectable(name: str) -> bool:
-    """Whether NVPTX would end the process over an LLVM intrinsic, having no instruction for it."""
+    """Return whether NVPTX has no instruction for an LLVM intrinsic and would abort."""
     return name.startswith("llvm.") and name.split(".")[1] in _UNSELECTABLE
 
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's management library says of a GPU: utilization, temperature, power, clocks.
+"""Live values of a GPU from NVIDIA's management library: utilization, temperature, power, clocks.
 
 It is loaded when one of these is first asked for. A device is found in it by its UUID, never by its
 number: NVML counts all GPUs of the machine in the order of their PCI addresses, whatever

@@ -1,4 +1,4 @@
-"""Which device an address belongs to.
+"""Owner devices of addresses.
 
 The driver's function is called by its address: NVIDIA's bindings, to 13.3 at least, answer 0 for
 every device, because they read another field than the driver has written

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver and GPUs leave behind on a machine.
+"""Probe for NVIDIA's driver and GPUs.
 
 References
 ----------
@@ -22,7 +22,7 @@ _DISPLAY_CLASSES = ("0x0300", "0x0302")
 
 
 def nvidia_driver_library() -> str | None:
-    """Where the CUDA driver's library is, or ``None``."""
+    """Return where the CUDA driver's library is, or ``None``."""
     return find_library("libcuda.so.1", windows="nvcuda")
 
 

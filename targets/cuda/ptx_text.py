@@ -1,4 +1,4 @@
-"""What is read of the text that LLVM writes, and what is changed in it.
+"""Reading and editing of the PTX that LLVM writes.
 
 References
 ----------

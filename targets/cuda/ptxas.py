@@ -32,7 +32,7 @@ _WARP = 32
 
 @dataclass(frozen=True)
 class Assembled:
-    """What ptxas made.
+    """Output of ptxas.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether a device has what a compiled kernel needs for a launch.
+"""Check of a device's resources against a compiled kernel's needs at a launch.
 
 Asked before each launch, so that a kernel never starts with a configuration the driver would
 refuse.

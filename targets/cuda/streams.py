@@ -1,4 +1,4 @@
-"""What may stand for a CUDA stream, and the order between streams.
+"""CUDA streams of every origin, and the order between streams.
 
 Every library has a stream class of its own. All of them come down to the driver's handle, a
 number. 1 names the legacy default stream, and 2 the default stream of the thread. So 0 mostly means
@@ -126,7 +126,7 @@ def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -
 
 
 def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) -> bool:
-    """Whether a stream is empty, or an event reached, without waiting.
+    """Return whether a stream is empty, or an event reached, without waiting.
 
     Parameters
     ----------

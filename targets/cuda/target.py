@@ -68,7 +68,7 @@ class CudaTarget(Target):
         return described_device(arch)
 
     def checks(self) -> Iterable[Check]:
-        """What ``kd.preflight()`` looks at; see :mod:`targets.cuda.checks`."""
+        """Return what ``kd.preflight()`` looks at; see :mod:`targets.cuda.checks`."""
         from targets.cuda.checks import check_cuda
 
         return check_cuda()

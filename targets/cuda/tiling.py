@@ -198,7 +198,7 @@ def _tiles(
 def _all_pass(
     builder: ir.IRBuilder, tile: Sequence[_TileAxis], last: Sequence[ir.Value], run: _Run
 ) -> ir.Value:
-    """Whether the corners of a thread's items pass the guard, and so all of them do."""
+    """Return whether the corners of a thread's items pass the guard, and so all of them do."""
     ends = [
         (each.first, end) if each.items > 1 else (each.first,)
         for each, end in zip(tile, last, strict=True)

@@ -1,4 +1,4 @@
-"""What a driver would refuse: PTX for another device, impossible grids, wild pointers.
+"""Errors that a driver would report: PTX for another device, impossible grids, invalid pointers.
 
 References
 ----------
@@ -65,7 +65,7 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
 
 
 def _runs_on(compiled_for: str, arch: str) -> bool:
-    """Whether PTX for one architecture can be assembled for a device of another."""
+    """Return whether PTX for one architecture can be assembled for a device of another."""
     code, device = parse_arch(compiled_for), parse_arch(arch)
     if code.suffix == "a":
         return code.number == device.number

@@ -64,7 +64,7 @@ class NullDevice(Device):
         self._owner.faults.begin(operation, self)
 
     def describe(self) -> DeviceInfo:
-        """What the description says; nothing that would need hardware."""
+        """Return what the description says; nothing that would need hardware."""
         from targets.null.devices import describe
 
         return describe(self)

@@ -54,7 +54,7 @@ class LaunchRecord:
 
 
 def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
-    """What a kernel takes, where no assembler can say.
+    """Return what a kernel takes, where no assembler can say.
 
     Registers, spills and the stack frame are unknown (``None``); shared memory is what the analysis
     counted; the largest block is what ``launch_bounds`` promises, else the device's, which is too

@@ -101,7 +101,7 @@ def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
 
 
 class FaultPlan:
-    """Which calls are to fail, and which devices are lost.
+    """Plan of the calls that are to fail, and of the devices that are lost.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class FaultPlan:
             self._planned[operation].append(error)
 
     def is_planned(self, operation: str) -> bool:
-        """Whether the next call of an operation is to fail."""
+        """Return whether the next call of an operation is to fail."""
         return bool(self._planned.get(operation))
 
     def begin(self, operation: str, device: Device | None = None) -> None:

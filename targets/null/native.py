@@ -41,7 +41,7 @@ _FIRST_CONTEXT = 0xC0DE_0000
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """What a function's handle stands for."""
+    """Kernel behind a function's handle."""
 
     executable: NullExecutable
     config: LaunchConfig
@@ -81,7 +81,7 @@ class NativeDriver:
         return _FIRST_CONTEXT + index
 
     def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
-        """How native code launches a kernel in a configuration."""
+        """Return how native code launches a kernel in a configuration."""
         from kerneldsl.target import DriverEntry, Holds
 
         index, name = executable.device.index, executable.artifact.specialization.unit.name

@@ -16,7 +16,7 @@ __all__ = ["NullEvent", "NullGraph", "NullStream"]
 
 
 class _Mark:
-    """What was in a stream at one time.
+    """Contents of a stream at one time.
 
     An event that is recorded again gets another mark; whoever waits for it keeps the one before.
     """
@@ -30,7 +30,7 @@ class _Mark:
         self._before = stream.awaited()
 
     def is_reached(self) -> bool:
-        """Whether all of it is done."""
+        """Return whether all of it is done."""
         is_released = not self._is_held or self._stream.releases > self._releases
         return is_released and all(mark.is_reached() for mark in self._before)
 

@@ -1,4 +1,4 @@
-"""What kerneldsl uses of Numba and llvmlite beyond their documented interfaces, and nothing else.
+"""Everything that kerneldsl uses of Numba and llvmlite beyond their documented interfaces.
 
 Documented, and so for every module that may import Numba: the names of ``numba`` itself
 (``types``, ``errors``, ``config``, ``njit``, …), ``numba.extending``, ``numba.core.cgutils`` (which

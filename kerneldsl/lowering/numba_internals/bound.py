@@ -48,7 +48,7 @@ class BoundIntrinsic:
         return self._rule(args, self.static)
 
     def lowering(self, context: Any, sig: Any) -> Callable[..., ir.Value]:
-        """What Numba's lowering calls with a builder and the arguments."""
+        """Return what Numba's lowering calls with a builder and the arguments."""
 
         def lower(builder: ir.IRBuilder, args: Any, loc: Any = None) -> ir.Value:
             return self._emitter(Call(context, builder, sig, tuple(args), self.static))

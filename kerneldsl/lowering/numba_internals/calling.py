@@ -1,4 +1,4 @@
-"""How functions of a device target call each other.
+"""Calling convention of functions on a device target.
 
 A function returns a status and takes, before its own arguments, a pointer for its result and what
 the target lets every function know of the launch. Everything is inlined into the entry in the end,

@@ -230,7 +230,7 @@ def infer_types(
 
 
 class _Pauses:
-    """How many compilations hold the collector."""
+    """Count of the compilations that hold the garbage collector."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -45,7 +45,7 @@ __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_arra
 
 @dataclass(frozen=True)
 class Device:
-    """What is a target's own in what Numba lowers for it.
+    """Parts of a device target that Numba's lowering leaves to it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ _OPERATORS = frozenset(
 
 @overriding()
 class DeviceTypingContext(typing.BaseContext):
-    """What calls and attributes mean, by type."""
+    """Typing context: the types of calls and attributes."""
 
     def load_additional_registries(self) -> None:
         """Install the declarations that a device can serve."""
@@ -121,7 +121,7 @@ class DeviceTypingContext(typing.BaseContext):
 
 @overriding("device", beside=CPUContext)
 class DeviceContext(BaseContext):
-    """How typed operations become LLVM instructions."""
+    """Target context: the LLVM instructions of typed operations."""
 
     strict_alignment = True
 
@@ -180,7 +180,7 @@ class DeviceContext(BaseContext):
 
     @cached_property
     def call_conv(self) -> HiddenArgumentsCallConv:
-        """How functions call each other."""
+        """Calling convention."""
         return self.device.call_conv(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What llvmlite's documented classes of instructions have no word for."""
+"""LLVM instructions that llvmlite's documented classes do not cover."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BFLOAT = _BFloatType()
 
 
 class AddressCallee:
-    """What llvmlite takes as a callee: an address with the type of the function there.
+    """Callee for llvmlite: an address with the type of the function there.
 
     Parameters
     ----------

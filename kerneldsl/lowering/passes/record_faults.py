@@ -174,7 +174,7 @@ class _Recorder(ast.NodeTransformer):
 
 
 def _is_simple(node: ast.expr) -> bool:
-    """Whether an expression can be evaluated twice."""
+    """Return whether an expression can be evaluated twice."""
     return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(node))
 
 

@@ -1,4 +1,4 @@
-"""Which variables hold tuples, whose elements are no memory."""
+"""Analysis of variables that hold tuples, whose elements are not memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays are read: those of NumPy, and those over the memory of a device."""
+"""Readers of array arguments: NumPy's, and those over the memory of a device."""
 
 from __future__ import annotations
 

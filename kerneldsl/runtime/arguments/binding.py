@@ -1,4 +1,4 @@
-"""What a launch knows of its arguments: a :class:`Binding`, and codes for kinds.
+"""Binding of a launch's arguments: a :class:`Binding`, and codes for kinds.
 
 Codes are small ints that stand for interned kinds, because hashing a tuple of ints costs a launch
 a tenth of what hashing kinds costs.
@@ -116,7 +116,7 @@ class Binding:
 
     @property
     def arrays(self) -> tuple[ArrayParameters, ...]:
-        """Where each array is among `values`."""
+        """Position of each array among `values`."""
         arrays = _arrays.get(self.codes)
         if arrays is None:
             arrays = _arrays[self.codes] = array_parameters(kinds_of(self.codes))

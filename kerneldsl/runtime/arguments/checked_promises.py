@@ -1,4 +1,4 @@
-"""What holds of a launch's arguments: everything that compiled code may be promised.
+"""Derivation of promises from a launch's arguments: everything that compiled code may rely on.
 
 This is the definition of :class:`~kerneldsl.target.Promises` in executable form. It is asked where
 a launch is planned; a launch of code that is there already checks no more than that code counts on.
@@ -82,7 +82,7 @@ def _alignment(array: PassedArray, unit_axis: int | None) -> int:
 def _is_disjoint(
     arrays: Sequence[PassedArray], promises: Sequence[ArrayPromises], written: Collection[int]
 ) -> bool:
-    """Whether no array that may be written shares memory with a different one."""
+    """Return whether no array that may be written shares memory with a different one."""
     ranges: dict[int, tuple[int, int]] = {}
     may_write: set[int] = set()
     for number, (array, promise) in enumerate(zip(arrays, promises, strict=True)):

@@ -1,4 +1,4 @@
-"""What launches of a kernel have checked of their arguments, by number.
+"""Table of the promises that launches of a kernel have checked, by number.
 
 Finding all that holds (:func:`~kerneldsl.runtime.arguments.checked_promises.promises_of`) takes
 longer than a launch, so the answer is remembered for addresses, shapes, strides and extents; the

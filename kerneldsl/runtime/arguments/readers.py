@@ -1,4 +1,4 @@
-"""How each type of argument is read: its kind, and the values that are passed.
+"""Readers of arguments by type: the kind, and the values that are passed.
 
 A *reader* is found once for a type, and then in a table: it appends the values of an argument, in
 the order of :mod:`kerneldsl.abi`, to a binding and returns the code of its kind. Readers are short;

@@ -83,7 +83,7 @@ class _Region:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether it is one array of elements that are far apart and do not overlap each other."""
+        """True if it is one array of elements that are far apart and do not overlap each other."""
         if len(self.arrays) > 1:
             return False
         array = self.arrays[0].array
@@ -100,7 +100,7 @@ class _Region:
 
 
 class Progress:
-    """How far a launch has come.
+    """Progress of a launch.
 
     Attributes
     ----------

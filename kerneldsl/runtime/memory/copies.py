@@ -126,7 +126,7 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
 
 
 def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
-    """Whether the spans of two arrays of one device have bytes in common."""
+    """Return whether the spans of two arrays of one device have bytes in common."""
     bounds = [byte_bounds(a.pointer, a.shape, a.strides, a.itemsize) for a in (one, other)]
     return bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
 
@@ -159,7 +159,7 @@ def _stream_of_either(stream: Any, *places: Device) -> Any:
 
 
 def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
-    """Whether kernels on a device can reach arrays of another one where they are.
+    """Return whether kernels on a device can reach arrays of another one where they are.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the pools of one device share, and the memory that they give out.
+"""Memory of a device that its pools share, and the blocks that they give out.
 
 Memory is freed by finalizers, which Python may run at any moment, also while this thread is inside
 a pool. So freeing never waits: what is freed is put into a queue, and whoever holds the lock of the
@@ -30,7 +30,7 @@ _THREADS_DEFAULT = 2
 
 
 class Counts:
-    """What is counted for a pool."""
+    """Counters of a pool."""
 
     __slots__ = ("allocations", "frees", "hits", "in_use", "largest", "peak")
 
@@ -47,7 +47,7 @@ class Counts:
 
 
 class DeviceMemory:
-    """What the pools of one device share: the lock, the sums, and what waits to be freed.
+    """Shared state of a device's pools: the lock, the sums, and the queue of memory to be freed.
 
     Attributes
     ----------

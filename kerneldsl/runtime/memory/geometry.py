@@ -1,4 +1,4 @@
-"""Where the elements of an array are, and what may be done with its memory.
+"""Geometry of an array: where its elements are, and the access to its memory.
 
 Copies, other libraries' protocols and the readers of arguments work on an :class:`ArrayGeometry`;
 :class:`~kerneldsl.runtime.memory.arrays.DeviceArray` stands above them, with their methods.
@@ -129,7 +129,7 @@ class ArrayGeometry:
 
     @property
     def is_managed(self) -> bool:
-        """Whether it is in managed memory, which moves between host and device by itself."""
+        """True if it is in managed memory, which moves between host and device by itself."""
         return getattr(self._owner, "is_managed", False)
 
     def as_numpy(self, owner: Any, pointer: int | None = None) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""What a view of a device array is: NumPy's own indexing, asked without any memory."""
+"""Views of device arrays by NumPy's own indexing, without any memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def phantom(
 
 
 def byte_offset(view: np.ndarray[Any, Any]) -> int:
-    """How far a view of a phantom begins behind the phantom."""
+    """Return how far a view of a phantom begins behind the phantom."""
     base = view
     while isinstance(base.base, np.ndarray):
         base = base.base

@@ -1,4 +1,4 @@
-"""What is known of the memory of a pool and of a device, as values."""
+"""Statistics of a pool's and of a device's memory, as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MemoryStatistics", "PoolStatistics"]
 
 @dataclass(frozen=True, slots=True)
 class PoolStatistics:
-    """What a pool has done, and holds.
+    """Statistics of a pool.
 
     Parameters
     ----------

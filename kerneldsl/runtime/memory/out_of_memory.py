@@ -1,4 +1,4 @@
-"""What is done when device memory runs out, and the error when it was in vain.
+"""Recovery when device memory runs out, and the error when it was in vain.
 
 Python frees arrays of a reference cycle only when its collector runs; freed memory may wait for the
 work that used it; and pools keep memory for later. So all of it is collected, waited for and given

@@ -122,7 +122,7 @@ class MemoryPool(ProcessOwned):
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """True if `close` was called."""
         return self._is_closed
 
     @property
@@ -332,7 +332,7 @@ _devices_lock = ForkSafeLock()
 
 
 def device_memory(place: Device) -> DeviceMemory:
-    """What the pools of a device share, made at the first call."""
+    """Return what the pools of a device share, made at the first call."""
     found = _devices.get(place)
     if found is None:
         with _devices_lock:

@@ -153,7 +153,7 @@ def overlapping(
 
 
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether every byte between the first and the last element belongs to exactly one element."""
+    """Return whether every byte from the first to the last element belongs to one element."""
     step = itemsize
     axes = sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n != 1)
     for stride, extent in axes:
@@ -166,7 +166,7 @@ def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
 def same_memory_order(
     shape: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...]
 ) -> bool:
-    """Whether elements follow each other in memory in the same way; extents of 1 do not matter."""
+    """Return whether elements are ordered alike in memory; extents of 1 do not matter."""
     return all(n == 1 or a == b for n, a, b in zip(shape, left, right, strict=True))
 
 

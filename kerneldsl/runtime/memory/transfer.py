@@ -171,7 +171,7 @@ def _copy(
 
 
 def _is_plain(array: ArrayGeometry, host: Any) -> bool:
-    """Whether the same bytes, one after the other, are the elements of both."""
+    """Return whether the same bytes, one after the other, are the elements of both."""
     return (
         isinstance(host, np.ndarray)
         and array.strides == host.strides
@@ -184,7 +184,7 @@ def _is_plain(array: ArrayGeometry, host: Any) -> bool:
 
 
 def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
-    """Whether neither memory is given back before what is in a stream has used it.
+    """Return whether neither memory is given back before what is in a stream has used it.
 
     A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
     device. Other memory has to be kept alive.

@@ -1,4 +1,4 @@
-"""Which stream work goes into, and where: the streams that are named, active or the default.
+"""Choice of the stream that work goes into: a named one, the active one or the default.
 
 The order is: the stream that was named; the innermost active ``with stream:`` of the device; the
 streams in which other libraries' arguments were made; the device's default stream.
@@ -164,12 +164,12 @@ class BaseStream(ProcessOwned):
 
     @property
     def is_closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """True if :meth:`close` was called."""
         return self._is_closed
 
     @property
     def is_capturing(self) -> bool:
-        """Whether what is put into the stream is recorded instead of run."""
+        """True if what is put into the stream is recorded instead of run."""
         return self._stream.recording is not None
 
     def _open(self) -> DeviceStream:
@@ -343,7 +343,7 @@ def refuse_waiting() -> None:
 
 
 def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
-    """Where to launch, after what other libraries have started on the arguments.
+    """Return where to launch, after what other libraries have started on the arguments.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class Event(ProcessOwned):
 
     @property
     def is_closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """True if :meth:`close` was called."""
         return self._is_closed
 
     def record(self, stream: BaseStream | None = None) -> Self:
@@ -163,7 +163,7 @@ class Event(ProcessOwned):
             self._event.synchronize()
 
     def query(self) -> bool:
-        """Whether the mark is reached, without waiting; True if it was never recorded."""
+        """Return whether the mark is reached, without waiting; True if it was never recorded."""
         self._check_open()
         if self._event is None:
             return True
@@ -344,5 +344,5 @@ def wait_for(stream: BaseStream, other: Any) -> None:
 
 
 def _is_event(other: Any) -> bool:
-    """Whether another library's object is an event: torch's and CuPy's look much like streams."""
+    """Return whether another library's object is an event: they look much like streams."""
     return hasattr(other, "cuda_event") or type(other).__name__ == "Event"

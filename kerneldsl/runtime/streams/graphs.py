@@ -93,12 +93,12 @@ class Graph(ProcessOwned):
 
     @property
     def node_count(self) -> int:
-        """How many launches, copies and other steps it holds."""
+        """Number of launches, copies and other steps."""
         return self._ready("count the nodes of").node_count
 
     @property
     def is_closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """True if :meth:`close` was called."""
         return self._problem == _CLOSED
 
     def debug_dot(self, path: str | os.PathLike[str]) -> None:

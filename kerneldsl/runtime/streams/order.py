@@ -24,13 +24,13 @@ __all__ = [
 
 
 def is_foreign(stream: Any) -> bool:
-    """Whether a stream is another library's, so that its handle may die at any time."""
+    """Return whether a stream is another library's, so that its handle may die at any time."""
     # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
     return stream is not None and getattr(stream, "is_foreign", True)
 
 
 def is_recorded(stream: Any) -> bool:
-    """Whether what is put into a stream is recorded instead of run."""
+    """Return whether what is put into a stream is recorded instead of run."""
     # What is no DeviceStream has no recording; to ask for that class takes far longer.
     return stream is not None and getattr(stream, "recording", None) is not None
 

@@ -49,7 +49,7 @@ def adopt(place: Device, stream: Any) -> DeviceStream:
 
 
 def place_of_foreign(stream: Any, otherwise: Device) -> Device:
-    """Where another library's stream says it is."""
+    """Return where another library's stream says it is."""
     if isinstance(stream, DeviceStream):
         return place_of(stream.device)
     index = getattr(getattr(stream, "device", None), "index", None)  # torch

@@ -73,7 +73,7 @@ class StreamPool(ProcessOwned):
 
     @property
     def device(self) -> Device:
-        """Where the streams are."""
+        """Device of the streams."""
         return self._streams[0].device
 
     def stream(self) -> Stream:

@@ -152,7 +152,7 @@ class Stream(BaseStream):
         let_go()
 
     def query(self) -> bool:
-        """Whether everything in the stream has finished, without waiting."""
+        """Return whether everything in the stream has finished, without waiting."""
         stream = self._open()
         refuse_recording(stream, "ask whether a stream is done")
         return stream.is_done()

@@ -1,4 +1,4 @@
-"""What debug mode puts into a kernel: tests of indices, and the end of a thread that failed.
+"""Debug mode in a kernel: tests of indices, and the end of a thread that failed.
 
 The host reads what is recorded here in :mod:`targets.cpu.faults`.
 """

@@ -36,7 +36,7 @@ class UnknownType(types.Type):
         super().__init__(name="Unknown")
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """Where two ways meet, the other's type is the variable's."""
+        """Return where two ways meet, the other's type is the variable's."""
         return other
 
 

@@ -126,7 +126,7 @@ _CHECKED = {
 
 
 def helpers(*, wraparound: bool) -> dict[str, BoundIntrinsic]:
-    """What the shared passes put into a kernel, by reserved name.
+    """Return what the shared passes put into a kernel, by reserved name.
 
     Parameters
     ----------

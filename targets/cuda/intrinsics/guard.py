@@ -41,5 +41,5 @@ _GUARD = BoundIntrinsic(GUARD_NAME, _type_guard, _emit_guard, {})
 
 
 def guard_helper() -> dict[str, BoundIntrinsic]:
-    """What :class:`~kerneldsl.lowering.passes.mark_guard.MarkGuard` puts into a kernel, by name."""
+    """Return what :class:`~kerneldsl.lowering.passes.mark_guard.MarkGuard` inserts, by name."""
     return {GUARD_NAME: _GUARD}
