@@ -382,7 +382,7 @@ def _show_row(label: str, row: dict[str, Any], work: float, unit: str) -> None:
 
 
 def judge(report: Report) -> dict[str, bool]:
-    """Return what the project promises of these figures; 1 % is what medians vary from run to run."""
+    """Return the bounds of these figures; 1 % is what medians vary from run to run."""
     kernels = [row for row in report.first_call if "time_ratio" in row]
     return {
         "axpy at least as fast as numba-cuda, within 1 %": all(

@@ -183,7 +183,7 @@ def ours(n: int) -> tuple[dict[str, Callable[[int], None]], dict[str, str], dict
         "forall, 16 arrays": sixteen,
         "C loop, 3 arrays": driver_loop(captures.forall(n), x, y, out),
         "forall, 4 captured globals": captured,
-        "forall, by way of Python": by_python,
+        "forall, through Python": by_python,
     }
     floors = {
         "forall": "C loop, scalar and 3 arrays",
@@ -192,7 +192,7 @@ def ours(n: int) -> tuple[dict[str, Callable[[int], None]], dict[str, str], dict
         "explicit, prepared": "C loop, explicit",
         "forall, 16 arrays": "C loop, 16 arrays",
         "forall, 4 captured globals": "C loop, 3 arrays",
-        "forall, by way of Python": "C loop, scalar and 3 arrays",
+        "forall, through Python": "C loop, scalar and 3 arrays",
     }
     bounds = {name: MAX_OURS for name in floors if "Python" not in name}
     bounds["forall, 16 arrays"] = MAX_SIXTEEN

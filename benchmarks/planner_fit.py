@@ -81,7 +81,7 @@ class Recorded:
 
 
 def read(path: Path, only: list[str] | None = None, device: Device = H200) -> Iterator[Recorded]:
-    """Return what was recorded, and how the planner decides with the registers that were recorded."""
+    """Return the record, and the planner's decisions with the recorded registers."""
     cases = {case.name: case for case in CASES if not only or case.name in only}
     with null.described_as(device), kd.use("null"):
         for kernel in json.loads(path.read_text())["kernels"]:

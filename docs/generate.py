@@ -59,7 +59,7 @@ def intrinsics_table() -> str:
 
 
 def with_table(page: str) -> str:
-    """Return a page with its table made anew."""
+    """Return a page with its table rebuilt."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{intrinsics_table()}\n{END}{tail}"
@@ -78,7 +78,7 @@ def attributes_table() -> str:
 
 
 def with_attributes(page: str) -> str:
-    """Return a page with its table of attributes made anew."""
+    """Return a page with its table of attributes rebuilt."""
     head, _, rest = page.partition(ATTRIBUTES_BEGIN)
     _, _, tail = rest.partition(ATTRIBUTES_END)
     return f"{head}{ATTRIBUTES_BEGIN}\n{attributes_table()}\n{ATTRIBUTES_END}{tail}"

@@ -367,7 +367,7 @@ def index() -> str:
 
 
 def with_index(page: str) -> str:
-    """Return the page with its index made anew."""
+    """Return the page with its index rebuilt."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n\n{index()}\n\n{END}{tail}"

@@ -112,7 +112,7 @@ def _missed(results: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def with_performance(page: str) -> str:
-    """Return a page with its table made anew."""
+    """Return a page with its table rebuilt."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{performance()}\n{END}{tail}"

@@ -10,7 +10,7 @@ from kerneldsl import environment
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.dimensions import read_dim3
-from kerneldsl.launch.together import read_together
+from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.target import CompileOptions
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def kernel(
             launch_bounds=_read_launch_bounds(launch_bounds),
         ),
         None if block is None else read_dim3(block, "block_dim"),
-        read_together(cluster, cooperative),
+        read_attributes(cluster, cooperative),
     )
 
     if space is not None:

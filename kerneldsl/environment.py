@@ -9,7 +9,7 @@
 ``KERNELDSL_LOG``     ``debug``, ``info``, ``warning``…: print the log to standard error; read when
                       the first kernel is decorated
 ``KERNELDSL_CACHE``   ``off`` keeps and looks up nothing between processes; read at each look
-``KERNELDSL_CACHE_DIR``  folder for what is kept between processes; without it the user's cache
+``KERNELDSL_CACHE_DIR``  folder of the disk cache; without it the user's cache
                       folder; read when it is needed
 ``KERNELDSL_CACHE_SITE``  a second folder of kept code, which is looked into first and only read
 ``KERNELDSL_CACHE_SIZE``  what the folder may hold, such as ``500M``; 1 GiB without it
@@ -22,7 +22,7 @@
 ``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
                       straight back, so that tools such as compute-sanitizer see each array's
                       bounds; read when a pool is made
-``KERNELDSL_LAUNCHER``  ``off`` makes every launch by way of Python; read when the first launch is
+``KERNELDSL_LAUNCHER``  ``off`` makes every launch through Python; read when the first launch is
                       prepared
 ================== =======================================================================
 """
@@ -59,11 +59,11 @@ VARIABLES = {
     "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
     "KERNELDSL_POOL": "whether device memory comes from pools",
     "KERNELDSL_LAUNCHER": "whether native code repeats launches",
-    "KERNELDSL_CACHE": "whether anything is kept between processes",
-    "KERNELDSL_CACHE_DIR": "folder for what is kept between processes",
-    "KERNELDSL_CACHE_SITE": "second folder of kept code, only read",
+    "KERNELDSL_CACHE": "whether compiled kernels are cached on disk",
+    "KERNELDSL_CACHE_DIR": "folder of the disk cache",
+    "KERNELDSL_CACHE_SITE": "second cache folder, only read",
     "KERNELDSL_CACHE_SIZE": "what the folder may hold",
-    "KERNELDSL_CACHE_KEY_FILE": "file with the secret that kept code is signed with",
+    "KERNELDSL_CACHE_KEY_FILE": "file with the secret that cached code is signed with",
     "KERNELDSL_CACHE_SHARED": "whether folders of others are taken",
     "KERNELDSL_FAKE_GPU": "what detection pretends to find",
 }
@@ -91,7 +91,7 @@ def fake_gpu_spec() -> str | None:
 
 
 def cache_folder() -> Path:
-    """The folder for what is kept between processes; it need not exist.
+    """The folder of the disk cache; it need not exist.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def cache_folder() -> Path:
 
 
 def launcher_is_off() -> bool:
-    """Return whether ``KERNELDSL_LAUNCHER`` asks for launches by way of Python."""
+    """Return whether ``KERNELDSL_LAUNCHER`` asks for launches through Python."""
     return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
 
 
@@ -146,4 +146,4 @@ def configure_logging() -> None:
     logger.addHandler(_handler)
     logger.setLevel(logging.DEBUG if level is None else level)
     if level is None:
-        logger.warning("KERNELDSL_LOG=%s is no logging level; taken as debug", name)
+        logger.warning("KERNELDSL_LOG=%s is not a logging level; debug is used", name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
-from kerneldsl.launch.together import ALONE, Together, read_together
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
 from kerneldsl.launcher.vectorcall import native_methods
 from kerneldsl.launches import make_launch
 from kerneldsl.locks import ForkSafeLock
@@ -45,7 +45,7 @@ class KernelOptions(NamedTuple):
     signature: tuple[Kind, ...] | None = None
     compile: CompileOptions = CompileOptions()
     block: Dim3 | None = None
-    together: Together = ALONE
+    launch_attributes: LaunchAttributes = NO_ATTRIBUTES
 
 
 class LaunchMixin:
@@ -66,7 +66,7 @@ class LaunchMixin:
         def _dispatcher(self) -> Dispatcher: ...
 
     _block: Dim3 | None
-    _run_together: Together
+    _launch_attributes: LaunchAttributes
 
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
@@ -91,7 +91,7 @@ class LaunchMixin:
         """
         if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
             raise LaunchConfigError(
-                f"{self.__qualname__}[{config!r}] is no launch configuration",
+                f"{self.__qualname__}[{config!r}] is not a launch configuration",
                 value=config,
                 limit="It is kernel[grid, block], kernel[grid, block, stream] or "
                 "kernel[grid, block, stream, shared_bytes]",
@@ -111,7 +111,7 @@ class LaunchMixin:
             None,
             read_stream(stream),
             read_shared_bytes(shared_bytes),
-            together=self._run_together,
+            launch_attributes=self._launch_attributes,
         )
         return self._make_launch(shape, self._grids, config if is_plain else None)
 
@@ -157,10 +157,10 @@ class LaunchMixin:
         key: Any = None
         if plan is not None:
             _check_plan(plan, block)
-        together = self._together(cluster, cooperative, plan)
+        launch_attributes = self._attributes_for(cluster, cooperative, plan)
         if (
             plan is None
-            and together is self._run_together
+            and launch_attributes is self._launch_attributes
             and stream is None
             and _are_plain(extent, block or 1, shared_bytes)
         ):
@@ -169,7 +169,7 @@ class LaunchMixin:
             key = extent[0] if is_alone else (extent, block, shared_bytes)
             if (found := self._extents.get(key)) is not None:
                 return found
-        shape = self._read_shape(extent, block, stream, shared_bytes, plan, together)
+        shape = self._read_shape(extent, block, stream, shared_bytes, plan, launch_attributes)
         return self._make_launch(shape, self._extents, key)
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
@@ -188,7 +188,7 @@ class LaunchMixin:
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
-        together: Together = ALONE,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
         """Read the shape of a launch over an extent."""
         from kerneldsl.launch.shape import LaunchShape
@@ -202,16 +202,18 @@ class LaunchMixin:
             read_stream(stream),
             read_shared_bytes(shared_bytes),
             plan,
-            together=together,
+            launch_attributes=launch_attributes,
         )
 
-    def _together(self, cluster: Any, cooperative: Any, plan: LaunchPlan | None) -> Together:
-        """Return which blocks run at the same time: as the launch says, the plan, or the decorator."""
+    def _attributes_for(
+        self, cluster: Any, cooperative: Any, plan: LaunchPlan | None
+    ) -> LaunchAttributes:
+        """Return the launch attributes: the launch's own, the plan's, or the decorator's."""
         if cluster is not None or cooperative is not False:
-            return read_together(cluster, cooperative)
+            return read_attributes(cluster, cooperative)
         if plan is not None and (plan.cluster_dim or plan.is_cooperative):
-            return read_together(plan.cluster_dim, plan.is_cooperative)
-        return self._run_together
+            return read_attributes(plan.cluster_dim, plan.is_cooperative)
+        return self._launch_attributes
 
 
 @native_methods(
@@ -286,7 +288,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
         self.function = function
         self.options = options
         self._block = options.block
-        self._run_together = options.together
+        self._launch_attributes = options.launch_attributes
         self._remember_launches()
         self._constant_values = constants
         self._made_dispatcher = None

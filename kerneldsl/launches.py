@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundLaunch", "Launch", "make_launch"]
 
-#: After so many launches of one shape by way of Python the native launcher is made, which costs
+#: After so many launches of one shape through Python the native launcher is made, which costs
 #: a tenth of a second; once it is there, a launch is prepared when it is repeated.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
@@ -61,7 +61,7 @@ class Launch(ProcessOwned):
         self._shape = shape
         #: What the native launcher knows of this launch.
         self._tables: tuple[Any, ...] = ()
-        #: Launches by way of Python, and after how many the native launcher is tried (again).
+        #: Launches through Python, and after how many the native launcher is tried (again).
         self._slow_count = 0
         self._due = _first_due()
 
@@ -103,16 +103,16 @@ class Launch(ProcessOwned):
     def _request(
         self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
     ) -> Request:
-        """Return what this launch is made of; on a device that is named or described, where one is."""
+        """Return the request of this launch, on a named or described device where one is given."""
         return self._dispatcher.request(self._shape, args, device, arch)
 
     def _launch(self, args: tuple[Any, ...]) -> None:
-        """Launch by way of Python."""
+        """Launch through Python."""
         self._dispatcher.launch(self._shape, args)
         self._slow_count = count = self._slow_count + 1
         has_come_to_be_timed = False
         for table in self._tables:
-            has_come_to_be_timed |= table.tally.refill()
+            has_come_to_be_timed |= table.counter.refill()
         if count >= self._due and not has_come_to_be_timed:
             self._prepare(args)
 
@@ -129,7 +129,7 @@ class Launch(ProcessOwned):
         self._due = 2 * self._slow_count
         if made is None:
             return
-        made.tally.refill()
+        made.counter.refill()
         known = self._tables
         others = tuple(table for table in known if table.key != made.key)
         self._tables = (made, *others)[:_MAX_TABLES]

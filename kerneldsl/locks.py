@@ -22,7 +22,7 @@ _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 
 
 class ForkSafeLock:
-    """A reentrant lock for ``with``, made anew in a forked child."""
+    """A reentrant lock for ``with``, rebuilt in a forked child."""
 
     __slots__ = ("__weakref__", "_lock")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
 from kerneldsl.launch.dimensions import read_extent, read_stream
-from kerneldsl.launch.together import ALONE, Together
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
 
 if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
@@ -90,7 +90,7 @@ class SpacedKernel(Kernel[Any, Any]):
         stream: Any = None,
         shared_bytes: int = 0,
         plan: LaunchPlan | None = None,
-        together: Together = ALONE,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
         from kerneldsl.launch.shape import LaunchShape
 
@@ -103,7 +103,7 @@ class SpacedKernel(Kernel[Any, Any]):
             )
         shape = LaunchShape(
             *(None, None, read_extent(extent), read_stream(stream), 0, plan),
-            together=together,
+            launch_attributes=launch_attributes,
             space=self.space,
         )
         if plan is None:
@@ -114,7 +114,7 @@ class SpacedKernel(Kernel[Any, Any]):
     def __getitem__(self, config: Any) -> Launch:
         """Refuse: an explicit launch has to say which member it is of."""
         raise LaunchConfigError(
-            f"{self.__qualname__}[{config!r}] names no member of the kernel's space",
+            f"{self.__qualname__}[{config!r}] is not a member of the kernel's space",
             value=config,
             limit=f"The space is {self.space!r}",
             remedy=f"Write {self.__qualname__}.member(…)[grid, block], or "

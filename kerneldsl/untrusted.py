@@ -46,7 +46,7 @@ def read_plain_file(path: str | Path, max_bytes: int) -> tuple[bytes, os.stat_re
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotPlainFileError(f"{path} is no plain file")
+            raise NotPlainFileError(f"{path} is not a regular file")
         return file.read(max_bytes), status
 
 

@@ -18,7 +18,7 @@ TARGETS = {
         forms=("ptx",),
         memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
         probe="targets.cuda.probe:find_cuda",
-        rehearsal="null",
+        dry_run="null",
     ),
     "null": TargetEntry("targets.null:make_target", is_hardware=False),
 }

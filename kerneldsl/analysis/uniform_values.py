@@ -161,7 +161,7 @@ class ExpressionRules(ABC):
         if not roots:
             return place
         if place is not None:
-            what = f"`{self.text(node)}` is loaded from a varying place"
+            what = f"`{self.text(node)}` is loaded from a varying index"
             return Divergence(Uniformity.UNPROVEN, what, self.unit.locate(node), place)
         doubt = self.memory.doubt(roots, at)
         if doubt is None:
@@ -358,7 +358,7 @@ class ExpressionRules(ABC):
         if name in COUNTING_FUNCTIONS:
             return Value(fact, fact)
         if not self.is_known(node):
-            what = f"`{self.text(node)}` calls a function of which nothing is known"
+            what = f"`{self.text(node)}` calls a function that cannot be analyzed"
             return self.unknown(node, fact, what)
         if gives_scalar(function, node):
             return Value(fact, form=Form.NUMBERS)

@@ -307,7 +307,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         assert end is not None
         exits = self.exits[frame.node]
         end = merge(end, exits.at_continue)
-        what = "is assigned where threads go on with the loop apart"
+        what = "is assigned in a loop with a divergent continue"
         self.choose(frame.changed, end, exits.continues, what, frame.node)
         head = merge(frame.head, end)
         levels = [[value.levels for value in each.values()] for each in (frame.head, head)]
@@ -317,13 +317,13 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
     def leave(self, frame: Frame[Environment], tested: Environment) -> Environment:
         # A loop that runs no time leaves its target as it was.
         state = merge(frame.head, self.exits[frame.node].at_break)
-        what = "is assigned in a loop that threads leave apart"
+        what = "is assigned in a loop with a divergent exit"
         self.choose(frame.changed, state, self._choice(frame.node), what, frame.node)
         return state
 
     def after(self, node: ast.If, state: Environment | None) -> Environment:
         assert state is not None
-        what = "is assigned on one of two ways"
+        what = "is assigned in a divergent branch"
         self.choose(assigned_names(node), state, self._choice(node), what, node)
         return state
 
@@ -422,6 +422,6 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
             inside = _Analysis(unit, CalleeMemory(Accesses(unit), {}), (), self.scope)
             for call in ast.walk(unit.tree):
                 if isinstance(call, ast.Call) and not inside.is_known(call):
-                    what = f"`{self.text(node)}` calls a function of which nothing is known"
+                    what = f"`{self.text(node)}` calls a function that cannot be analyzed"
                     return self.unknown(node, fact, what)
         return Value(fact, fact)

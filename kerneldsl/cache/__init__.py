@@ -2,14 +2,14 @@
 
 One file an entry, which says what it is of and whether it is whole; see
 :mod:`~kerneldsl.cache.entry` for the format and ``docs/cache.md`` for what is promised. The parts
-from the outside inwards: :mod:`~kerneldsl.cache.face`, :mod:`~kerneldsl.cache.disk` (the two
+from the outside inwards: :mod:`~kerneldsl.cache.api`, :mod:`~kerneldsl.cache.disk` (the two
 folders of a process), :mod:`~kerneldsl.cache.store` (one folder), :mod:`~kerneldsl.cache.files`
 (one file).
 """
 
 from __future__ import annotations
 
-from kerneldsl.cache.face import (
+from kerneldsl.cache.api import (
     clear,
     entries,
     export,

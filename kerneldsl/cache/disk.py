@@ -151,7 +151,7 @@ class DiskCache:
             count, _ = evict(self.user, self.max_bytes, keep=self.user.path_of(key))
             counters.evicted(count)
         except BadEntry as bad:
-            logger.debug("cache: an entry is not kept: %s", bad)
+            logger.debug("cache: an entry is not stored: %s", bad)
             counters.failed_to_write()
             return False
         except (OSError, CacheError) as error:

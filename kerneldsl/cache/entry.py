@@ -105,7 +105,7 @@ def decode(data: bytes, key: bytes | None = None, secret: bytes | None = None) -
         With the reason.
     """
     if len(data) < _HEAD.size + 2 * _DIGEST_BYTES:
-        raise BadEntry(Reason.LENGTH, f"{len(data)} bytes are no entry")
+        raise BadEntry(Reason.LENGTH, f"{len(data)} bytes are not a cache entry")
     magic, schema, count, key_length, total = _HEAD.unpack_from(data)
     if magic != MAGIC:
         raise BadEntry(Reason.MAGIC, f"the file begins with {magic!r}")

@@ -29,7 +29,7 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
     FileNotFoundError
         If there is none.
     BadEntry
-        If it is no plain file.
+        If it is not a regular file.
     OSError
         As the system raises it.
     """
@@ -37,14 +37,14 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
         descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _COMMON)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise BadEntry(Reason.KIND, f"{path.name} is no plain file") from error
+            raise BadEntry(Reason.KIND, f"{path.name} is not a regular file") from error
         if path.is_dir():  # Windows opens no folder
             raise BadEntry(Reason.KIND, f"{path.name} is a folder") from error
         raise
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise BadEntry(Reason.KIND, f"{path.name} is no plain file")
+            raise BadEntry(Reason.KIND, f"{path.name} is not a regular file")
         if not _NO_FOLLOW and path.is_symlink():
             raise BadEntry(Reason.KIND, f"{path.name} is a link")
     except BaseException:

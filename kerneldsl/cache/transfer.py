@@ -99,7 +99,7 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
                     imported += 1
     except tarfile.TarError as error:
         raise CacheError(
-            f"{os.fspath(file)} is no archive of cache entries: {error}",
+            f"{os.fspath(file)} is not an archive of cache entries: {error}",
             value=os.fspath(file),
             remedy="Make one with kd.cache.export(file) or kerneldsl cache export",
         ) from error
@@ -108,7 +108,7 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, secret: bytes | None) -> Entry:
     if not member.isreg():
-        raise BadEntry(Reason.KIND, f"{member.name} is no plain file")
+        raise BadEntry(Reason.KIND, f"{member.name} is not a regular file")
     if member.size > MAX_ENTRY_BYTES:
         raise BadEntry(Reason.SIZE, f"{member.name} has {member.size} bytes")
     stream = archive.extractfile(member)

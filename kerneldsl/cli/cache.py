@@ -34,7 +34,7 @@ _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 def make_cache_app() -> typer.Typer:
     """The commands below ``kerneldsl cache``."""
     app = typer.Typer(
-        help="Look at what is kept between processes, and remove or move it.",
+        help="List, remove and move cached kernels.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
@@ -234,7 +234,7 @@ def _explain_miss(
             "--extent",
             "-e",
             help="The extent of forall, such as 1048576 or 1080,1920: the launch is planned, and "
-            "how its indices are dealt out is compared too.",
+            "the mapping of its indices to threads is compared too.",
         ),
     ] = None,
     block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
@@ -313,9 +313,9 @@ def _key_of(kernel: Kernel[..., Any], maker: Compiler, specialization: Specializ
         return find_key(maker, specialization)
     except UncacheableError as error:
         raise CacheError(
-            f"code of {kernel.__qualname__} is never kept: {error}",
+            f"code of {kernel.__qualname__} cannot be cached: {error}",
             value=kernel.__qualname__,
-            remedy="docs/cache.md lists what is not kept",
+            remedy="docs/cache.md lists what is not cached",
         ) from error
 
 

@@ -122,7 +122,7 @@ def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ArgumentValueError(
-            f"{path} is no Python file", value=str(path), limit="Its name must end in .py"
+            f"{path} is not a Python file", value=str(path), limit="Its name must end in .py"
         )
     module = importlib.util.module_from_spec(spec)
     # As a script would, the file finds what lies beside it.

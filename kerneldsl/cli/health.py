@@ -211,7 +211,7 @@ def summary(as_json: JsonOption = False) -> None:
 
 
 def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return what is found, or else the message that says why it is not, as for a wrong variable."""
+    """Return the result, or the message of the error, as for a wrong variable."""
     from kerneldsl.errors import KernelError
 
     try:

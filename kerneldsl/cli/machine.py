@@ -42,7 +42,7 @@ def backends(as_json: JsonOption = False) -> None:
         fixed=("backend", "detected", "usable"),
     )
     if any(b.is_faked for b in found):
-        new_console(stderr=True).print("KERNELDSL_FAKE_GPU is set: this is no real machine.")
+        new_console(stderr=True).print("KERNELDSL_FAKE_GPU is set: this is not the real machine.")
 
 
 def devices(

@@ -46,7 +46,7 @@ def warm(
     if not cache.is_on():
         raise CacheError(
             "the cache is off",
-            limit="What is compiled ahead is kept in the cache",
+            limit="Compiled kernels are stored in the cache",
             remedy="Unset KERNELDSL_CACHE, and see kerneldsl cache info",
         )
     for each in arch or ():
@@ -60,11 +60,11 @@ def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, 
     import json
     import tempfile
 
-    from kerneldsl.cli.warmed import rehearsal
+    from kerneldsl.cli.warmed import dry_run
 
     environment = dict(os.environ)
     if arch:
-        environment["KERNELDSL_TARGET"] = rehearsal()
+        environment["KERNELDSL_TARGET"] = dry_run()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]

@@ -12,12 +12,12 @@ from typing import Any
 from kerneldsl.registry import built_in_targets, get_target, target_writing
 from kerneldsl.target import Device
 
-__all__ = ["described_gpu", "main", "rehearsal"]
+__all__ = ["described_gpu", "dry_run", "main"]
 
 
-def rehearsal() -> str:
+def dry_run() -> str:
     """The target on which launches for an architecture are made, of which none runs."""
-    found = built_in_targets()[target_writing("ptx")].rehearsal
+    found = built_in_targets()[target_writing("ptx")].dry_run
     assert found is not None
     return found
 
@@ -25,7 +25,7 @@ def rehearsal() -> str:
 def described_gpu(arch: str, usual: Device) -> Device:
     """The GPU that launches for an architecture go to.
 
-    It is the one that plans are made for, so that a launch is dealt out to threads as on a card of
+    It is the one that plans are made for, so that a launch is mapped to threads as on a card of
     that size. What no plan depends on, such as the size of its memory, is the usual device's.
 
     Parameters
@@ -63,7 +63,7 @@ def main(arch: str, report: str, script: str, *arguments: str) -> None:
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     if arch:
-        target: Any = get_target(rehearsal())
+        target: Any = get_target(dry_run())
         target.set_devices(described_gpu(arch, target.devices()[0]))
     try:
         runpy.run_path(script, run_name="__main__")

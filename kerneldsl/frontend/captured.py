@@ -61,7 +61,7 @@ def constant_problem(value: object) -> tuple[str, str] | None:
             return f"is an array of dtype {value.dtype}", "Pass it as an argument"
         if value.flags.writeable:
             return (
-                "is an array that can be written, so its contents are no constant",
+                "is an array that can be written, so its contents are not constant",
                 "Pass it as an argument, or set array.flags.writeable = False",
             )
         if not _is_whole_read_only(value):

@@ -46,7 +46,7 @@ def draws(owner: object, path: str) -> bool:
 def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:
     """The innermost reader of a chain that reads the same object twice.
 
-    An attribute that is made anew at each look, such as a bound method, cannot be compared by
+    An attribute that is rebuilt at each look, such as a bound method, cannot be compared by
     identity; its owner can.
     """
     while isinstance(read, AttributeReader) and read() is not read():

@@ -252,7 +252,7 @@ class Rewriter(ast.NodeTransformer):
         if draws(owner, resolved.path):
             self._reporter.fail(
                 node,
-                f"{resolved.path} draws from a state that threads do not have",
+                f"{resolved.path} needs a random number generator's state, which threads do not have",
                 "Draw the numbers before the launch, and pass them in an array",
             )
         self._watch(node, resolved)
@@ -327,7 +327,7 @@ class Rewriter(ast.NodeTransformer):
         if not is_constant(value) or constant_problem(value) is not None:
             self._reporter.fail(
                 node,
-                f"The default value of {path} is {value!r}, which is no constant of a kernel",
+                f"The default value of {path} is {value!r}, which cannot be a constant",
                 "Give the argument in the call",
                 limit=CAPTURABLE,
                 value=value,

@@ -87,7 +87,7 @@ class StaticEvaluator:
         if name is None:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: {value!r} is no dtype that a kernel can use",
+                f"kd.{intrinsic.name}: {value!r} is not a dtype that kernels support",
                 f"Use one of {', '.join(DTYPE_NAMES)}, as np.float32 or kd.float32",
                 value=value,
             )

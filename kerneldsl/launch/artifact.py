@@ -116,7 +116,7 @@ def _key(compiler: Compiler, specialization: Specialization) -> Key | None:
     try:
         return find_key(compiler, specialization)
     except UncacheableError as error:
-        logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
+        logger.debug("cache: %s is not stored: %s", specialization.unit.qualname, error)
         counters.missed(Reason.UNCACHEABLE)
         return None
 
@@ -138,7 +138,7 @@ def _keep(
         # which of the two states the code is of.
         is_same = find_key(compiler, specialization, anew=True) == key
     except UncacheableError as error:
-        logger.debug("cache: %s is not kept: %s", specialization.unit.qualname, error)
+        logger.debug("cache: %s is not stored: %s", specialization.unit.qualname, error)
         return
     if is_same:
         cache.keep(key, {**sections, _MADE: _made(specialization, elapsed_s)})

@@ -11,9 +11,9 @@ from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.executable import Loaded
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.launch.together import ALONE, check_together, in_clusters
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.host import element_ns, share_on_host
@@ -49,8 +49,8 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         assert shape.grid_dim is not None
         assert shape.block_dim is not None
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-    if shape.together != ALONE:
-        config = _together(request, loaded.executable, config)
+    if shape.launch_attributes != NO_ATTRIBUTES:
+        config = _attributes_for(request, loaded.executable, config)
     if device.is_host:
         given = None if shape.plan is None else shape.plan.host
         config = replace(config, share=given or _share(request, config))
@@ -96,21 +96,23 @@ def _share(request: Request, config: LaunchConfig) -> HostShare | None:
     return share_on_host(math.prod(extent), element_ns(work, extent), *pool)
 
 
-def _together(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
+def _attributes_for(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
     """The configuration of a launch whose blocks run together, checked."""
-    name, together = request.state.unit.qualname, request.shape.together
+    name, launch_attributes = request.state.unit.qualname, request.shape.launch_attributes
     if config.extent is not None and not request.state.traits.uses_block:
         raise LaunchConfigError(
             f"forall of the element kernel {name} was given cluster or cooperative",
-            value=together,
+            value=launch_attributes,
             limit="Blocks that run together are of use to kernels that work with their block",
             remedy=f"Leave them out, or launch {name}[grid, block](…)",
         )
-    if together.cluster_dim is not None and config.extent is not None:
-        config = in_clusters(config, together.cluster_dim)
+    if launch_attributes.cluster_dim is not None and config.extent is not None:
+        config = in_clusters(config, launch_attributes.cluster_dim)
     config = replace(
-        config, cluster_dim=together.cluster_dim, is_cooperative=together.is_cooperative
+        config,
+        cluster_dim=launch_attributes.cluster_dim,
+        is_cooperative=launch_attributes.is_cooperative,
     )
     resources = None if executable.device.is_host else executable.resources
-    check_together(name, config, executable.device, resources)
+    check_attributes(name, config, executable.device, resources)
     return config

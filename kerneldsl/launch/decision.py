@@ -21,9 +21,9 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.launch.together import in_clusters
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice, Problem, choose
 from kerneldsl.planner.limits import DeviceOccupancyLimits
@@ -136,7 +136,7 @@ def tiled_config(shape: LaunchShape) -> LaunchConfig:
     tile = shape.tile or shape.block_dim
     x, y, z = (-(-n // width) for n, width in zip(along, tile, strict=True))
     config = LaunchConfig((x, y, z), shape.block_dim, shape.extent, shared_bytes=shape.shared_bytes)
-    cluster_dim = shape.together.cluster_dim
+    cluster_dim = shape.launch_attributes.cluster_dim
     return config if cluster_dim is None else in_clusters(config, cluster_dim)
 
 

@@ -72,8 +72,8 @@ def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
         plan,
         extent=shape.extent,
         device=str(request.device),
-        cluster_dim=shape.together.cluster_dim,
-        is_cooperative=shape.together.is_cooperative,
+        cluster_dim=shape.launch_attributes.cluster_dim,
+        is_cooperative=shape.launch_attributes.is_cooperative,
     )
 
 

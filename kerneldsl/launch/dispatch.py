@@ -32,12 +32,12 @@ from kerneldsl.launch.spine import prepare, settle
 from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
+from kerneldsl.runtime.launch_counters import launch_and_time
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import current, order
 from kerneldsl.runtime.streams.current import BaseStream, launch_stream, note_uses
-from kerneldsl.runtime.tally import launch_and_time
 from kerneldsl.target import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Dispatcher:
             elif binding.host and not device.is_host:
                 progress = Progress()
                 self._launch_staged(request, loaded, config, progress)
-            elif loaded.tally.is_due or self.is_debug:
+            elif loaded.counter.is_due or self.is_debug:
                 progress = Progress()
                 self._start(loaded, config, values, progress)
             else:
@@ -157,9 +157,9 @@ class Dispatcher:
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise
             return
-        count = next(loaded.tally.count)
-        if count >= loaded.tally.due:
-            loaded.tally.arm(count)
+        count = next(loaded.counter.count)
+        if count >= loaded.counter.due:
+            loaded.counter.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
         if current.are_in_use and not device.is_host:
             note_uses(args, stream)
@@ -170,8 +170,8 @@ class Dispatcher:
         """Launch, and take the time where that is due."""
         # In debug mode a launch waits for the kernel, so that an error may come from after it.
         progress.has_begun = self.is_debug
-        if loaded.tally.is_due:
-            launch_and_time(loaded.tally, loaded.executable, config, loaded.pack(*values))
+        if loaded.counter.is_due:
+            launch_and_time(loaded.counter, loaded.executable, config, loaded.pack(*values))
         else:
             loaded.executable.launch(config, loaded.pack(*values))
 

@@ -11,8 +11,8 @@ from typing import Any
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.environment import logger
 from kerneldsl.launch.request import Request
+from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counter_of
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
-from kerneldsl.runtime.tally import Tally, tally_of
 from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Specialization
 
 __all__ = ["Loaded", "find_loaded", "load"]
@@ -21,13 +21,15 @@ __all__ = ["Loaded", "find_loaded", "load"]
 class Loaded:
     """An executable with what a launch of it needs at hand."""
 
-    __slots__ = ("_in_stream", "configs", "executable", "pack", "tally")
+    __slots__ = ("_in_stream", "configs", "counter", "executable", "pack")
 
-    def __init__(self, executable: Executable, pack: Callable[..., bytes], tally: Tally) -> None:
+    def __init__(
+        self, executable: Executable, pack: Callable[..., bytes], counter: LaunchCounter
+    ) -> None:
         self.executable = executable
         self.pack = pack
         #: Counts the launches.
-        self.tally = tally
+        self.counter = counter
         #: Checked launch configurations, by grid, block, extent and shared memory.
         self.configs: dict[tuple[Any, ...], LaunchConfig] = {}
         #: A configuration, a stream, and the configuration with the stream in it.
@@ -82,5 +84,5 @@ def load(device: Device, specialization: Specialization, artifact: Artifact) -> 
         (time.perf_counter() - started) * 1e3,
     )
     return Loaded(
-        executable, layout.packer.pack, tally_of(f"{unit.module}.{unit.qualname}", device)
+        executable, layout.packer.pack, launch_counter_of(f"{unit.module}.{unit.qualname}", device)
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.abi import EXPLICIT, LaunchMode
-from kerneldsl.launch.together import ALONE, Together
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
 from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
 from kerneldsl.runtime.streams.current import BaseStream
 from kerneldsl.target import DeviceLimits, Dim3
@@ -36,6 +36,7 @@ class LaunchShape:
         "forall_ndim",
         "grid_dim",
         "key",
+        "launch_attributes",
         "member",
         "mode",
         "plan",
@@ -44,7 +45,6 @@ class LaunchShape:
         "space",
         "stream",
         "tile",
-        "together",
     )
 
     def __init__(
@@ -56,7 +56,7 @@ class LaunchShape:
         shared_bytes: int,
         plan: LaunchPlan | None = None,
         tile: Dim3 | None = None,
-        together: Together = ALONE,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
         *,
         space: Space | None = None,
         member: Member | None = None,
@@ -75,7 +75,7 @@ class LaunchShape:
         #: Indices of the extent that a block serves, where that is not one for each thread.
         self.tile = tile
         #: Which blocks run at the same time.
-        self.together = together
+        self.launch_attributes = launch_attributes
         #: The kernel's space, while the member is open; the member, once it is not.
         self.space = space
         self.member = member
@@ -85,7 +85,15 @@ class LaunchShape:
             self.planned_for = (plan.block_dim, plan.mapping, plan.host)
         elif extent is not None:
             self.planned_for = extent_class(extent)
-        self.key = (grid_dim, block_dim, extent, shared_bytes, self.planned_for, tile, together)
+        self.key = (
+            grid_dim,
+            block_dim,
+            extent,
+            shared_bytes,
+            self.planned_for,
+            tile,
+            launch_attributes,
+        )
         #: The same for blocks of one index a thread, and the limits of a device that it is for.
         self._planned_within: tuple[DeviceLimits | None, Any] = (None, None)
         #: Shapes of members, for this extent.
@@ -108,7 +116,7 @@ class LaunchShape:
             self.space.shared_bytes(member),
             self.plan,
             self.space.tile(member),
-            self.together,
+            self.launch_attributes,
             member=member,
         )
         if extent is None:
@@ -124,7 +132,7 @@ class LaunchShape:
             stream,
             self.shared_bytes,
             tile=self.tile,
-            together=self.together,
+            launch_attributes=self.launch_attributes,
             space=self.space,
             member=self.member,
         )
@@ -135,7 +143,7 @@ class LaunchShape:
             return self.planned_for
         known = self._planned_within
         if known[0] is not limits:
-            most, cluster_dim = limits.max_grid_dim, self.together.cluster_dim
+            most, cluster_dim = limits.max_grid_dim, self.launch_attributes.cluster_dim
             if cluster_dim is not None:  # grids are made of whole ones
                 x, y, z = (n // width * width for n, width in zip(most, cluster_dim, strict=True))
                 most = x, y, z

@@ -256,7 +256,7 @@ class KernelStates:
             )
         if self._states:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
-            logger.debug("%s is made anew: %s changed", unit.qualname, ", ".join(changed))
+            logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
         # Only a kernel with a space is part of a cycle of references.
         of_member = None if constants is None else self._state_of
         return KernelState(self.definition, unit, analyze(unit), of_member)

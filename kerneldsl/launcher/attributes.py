@@ -51,7 +51,7 @@ class AttributeNames:
 
 
 def attribute_names_of(kind: type) -> AttributeNames | None:
-    """Return how native code reads objects of exactly this class; ``None`` for other than CuPy's."""
+    """Return the attributes of objects of exactly this class; ``None`` if it is not CuPy's."""
     cupy = sys.modules.get("cupy")
     if cupy is None or kind is not getattr(cupy, "ndarray", None):
         return None

@@ -131,7 +131,7 @@ class Function:
             self.store(self.load(source, offset, kind), self.at(out, offset))
 
     def is_instance(self, value: Any, kind: type) -> Any:
-        """Return whether an object is of exactly a class; a slot that is empty (null) holds none."""
+        """Return whether an object is of exactly a class; an empty (null) slot is not."""
         nothing, some, known = self.block("nothing"), self.block("some"), self.block("known")
         self.b.cbranch(self.is_null(value), nothing, some)
         self.b.position_at_end(some)

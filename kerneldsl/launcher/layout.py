@@ -123,7 +123,7 @@ def builtin_method(method: Any) -> tuple[int, int]:
         It is another kind of callable.
     """
     if type(method) is not BuiltinMethodType or _flags_of(method) != METH_O:
-        raise UnknownLayout(f"{method!r} is no built-in method of one argument")
+        raise UnknownLayout(f"{method!r} is not a built-in method of one argument")
     address: int = _c_function_of(method)
     return address, id(method.__self__)
 
@@ -169,7 +169,7 @@ def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
         The slot is not where its descriptor seems to say.
     """
     descriptor = owner.__dict__[name]
-    _expect(type(descriptor).__name__, "member_descriptor", f"{name} is no slot")
+    _expect(type(descriptor).__name__, "member_descriptor", f"{name} is not a slot")
     offset = _MemberDescriptor.from_address(id(descriptor)).member.contents.offset
     _expect(HEAD <= offset <= owner.__basicsize__ - 8, True, f"offset of the slot {name}")
     setattr(trial, name, value)

@@ -103,12 +103,12 @@ def install() -> bool:
             _make()
         except UnknownPlatform as error:
             _refusal = str(error)
-            logger.debug("kernels are launched by way of Python: %s", error)
+            logger.debug("kernels are launched through Python: %s", error)
             return False
         except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
             _refusal = str(error)
             warnings.warn(
-                "kernels are launched by way of Python, which costs some microseconds more: the "
+                "kernels are launched through Python, which costs some microseconds more: the "
                 f"native launcher does not know this interpreter ({error}). "
                 "KERNELDSL_LAUNCHER=off says that this is known",
                 KernelWarning,
@@ -121,7 +121,7 @@ def install() -> bool:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """A ``with`` block in which the whole process launches by way of Python.
+    """A ``with`` block in which the whole process launches through Python.
 
     For tests and comparisons; launches of other threads that are going on stay native.
     """

@@ -98,7 +98,7 @@ def _prepare(
         current_stream=maker.exchanges[0].current_stream if has_streams and maker.exchanges else 0,
         stream_getter=maker.attribute_names[0].current_stream if maker.attribute_names else None,
         entry=entry,
-        tally=loaded.tally,
+        counter=loaded.counter,
         keep=(state, loaded, maker),
     )
 

@@ -23,7 +23,7 @@ from typing import Any
 from kerneldsl.launcher.conditions import PackedCondition
 from kerneldsl.launcher.layout import builtin_method
 from kerneldsl.launcher.step_kinds import Step
-from kerneldsl.runtime.tally import Tally
+from kerneldsl.runtime.launch_counters import LaunchCounter
 from kerneldsl.target import Device
 from kerneldsl.target.native import HostEntry, NativeEntry
 
@@ -56,7 +56,7 @@ class Word(IntEnum):
     #: Whether conditions are looked at also where all arrays are known.
     ASKS_NUMBERS = 9
     PLACE = 10
-    TALLY = 11
+    COUNTER = 11
     BUFFER = 12
     BUFFER_WORDS = 13
     PARAMETERS = 14
@@ -200,7 +200,7 @@ class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a cla
     """
 
     key: Any
-    tally: Tally
+    counter: LaunchCounter
     keep: tuple[Any, ...]
 
 
@@ -218,7 +218,7 @@ def make_table(
     current_stream: int,
     stream_getter: Any,
     entry: NativeEntry,
-    tally: Tally,
+    counter: LaunchCounter,
     keep: tuple[Any, ...],
 ) -> LaunchTable:
     """Write a table.
@@ -281,7 +281,7 @@ def make_table(
     table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
     table[Word.ASKS_NUMBERS] = asks_numbers
     table[Word.PLACE] = id(device)
-    table[Word.TALLY] = ctypes.addressof(tally.words)
+    table[Word.COUNTER] = ctypes.addressof(counter.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
@@ -293,9 +293,9 @@ def make_table(
         table[Word.STREAM_HANDLE] = id(_HANDLE)
     _write_entry(table, entry)
     table.key = key
-    table.tally = tally
+    table.counter = counter
     table.keep = (
-        *(device, tuple(guards), tuple(place_guards), stream_getter, entry, tally, keep),
+        *(device, tuple(guards), tuple(place_guards), stream_getter, entry, counter, keep),
         *(buffer, tuple(memory.kept)),
     )
     return table

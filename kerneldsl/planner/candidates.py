@@ -150,7 +150,7 @@ def walked_axes(
     Parameters
     ----------
     mapping : ElementMapping
-        How indices are dealt out.
+        How indices are mapped.
     extent : tuple of int
         Positive extents.
     narrowest : tuple of int
@@ -177,7 +177,7 @@ def fit_grid(
     Parameters
     ----------
     mapping : ElementMapping
-        How indices are dealt out.
+        How indices are mapped.
     extent : tuple of int
         Positive extents.
     block_dim : tuple of int

@@ -23,7 +23,7 @@ class PlanAlternative:
     block_dim : tuple of int
         Threads of a block.
     mapping : ElementMapping
-        How indices are dealt out.
+        How indices are mapped.
     predicted_ns : float or None
         Its time by the model; ``None`` where it cannot run.
     why : str
@@ -55,7 +55,7 @@ class LaunchPlan:
     grid_dim, block_dim : tuple of int
         Blocks of the grid and threads of a block, x first.
     mapping : ElementMapping
-        How the extent's indices are dealt out to threads: items a thread, vector, order.
+        How the extent's indices are mapped to threads: items a thread, vector, order.
     shared_bytes : int
         Dynamic shared memory of a block, in bytes.
     carveout_bytes : int or None

@@ -141,7 +141,7 @@ def facts(plan: LaunchPlan) -> list[str]:
         found.append(
             f"Waves {plan.waves:.2f}"
             + (
-                f"; {_percent(plan.tail_efficiency)} of the places for blocks are taken."
+                f"; tail efficiency {_percent(plan.tail_efficiency)}."
                 if plan.waves > 1
                 else ": all blocks run at once."
             )

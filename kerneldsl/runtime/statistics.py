@@ -1,6 +1,6 @@
 """Statistics of launches, fallbacks, times, bytes moved and memory, as one value.
 
-Launches are counted by :mod:`~kerneldsl.runtime.tally`; copies and fallbacks are counted here.
+Launches are counted by :mod:`~kerneldsl.runtime.launch_counters`; copies and fallbacks here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.locks import ForkSafeLock
-from kerneldsl.runtime.tally import tallies
+from kerneldsl.runtime.launch_counters import launch_counters
 from kerneldsl.target import Device
 
 if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values
@@ -69,8 +69,8 @@ def reset_stats() -> None:
         _fresh_copies.clear()
         _copied.clear()
         _fallbacks.clear()
-    for tally in tallies():
-        tally.reset()
+    for counter in launch_counters():
+        counter.reset()
 
 
 def stats() -> Statistics:
@@ -101,13 +101,13 @@ def stats() -> Statistics:
         sorted(
             (
                 KernelStatistics(t.kernel, str(t.device), launches, t.average_ns())
-                for t in tallies()
+                for t in launch_counters()
                 if (launches := t.launches)
             ),
             key=lambda k: (k.kernel, k.device),
         )
     )
-    places = {str(t.device): t.device for t in tallies()} | {str(p): p for p in copied}
+    places = {str(t.device): t.device for t in launch_counters()} | {str(p): p for p in copied}
     names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
     by_name = {str(device): counts for device, counts in copied.items()}
     return Statistics(

@@ -39,6 +39,6 @@ class Check:
 
 
 def said_by(error: BaseException) -> str:
-    """Return what an error found and the limit that it met, in one line; its remedy stands apart."""
+    """Return an error's finding and limit in one line; its remedy stands apart."""
     parts = getattr(error, "what", None) or str(error), getattr(error, "limit", None)
     return " ".join(". ".join(filter(None, parts)).split())

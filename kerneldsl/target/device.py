@@ -323,7 +323,7 @@ class Device:
         **Must** raise `ArgumentTypeError` for what is no event.
         """
         raise ArgumentTypeError(
-            f"{type(event).__name__} is no event of {self}",
+            f"{type(event).__name__} is not an event of {self}",
             value=event,
             limit=f"The target {self.target!r} takes no events of other libraries",
             remedy="Record one with kd.Event().record(stream)",

@@ -78,7 +78,7 @@ class ElementMapping:
         if self.order not in ("strided", "contiguous"):
             raise ValueError(f"order {self.order!r} is neither 'strided' nor 'contiguous'")
         if self.axes is not None and sorted(self.axes) != list(range(len(self.axes))):
-            raise ValueError(f"axes {self.axes} are no order of the extent's axes")
+            raise ValueError(f"axes {self.axes} are not a permutation of the extent's axes")
         if self.grid_stride not in _AXES:
             raise ValueError(f"grid_stride {self.grid_stride!r} is none of {_AXES}")
 

@@ -41,7 +41,7 @@ class TargetEntry:
     probe : str or None
         ``module:function`` that looks for its driver and returns a
         :class:`kerneldsl.detection.probes.Finding`.
-    rehearsal : str or None
+    dry_run : str or None
         A target that compiles and launches as it would on devices that are not there.
     """
 
@@ -50,4 +50,4 @@ class TargetEntry:
     forms: tuple[str, ...] = ()
     memory: tuple[MemoryType, ...] = ()
     probe: str | None = None
-    rehearsal: str | None = None
+    dry_run: str | None = None

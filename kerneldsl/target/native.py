@@ -90,7 +90,7 @@ class DriverEntry:
     ----------
     launch : int
         Address of ``cuLaunchKernel``. Where it answers another status than 0, nothing was started,
-        and the launch is made again by way of Python, which raises what is wrong.
+        and the launch is made again through Python, which raises what is wrong.
     get_context, set_context : int
         Addresses of ``cuCtxGetCurrent`` and ``cuCtxSetCurrent``.
     context : int

@@ -82,7 +82,7 @@ class CpuArtifact(Artifact):
         raise ValueError(f"the cpu target has no {form!r}; it has 'source', 'llvm' and 'asm'")
 
     def resources(self) -> Resources:
-        """Return what a block takes; registers and spills are the compiler's own affair on a CPU."""
+        """Return a block's resources; registers and spills are the compiler's affair on a CPU."""
         traits = self.specialization.traits
         return Resources(None, None, None, traits.static_shared_bytes, 1024)
 

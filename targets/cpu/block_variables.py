@@ -122,7 +122,7 @@ class BlockVariables:
         return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
 
     def is_uniform_assignment(self, node: ast.stmt) -> bool:
-        """Return whether a statement sets one variable for all threads alike, and so can run once."""
+        """Return whether a statement sets one variable alike for all threads: it can run once."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass

@@ -36,7 +36,7 @@ class Room:
     threads: int
 
     def begin(self, *, is_guarded: bool) -> ast.stmt:
-        """Return what the block does first: say who takes part. Behind a guard, no thread does yet."""
+        """Write the block's first step: say who takes part. Behind a guard, no thread does yet."""
         count = ast.Constant(0 if is_guarded else self.threads)
         return ast.Expr(ast.Call(_load("kd_expect"), [_load(self.lanes), count], []))
 

@@ -48,7 +48,7 @@ def check_object(code: bytes, function: str) -> None:
     try:
         wanted = function.encode()
         if not wanted or b"\0" in wanted:
-            raise BadObjectError(f"{function!r} is no name of a function")
+            raise BadObjectError(f"{function!r} is not the name of a function")
         if wanted not in _functions(code):
             raise BadObjectError(f"it defines no function {function!r}")
     except (struct.error, IndexError, ValueError, OverflowError) as error:
@@ -60,11 +60,11 @@ def _functions(code: bytes) -> Iterator[bytes]:
     header = _HEADER.unpack_from(code)
     magic, bits, order, machine = header[0], header[1], header[2], header[6]
     if magic != b"\x7fELF":
-        raise BadObjectError("it is no ELF file")
+        raise BadObjectError("it is not an ELF file")
     if bits != _64_BITS or order != (_LITTLE if sys.byteorder == "little" else _BIG):
         raise BadObjectError("it is for a machine of another kind")
     if header[5] != _RELOCATABLE:
-        raise BadObjectError("it is no file to be linked")
+        raise BadObjectError("it is not a relocatable file")
     if machine != _MACHINES.get(platform.machine(), machine):
         raise BadObjectError(f"it is for machine {machine}, and this is a {platform.machine()}")
     at, entry_bytes, count = header[10], header[15], header[16]

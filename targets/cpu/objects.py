@@ -56,12 +56,12 @@ def load_object(code: bytes, entry_name: str) -> LoadedObject:
     Raises
     ------
     UnusableCodeError
-        If it is no object file for this machine, or calls what this process does not have.
+        If it is not an object file for this machine, or calls what this process does not have.
     """
     try:
         check_object(code, entry_name)
     except BadObjectError as error:
-        raise UnusableCodeError(f"it is no object file for this process: {error}") from error
+        raise UnusableCodeError(f"it is not an object file for this process: {error}") from error
     import llvmlite.binding as llvm
 
     with _lock:

@@ -72,7 +72,7 @@ def describe(driver: Driver, device: Device) -> DeviceInfo:
 
 
 def known_at_once(device: Device) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    """Return what follows from the `extra` of a device: values, what is unavailable, and reasons."""
+    """Derive from the `extra` of a device: values, what is unavailable, and reasons."""
     extra = device.extra
     values: dict[str, Any] = {
         name: extra[name] for name in ("compute_capability", "total_memory_bytes") if name in extra

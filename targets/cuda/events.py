@@ -131,7 +131,7 @@ def wrap_event(driver: Driver, device: Device, event: Any) -> CudaEvent:
         if number:
             return CudaEvent(driver, device, number, event, is_timed=False, is_foreign=True)
     raise ArgumentTypeError(
-        f"{type(event).__name__} is no recorded CUDA event",
+        f"{type(event).__name__} is not a recorded CUDA event",
         value=event,
         limit="An event has its handle in cuda_event, ptr or handle, once it has been recorded",
         remedy="Record it first",

@@ -80,7 +80,7 @@ class Mark:
             return not int(record(context, self.event)[0])
 
     def is_lost(self) -> bool:
-        """Return whether the device has failed, so that nothing there is in use, nor to be freed."""
+        """Return whether the device has failed: nothing there is in use, nor to be freed."""
         return self._driver.watch.is_lost(self._index)
 
     def is_reached(self) -> bool:

@@ -3,7 +3,7 @@
 It is loaded when one of these is first asked for. A device is found in it by its UUID, never by its
 number: NVML counts all GPUs of the machine in the order of their PCI addresses, whatever
 ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER`` say. The bindings are ``cuda.bindings.nvml``:
-cuda.core's face of NVML (1.2) has no power readings.
+cuda.core's API of NVML (1.2) has no power readings.
 
 References
 ----------

@@ -70,7 +70,7 @@ def restore(
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
     if not isinstance(entry_name, str) or not _IDENTIFIER.fullmatch(entry_name):
-        raise UnusableCodeError(f"{entry_name!r} is no name of an entry")
+        raise UnusableCodeError(f"{entry_name!r} is not the name of an entry")
     if f".entry {entry_name}(" not in ptx:
         raise UnusableCodeError(f"the PTX has no entry {entry_name!r}")
     layout = specialization.layout.parameters

@@ -98,7 +98,7 @@ def stream_handle(stream: Any) -> int:
             continue
         return _checked(number)
     raise ArgumentTypeError(
-        f"{type(stream).__name__} is no CUDA stream",
+        f"{type(stream).__name__} is not a CUDA stream",
         value=stream,
         limit="A stream is None, an int handle, or an object with __cuda_stream__, handle, "
         "cuda_stream or ptr",

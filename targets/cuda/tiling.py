@@ -64,7 +64,7 @@ def emit_body(
     traits : KernelTraits
         What the kernel does.
     mapping : ElementMapping
-        How indices are dealt out, for a kernel that uses ``grid`` alone.
+        How indices are mapped, for a kernel that uses ``grid`` alone.
     body : callable
         Emits the body where the builder stands; called once or several times.
     has_guard : bool

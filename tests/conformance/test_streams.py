@@ -240,7 +240,7 @@ def test_what_is_no_stream(on: str) -> None:
     with pytest.raises(kd.ArgumentTypeError, match="is no"):
         stream.wait("later")
     for use in (lambda: kd.Stream.from_foreign(None), lambda: stream.wait(None)):
-        with pytest.raises(kd.ArgumentTypeError, match="None is no stream"):
+        with pytest.raises(kd.ArgumentTypeError, match="None is not a stream"):
             use()
 
 

@@ -29,13 +29,13 @@ def is_native(launch: Any, *, expected: bool = True) -> Iterator[None]:
     before = launch._slow_count
     yield
     by_python = launch._slow_count - before
-    assert (by_python == 0) == expected, f"{by_python} launches went by way of Python"
+    assert (by_python == 0) == expected, f"{by_python} launches went through Python"
 
 
 def warm_up(launch: Any, *args: Any) -> None:
     """Launch until native code repeats it, if it can, and none of the next ones is due for timing.
 
-    The tallies' budgets are filled, so that what follows goes by way of Python for one reason
+    The tallies' budgets are filled, so that what follows goes through Python for one reason
     alone: that it does not fit.
     """
     for _ in range(3):
@@ -46,7 +46,7 @@ def warm_up(launch: Any, *args: Any) -> None:
 def fill_budgets(launch: Any) -> None:
     """Let no launch be due for timing."""
     for table in launch._tables:
-        table.tally.words[1] = 10_000_000
+        table.counter.words[1] = 10_000_000
 
 
 _LAUNCH = ctypes.CFUNCTYPE(

@@ -123,7 +123,7 @@ class _Marker(ast.NodeTransformer):
 
 
 def may_be_integer(node: ast.expr) -> bool:
-    """Return whether an index can be an integer by its form; slices, tuples and constants are not."""
+    """Return whether an index can be an integer by its form: no slice, tuple or constant."""
     match node:
         case ast.Slice() | ast.Tuple() | ast.Constant() | ast.Compare() | ast.Starred():
             return False

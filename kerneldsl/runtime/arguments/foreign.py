@@ -138,7 +138,7 @@ _codes: dict[tuple[np.dtype[Any], int, str], int] = {}
 
 
 def _read(array: ArrayGeometry, binding: Binding) -> int:
-    """Read an array over another library's memory, which is made anew for each launch."""
+    """Read an array over another library's memory, which is rebuilt for each launch."""
     key = (array.dtype, array.ndim, array.layout)
     code = _codes.get(key)
     if code is not None:

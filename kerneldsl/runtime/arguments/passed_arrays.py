@@ -46,7 +46,7 @@ class PassedArray(NamedTuple):
         return self.parameters.item_bytes
 
     def is_same(self, other: PassedArray) -> bool:
-        """Return whether both are one array: of one kind, and with one address, shape and strides."""
+        """Return whether both are one array: the same kind, address, shape and strides."""
         return self[1:] == other[1:] and self.kind == other.kind
 
     def byte_range(self) -> tuple[int, int]:

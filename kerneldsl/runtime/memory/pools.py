@@ -146,7 +146,7 @@ class MemoryPool(ProcessOwned):
                 raise ArgumentValueError(
                     f"the limit of a memory pool is {limit} bytes",
                     value=limit,
-                    limit="It must be at least 0; None is no limit",
+                    limit="It must be at least 0; None means no limit",
                 )
         memory = self._memory
         memory.drain()

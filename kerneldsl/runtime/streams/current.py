@@ -117,7 +117,7 @@ class BaseStream(ProcessOwned):
             return stream
         if stream is None:
             raise ArgumentTypeError(
-                "None is no stream",
+                "None is not a stream",
                 value=None,
                 limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
                 remedy="Take the default stream with kd.default_stream()",
@@ -127,7 +127,7 @@ class BaseStream(ProcessOwned):
             place = place_of_foreign(stream, place)
         if place.is_host:
             raise ArgumentTypeError(
-                f"a {type(stream).__qualname__} is no stream of {place}",
+                f"a {type(stream).__qualname__} is not a stream of {place}",
                 value=stream,
                 limit="Launches there finish before they return, in no other library's stream",
                 remedy="Name the device: kd.Stream.from_foreign(stream, device=…)",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counters
 
 import kerneldsl as kd
 from kerneldsl.runtime.statistics import note_copy
-from kerneldsl.runtime.tally import Tally, tallies
 from kerneldsl.target import LaunchTimer
 from targets import null
 from tests.support.fake_target import FakeDevice, FakeTarget, installed
@@ -115,9 +115,9 @@ def test_the_first_launches_and_every_64th_are_timed():
         for _ in range(200):
             nothing[1, 1](x)
             made.append(len(target.timers))
-            for tally in tallies():  # reads what is pending, at the second attempt
-                tally.collect()
-                tally.collect()
+            for counter in launch_counters():  # reads what is pending, at the second attempt
+                counter.collect()
+                counter.collect()
     assert made[0] == 1
     assert made[8] - made[0] >= 2  # several of the first ones
     assert [made[100 + i] - made[36 + i] for i in range(0, 64, 7)] == [1] * 10
@@ -254,10 +254,10 @@ def test_how_it_is_shown():
 
 
 def test_a_tally_may_be_reset_at_any_count():
-    tally = Tally("kernel", None)  # type: ignore[arg-type]
+    counter = LaunchCounter("kernel", None)  # type: ignore[arg-type]
     for expected in (5, 0, 7):
         for _ in range(expected):
-            next(tally.count)
-        assert tally.launches == expected
-        assert tally.launches == expected
-        tally.reset()
+            next(counter.count)
+        assert counter.launches == expected
+        assert counter.launches == expected
+        counter.reset()

@@ -1,4 +1,4 @@
-"""How indices are dealt out: the value, its tiles, and the grids that cover an extent."""
+"""How indices are mapped: the value, its tiles, and the grids that cover an extent."""
 
 from __future__ import annotations
 

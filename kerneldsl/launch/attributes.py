@@ -18,13 +18,19 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 if TYPE_CHECKING:
     from kerneldsl.target import Device, Dim3, LaunchConfig, Resources
 
-__all__ = ["ALONE", "Together", "check_together", "in_clusters", "read_together"]
+__all__ = [
+    "NO_ATTRIBUTES",
+    "LaunchAttributes",
+    "check_attributes",
+    "in_clusters",
+    "read_attributes",
+]
 
 #: Blocks of a cluster that every device with clusters can hold.
 _MAX_CLUSTER_BLOCKS = 8
 
 
-class Together(NamedTuple):
+class LaunchAttributes(NamedTuple):
     """Concurrency of a launch's blocks: clusters and cooperative launches.
 
     Parameters
@@ -40,10 +46,10 @@ class Together(NamedTuple):
 
 
 #: Blocks run when there is room for them.
-ALONE = Together()
+NO_ATTRIBUTES = LaunchAttributes()
 
 
-def read_together(cluster: object, cooperative: object) -> Together:
+def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
     """Read the options of a decorator or launch.
 
     Raises
@@ -56,7 +62,7 @@ def read_together(cluster: object, cooperative: object) -> Together:
             f"cooperative is {cooperative!r}", value=cooperative, limit="It is True or False"
         )
     if cluster is None:
-        return Together(None, cooperative) if cooperative else ALONE
+        return LaunchAttributes(None, cooperative) if cooperative else NO_ATTRIBUTES
     parts = cluster if isinstance(cluster, tuple) else (cluster,)
     if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
         raise ArgumentValueError(
@@ -73,7 +79,7 @@ def read_together(cluster: object, cooperative: object) -> Together:
             "clusters",
             remedy="Use a smaller one",
         )
-    return Together((x, y, z), cooperative)
+    return LaunchAttributes((x, y, z), cooperative)
 
 
 def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
@@ -89,7 +95,7 @@ def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
     )
 
 
-def check_together(
+def check_attributes(
     kernel: str, config: LaunchConfig, device: Device, resources: Resources | None
 ) -> None:
     """Check a launch against what the device has.

@@ -16,7 +16,7 @@ import time
 from kerneldsl.locks import ForkSafeLock
 from kerneldsl.target import Device, Executable, LaunchConfig, LaunchTimer
 
-__all__ = ["Tally", "launch_and_time", "tallies", "tally_of"]
+__all__ = ["LaunchCounter", "launch_and_time", "launch_counter_of", "launch_counters"]
 
 #: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
 _EVERY = 64
@@ -24,7 +24,7 @@ _EVERY = 64
 _EVERY_NATIVE = 1024
 
 
-class Tally:
+class LaunchCounter:
     """The launches of one kernel on one device.
 
     Attributes
@@ -134,7 +134,7 @@ class Tally:
     def refill(self) -> bool:
         """Let native code launch again, if it may no more, and say whether that was so.
 
-        The next launch by way of Python is timed.
+        The next launch through Python is timed.
         """
         if self.words[1] > 0:
             return False
@@ -150,37 +150,37 @@ class Tally:
 
 
 def launch_and_time(
-    tally: Tally, executable: Executable, config: LaunchConfig, parameters: bytes
+    counter: LaunchCounter, executable: Executable, config: LaunchConfig, parameters: bytes
 ) -> None:
     """Launch as `Executable.launch` does, and take the time of it."""
-    tally.is_due = False
-    device = tally.device
+    counter.is_due = False
+    device = counter.device
     if device.is_host:
         started = time.perf_counter_ns()
         executable.launch(config, parameters)
-        tally.add(time.perf_counter_ns() - started)
+        counter.add(time.perf_counter_ns() - started)
         return
-    timer = device.start_timer(config.stream) if tally.collect() else None
+    timer = device.start_timer(config.stream) if counter.collect() else None
     executable.launch(config, parameters)
     if timer is not None:
         timer.stop()
-        tally.pending = timer
+        counter.pending = timer
 
 
-_tallies: dict[tuple[str, Device], Tally] = {}
+_launch_counters: dict[tuple[str, Device], LaunchCounter] = {}
 _lock = ForkSafeLock()
 
 
-def tally_of(kernel: str, device: Device) -> Tally:
+def launch_counter_of(kernel: str, device: Device) -> LaunchCounter:
     """The tally of a kernel on a device; kernels of one name share it."""
     with _lock:
-        tally = _tallies.get((kernel, device))
-        if tally is None:
-            tally = _tallies[kernel, device] = Tally(kernel, device)
-        return tally
+        counter = _launch_counters.get((kernel, device))
+        if counter is None:
+            counter = _launch_counters[kernel, device] = LaunchCounter(kernel, device)
+        return counter
 
 
-def tallies() -> tuple[Tally, ...]:
+def launch_counters() -> tuple[LaunchCounter, ...]:
     """Every tally of the process."""
     with _lock:
-        return tuple(_tallies.values())
+        return tuple(_launch_counters.values())
