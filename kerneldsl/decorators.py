@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from kerneldsl import environment
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.kernels import DeviceFunction, Kernel, KernelOptions
-from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.launch.attributes import read_attributes
+from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.target import CompileOptions
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.inspection import InspectionMixin
-from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
+from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launcher.vectorcall import native_methods
 from kerneldsl.launches import make_launch
 from kerneldsl.locks import ForkSafeLock

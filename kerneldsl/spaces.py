@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels import Kernel, KernelOptions
-from kerneldsl.launch.dimensions import read_extent, read_stream
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
+from kerneldsl.launch.dimensions import read_extent, read_stream
 
 if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape

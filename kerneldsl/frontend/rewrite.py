@@ -252,7 +252,7 @@ class Rewriter(ast.NodeTransformer):
         if draws(owner, resolved.path):
             self._reporter.fail(
                 node,
-                f"{resolved.path} needs a random number generator's state, which threads do not have",
+                f"{resolved.path} needs a random number generator's state, which threads lack",
                 "Draw the numbers before the launch, and pass them in an array",
             )
         self._watch(node, resolved)

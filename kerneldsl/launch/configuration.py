@@ -8,10 +8,10 @@ from dataclasses import replace
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters
 from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.executable import Loaded
-from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.planner.candidates import Candidate, fit_grid

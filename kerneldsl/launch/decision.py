@@ -20,8 +20,8 @@ from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
-from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.attributes import in_clusters
+from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.planner.candidates import Candidate

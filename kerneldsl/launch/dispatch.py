@@ -32,8 +32,8 @@ from kerneldsl.launch.spine import prepare, settle
 from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.runtime.arguments.binding import kinds_of
 from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
-from kerneldsl.runtime.launch_counters import launch_and_time
 from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
+from kerneldsl.runtime.launch_counters import launch_and_time
 from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
 from kerneldsl.runtime.statistics import note_fallback
 from kerneldsl.runtime.streams import current, order

@@ -11,8 +11,8 @@ from typing import Any
 from kerneldsl.abi import ParameterLayout
 from kerneldsl.environment import logger
 from kerneldsl.launch.request import Request
-from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counter_of
 from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
+from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counter_of
 from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Specialization
 
 __all__ = ["Loaded", "find_loaded", "load"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counters
 
 import kerneldsl as kd
+from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counters
 from kerneldsl.runtime.statistics import note_copy
 from kerneldsl.target import LaunchTimer
 from targets import null

@@ -50,7 +50,7 @@ def test_every_spelling(stream: Any, handle: int) -> None:
 
 @pytest.mark.parametrize("stream", ["0", 1.5, True, object(), _object(handle="x")])
 def test_what_is_no_stream(stream: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match="is no CUDA stream"):
+    with pytest.raises(ArgumentTypeError, match="is not a CUDA stream"):
         stream_handle(stream)
 
 
