@@ -105,8 +105,8 @@ def test_clear_prune_export_import(call, tmp_path: Path) -> None:
     fill(5)
     assert call("cache", "export", tmp_path / "file.tar").startswith("5 entries")
     assert call("cache", "clear") == "5 entries removed\n"
-    (tmp_path / "none").write_text("no archive")
-    assert "no archive" in call("cache", "import", tmp_path / "none", status=2)
+    (tmp_path / "none").write_text("not an archive")
+    assert "not an archive" in call("cache", "import", tmp_path / "none", status=2)
     assert call("cache", "import", tmp_path / "file.tar") == "5 entries imported\n"
     assert call("cache", "prune", "1k") == "3 entries removed\n"
     assert "KERNELDSL_CACHE_SIZE" in call("cache", "prune", "many", status=2)

@@ -154,5 +154,5 @@ def test_the_log_goes_to_standard_error():
     done = run_python(["-c", code], KERNELDSL_LOG="debug")
     assert "kerneldsl DEBUG target null" in done.stderr
     assert done.stdout == ""
-    assert "no logging level" in run_python(["-c", code], KERNELDSL_LOG="loud").stderr
+    assert "not a logging level" in run_python(["-c", code], KERNELDSL_LOG="loud").stderr
     assert run_python(["-c", code]).stderr == ""

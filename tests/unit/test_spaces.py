@@ -310,7 +310,7 @@ def test_a_member_is_a_kernel_like_others(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: sums[1, 64], "names no member"),
+        (lambda: sums[1, 64], "not a member"),
         (lambda: sums.forall(10, block=64), "has a space"),
         (lambda: sums.member(items=1), "Give a value to each"),
         (lambda: sums.member(block=64, items=3), "no member with"),

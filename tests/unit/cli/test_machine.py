@@ -220,7 +220,7 @@ def test_a_fake_is_shown_and_said(monkeypatch):
     result = invoke("backends")
     row = next(line for line in result.stdout.splitlines() if line.startswith("cuda"))
     assert row.split()[1:4] == ["yes", "-", "no"]
-    assert "no real machine" in result.stderr
+    assert "not the real machine" in result.stderr
     assert as_json("backends")["backends"][0]["is_faked"] is True
 
 

@@ -97,7 +97,7 @@ def test_a_slot_is_found():
     class Plain:
         second = property(lambda self: 1)
 
-    with pytest.raises(UnknownLayout, match="no slot"):
+    with pytest.raises(UnknownLayout, match="not a slot"):
         slot_offset(Plain, "second", Plain(), 1)
 
 

@@ -23,7 +23,7 @@ from targets.null.devices import H100
         ({"vector": 2}, "does not divide"),
         ({"items": (4, 1, 1), "vector": 3}, "does not divide"),
         ({"order": "shuffled"}, "shuffled"),
-        ({"axes": (0, 2)}, "no order"),
+        ({"axes": (0, 2)}, "not a permutation"),
         ({"grid_stride": "zy"}, "zy"),
     ],
 )

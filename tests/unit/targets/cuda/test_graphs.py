@@ -408,7 +408,7 @@ def test_events_of_other_libraries(driver: Driver, fake: FakeCore, name: str) ->
     event.close()
     assert fake.closed == []
     for wrong in (SimpleNamespace(**{name: 0}), SimpleNamespace(**{name: "x"}), object()):
-        with pytest.raises(ArgumentTypeError, match="no recorded CUDA event"):
+        with pytest.raises(ArgumentTypeError, match="not a recorded CUDA event"):
             events.wrap_event(driver, device, wrong)
 
 

@@ -161,8 +161,8 @@ def test_an_archive_is_not_believed(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no archive")
-    with pytest.raises(CacheError, match="no archive"):
+    (tmp_path / "text").write_text("not an archive")
+    with pytest.raises(CacheError, match="not an archive"):
         kd.cache.import_(tmp_path / "text")
     with pytest.raises(FileNotFoundError):
         kd.cache.import_(tmp_path / "nothing")
