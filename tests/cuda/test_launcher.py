@@ -213,7 +213,7 @@ launch = reach.forall(1024)
 launch.bind(x, 0)()
 kd.synchronize()
 for table in launch._tables:
-    table.tally.words[1] = 1000  # none of the next ones is timed
+    table.counter.words[1] = 1000  # none of the next ones is timed
 before = launch._slow_count
 launch(x, 2**40)
 found = {"native": launch._slow_count == before, "errors": []}

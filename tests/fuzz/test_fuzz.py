@@ -1,6 +1,6 @@
 """Generated programs on the CPU and the null target, against the oracle and against themselves.
 
-``KERNELDSL_FUZZ_PROGRAMS`` sets how many (300 by default, 60 in a quick run), and
+``KERNELDSL_FUZZ_PROGRAMS`` sets how many (300 by default), and
 ``KERNELDSL_TEST_SEED`` repeats a run. What the programs were made of is printed at the end.
 ``python -m tests.fuzz`` runs more of them.
 """
@@ -13,12 +13,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.fuzz.runs import run_programs
-from tests.support.extent import IS_QUICK, examples
+from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
-PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", examples(300)))
+PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", 300))
 #: The programs are run in so many tests, which processes may share.
-PARTS = 2 if IS_QUICK else 4
+PARTS = 4
 #: Name under which the test's report carries the counts.
 COUNTS_PROPERTY = "generated programs"
 
