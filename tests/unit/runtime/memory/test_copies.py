@@ -83,6 +83,26 @@ def _untranspose(array: Any, axes: list[int]) -> Any:
     return array._over(array.pointer, shape, strides, array.is_read_only)
 
 
+@pytest.mark.parametrize("device", ["cpu", "null", "numpy"])
+def test_views_of_one_array_with_other_strides(rng: np.random.Generator, device: str) -> None:
+    """The source is read as it was, whichever way the two lie over each other."""
+    for _ in range(300):
+        count = int(rng.integers(2, 12))
+        steps = rng.choice((-3, -2, -1, 1, 2, 3), 2)
+        first, second = (int(rng.integers(0, 60 - abs(s) * (count - 1))) for s in steps)
+        views = [
+            slice(low, low + (count - 1) * step + 1, step)
+            if step > 0
+            else slice(low - (count - 1) * step, (low - 1) if low else None, step)
+            for low, step in zip((first, second), map(int, steps), strict=True)
+        ]
+        expected = np.arange(60.0)
+        ours = expected.copy() if device == "numpy" else kd.to_device(expected, device=device)
+        expected[views[0]] = expected[views[1]].copy()
+        kd.copy(ours[views[0]], ours[views[1]])
+        assert_same_bits(np.asarray(kd.as_array(ours).copy_to_host()), expected, str(views))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shift", [1, 7, 300, -1, -300])
 def test_overlapping_ranges(rng: np.random.Generator, device: str, shift: int) -> None:
