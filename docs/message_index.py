@@ -103,7 +103,7 @@ class Message:
 
     @property
     def is_relayed(self) -> bool:
-        """Whether the text is that of another error."""
+        """Return whether the text is that of another error."""
         return self.what in ("«error»", "«what»")
 
     @property
@@ -229,12 +229,12 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _joined(texts: list[str]) -> str | None:
-    """What is known of a field; what another place fills in whole is not."""
+    """Return what is known of a field; what another place fills in whole is not."""
     return " / ".join(text for text in texts if not re.fullmatch("«[^»]*»", text)) or None
 
 
 def _closed(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Message]:
-    """What a call of `ClosedResourceError.after_close` says, which words it itself."""
+    """Return the message of a call of `ClosedResourceError.after_close`, which words it itself."""
     fields = {
         name: " / ".join(_texts(_keyword(call, name), scope)) for name in ("given_back", "instead")
     }
@@ -287,7 +287,7 @@ def messages() -> tuple[Message, ...]:
 
 @cache
 def deeds() -> list[str]:
-    """What the driver is asked to do, each as the message ``Could not …`` says it."""
+    """Return the requests to the driver, each as the message ``Could not …`` says it."""
     found: set[str] = set()
     for place, call, scope in _calls():
         if not place.startswith("targets/cuda/"):

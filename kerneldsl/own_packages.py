@@ -19,8 +19,6 @@ from kerneldsl.errors import ShadowedPackageError
 
 __all__ = ["import_own", "require_own_packages"]
 
-#: Top-level packages of this distribution beside kerneldsl.
-_PACKAGES = ("targets", "stdlib_kernels")
 _ROOT = Path(__file__).parents[1]
 
 

@@ -193,7 +193,7 @@ class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a cla
     ----------
     key : object
         What the launch is found by when it is prepared again.
-    tally : Tally
+    counter : LaunchCounter
         Counts its launches.
     keep : tuple
         Everything whose address stands in the table.
@@ -250,7 +250,7 @@ def make_table(
         The same as a Python function, whose result has the handle as its ``ptr``.
     entry : NativeEntry
         How the kernel is started.
-    tally : Tally
+    counter : LaunchCounter
         Counts the launches.
     keep : tuple
         What else must live as long as the table.

@@ -91,7 +91,7 @@ class Constants(NamedTuple):
     warp_ns: float = 2.35
     """By which each warp of a block makes it live longer."""
     queueing: float = 4.4
-    """How latency and bandwidth add up: the exponent of their norm."""
+    """Exponent of the norm by which latency and bandwidth add up."""
     sharpness: float = 11.0
     """The same for what else sets the pace."""
     barrier_ns: float = 20.5
@@ -101,7 +101,7 @@ class Constants(NamedTuple):
     contended_ns: float = 1.69
     """The same where all are in one place."""
     ending: float = 2.77
-    """How what blocks do, and their atomic operations, add up: the exponent of their norm."""
+    """Exponent of the norm by which the work of blocks and their atomic operations add up."""
     shared_atomics_per_clock: float = 4.3
     """Atomic operations on shared memory, of a multiprocessor."""
     round_share: float = 0.6

@@ -172,7 +172,7 @@ _lock = ForkSafeLock()
 
 
 def launch_counter_of(kernel: str, device: Device) -> LaunchCounter:
-    """The tally of a kernel on a device; kernels of one name share it."""
+    """Return the counter of a kernel on a device; kernels of one name share it."""
     with _lock:
         counter = _launch_counters.get((kernel, device))
         if counter is None:
@@ -181,6 +181,6 @@ def launch_counter_of(kernel: str, device: Device) -> LaunchCounter:
 
 
 def launch_counters() -> tuple[LaunchCounter, ...]:
-    """Every tally of the process."""
+    """Return every counter of the process."""
     with _lock:
         return tuple(_launch_counters.values())

@@ -35,7 +35,7 @@ def is_native(launch: Any, *, expected: bool = True) -> Iterator[None]:
 def warm_up(launch: Any, *args: Any) -> None:
     """Launch until native code repeats it, if it can, and none of the next ones is due for timing.
 
-    The tallies' budgets are filled, so that what follows goes through Python for one reason
+    The counters' budgets are filled, so that what follows goes through Python for one reason
     alone: that it does not fit.
     """
     for _ in range(3):
