@@ -50,7 +50,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         assert shape.block_dim is not None
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
     if shape.launch_attributes != NO_ATTRIBUTES:
-        config = _attributes_for(request, loaded.executable, config)
+        config = _add_attributes(request, loaded.executable, config)
     if device.is_host:
         given = None if shape.plan is None else shape.plan.host
         config = replace(config, share=given or _share(request, config))
@@ -96,8 +96,8 @@ def _share(request: Request, config: LaunchConfig) -> HostShare | None:
     return share_on_host(math.prod(extent), element_ns(work, extent), *pool)
 
 
-def _attributes_for(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
-    """The configuration of a launch whose blocks run together, checked."""
+def _add_attributes(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
+    """Return the configuration with the launch attributes, checked against the device."""
     name, launch_attributes = request.state.unit.qualname, request.shape.launch_attributes
     if config.extent is not None and not request.state.traits.uses_block:
         raise LaunchConfigError(
