@@ -15,14 +15,15 @@ WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null \
-  tests/unit/errors tests/unit/test_error_history.py \
-  $(filter-out %_properties.py,$(wildcard tests/unit/runtime/test_fallback*.py))
+  tests/unit/errors tests/unit/contract/test_error_history.py \
+  $(filter-out %_properties.py,$(wildcard tests/unit/devices/test_fallback*.py))
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
-BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/,cuda/test_driver_codes.py \
-  cuda/test_description.py cuda/test_driver.py null/test_target.py)
+BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/, \
+  cuda/driver/test_codes.py cuda/driver/test_driver.py cuda/device/test_description.py \
+  null/test_target.py)
 # What compiles, and what reads the interpreter's memory.
 ANOTHER_PYTHON_TESTS ?= tests/passes tests/ptx tests/fuzz tests/conformance/test_kernels.py \
-  $(addprefix tests/unit/,frontend analysis lowering launcher targets/cpu)
+  $(addprefix tests/unit/,frontend analysis lowering launch/native targets/cpu)
 FUZZ_PROGRAMS ?= 20000
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?= cpu,null

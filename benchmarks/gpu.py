@@ -288,8 +288,8 @@ def _first_call(
 
 def _load_seconds(kernel: Any, arguments: list[Any]) -> float:
     """Return what the driver takes to assemble and load this kernel's PTX once more."""
-    from targets.cuda.driver import get_driver
-    from targets.cuda.functions import load, unload
+    from targets.cuda.driver.driver import get_driver
+    from targets.cuda.driver.functions import load, unload
 
     artifact = kernel.artifact(*arguments, target="cuda", arch=kd.devices("cuda")[0].arch)
     driver = get_driver()

@@ -32,7 +32,7 @@ from launch_floor import body_call, body_loop, driver_loop
 from machine import describe_cpu_machine, describe_gpu_machine
 
 import kerneldsl as kd
-from kerneldsl.launcher import machine
+from kerneldsl.launch.native import machine
 
 #: What a launch may cost, as multiples of the floor of its row.
 MAX_OURS, MAX_SIXTEEN, MAX_TORCH = 1.15, 1.5, 1.5

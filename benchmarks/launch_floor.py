@@ -16,8 +16,8 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 import kerneldsl as kd
+from kerneldsl.contract import DriverEntry, HostEntry
 from kerneldsl.launch.dispatch import Launchable
-from kerneldsl.target import DriverEntry, HostEntry
 
 __all__ = ["body_call", "body_loop", "driver_loop", "find"]
 

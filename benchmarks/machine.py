@@ -68,7 +68,7 @@ def commit_name(given: str | None = None) -> str:
 def describe_gpu_machine(commit: str | None = None) -> dict[str, Any]:
     """Return what results of GPUs depend on; `commit` where there is no git repository."""
     import kerneldsl as kd
-    from targets.cuda.driver import get_driver
+    from targets.cuda.driver.driver import get_driver
 
     found = kd.devices("cuda")
     driver = command_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--commit", help="what is run, where there is no git repository")
     parser.add_argument("--devices", type=int, default=1, help="how many there must be")
     options = parser.parse_args()
-    from kerneldsl.registry import get_target
+    from kerneldsl.devices.registry import get_target
 
     reason = get_target("cuda").unavailable_reason()
     if reason is not None:

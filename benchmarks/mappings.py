@@ -26,13 +26,8 @@ import torch
 from machine import describe_gpu_machine
 
 import kerneldsl as kd
-from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.runtime.arguments.arguments import bind
-from kerneldsl.runtime.arguments.binding import kinds_of
-from kerneldsl.runtime.arguments.checked_promises import promises_of
-from kerneldsl.target import (
+from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
     Dim3,
@@ -40,6 +35,11 @@ from kerneldsl.target import (
     LaunchConfig,
     Specialization,
 )
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.launch.arguments.arguments import bind
+from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.arguments.checked_promises import promises_of
 
 _LAUNCHES = 10
 _REPLAYS = 4

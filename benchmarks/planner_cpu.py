@@ -18,7 +18,7 @@ from typing import Any
 from planner_kernels import CASES
 
 import kerneldsl as kd
-from kerneldsl.spaces import SpacedKernel
+from kerneldsl.kernels.spaces import SpacedKernel
 
 __all__ = ["measure_cpu"]
 

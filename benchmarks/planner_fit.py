@@ -22,6 +22,9 @@ from planner_kernels import CASES, Case
 
 import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
+from kerneldsl.contract import Device, ElementMapping, Resources
+from kerneldsl.kernels.spaces import SpacedKernel
+from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.decision import make_problems
 from kerneldsl.launch.spine import resources_of
 from kerneldsl.planner import DeviceOccupancyLimits
@@ -29,9 +32,6 @@ from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, choose
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
-from kerneldsl.runtime.arguments.binding import kinds_of
-from kerneldsl.spaces import SpacedKernel
-from kerneldsl.target import Device, ElementMapping, Resources
 from targets import null
 
 #: An H200, as its driver describes it.

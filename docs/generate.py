@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kerneldsl.contract import DeviceInfo
+from kerneldsl.contract.info_fields import Field
 from kerneldsl.language.intrinsics import INTRINSICS, Intrinsic, Typing
-from kerneldsl.target import DeviceInfo
-from kerneldsl.target.info_fields import Field
 
 __all__ = ["attributes_table", "intrinsics_table", "with_attributes", "with_table"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kerneldsl import errors
 from kerneldsl.frontend import constructs
-from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.driver.codes import DRIVER_CODES
 
 __all__ = ["SECTIONS", "Message", "deeds", "messages", "with_index"]
 

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     )
 
     from kerneldsl import cache as cache
-    from kerneldsl.decorators import func as func, kernel as kernel
-    from kerneldsl.detection import Backend as Backend, backends as backends
-    from kerneldsl.doctor import Check as Check, Report as Report, preflight as preflight
-    from kerneldsl.error_entries import ErrorEntry as ErrorEntry
-    from kerneldsl.error_history import ErrorLog as ErrorLog, error_log as error_log
+    from kerneldsl.kernels.decorators import func as func, kernel as kernel
+    from kerneldsl.tools.detection import Backend as Backend, backends as backends
+    from kerneldsl.tools.doctor import Check as Check, Report as Report, preflight as preflight
+    from kerneldsl.contract.error_entries import ErrorEntry as ErrorEntry
+    from kerneldsl.contract.error_history import ErrorLog as ErrorLog, error_log as error_log
     from kerneldsl.errors import (
         ArgumentError as ArgumentError,
         ArgumentTypeError as ArgumentTypeError,
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
         UnknownTargetError as UnknownTargetError,
         UnsupportedConstructError as UnsupportedConstructError,
     )
-    from kerneldsl.kernels import DeviceFunction as DeviceFunction, Kernel as Kernel
+    from kerneldsl.kernels.kernel import DeviceFunction as DeviceFunction, Kernel as Kernel
     from kerneldsl.language.intrinsics import (
         all_sync as all_sync,
         any_sync as any_sync,
@@ -120,10 +120,10 @@ if TYPE_CHECKING:
         threadfence_system as threadfence_system,
         uniform as uniform,
     )
-    from kerneldsl.launches import BoundLaunch as BoundLaunch, Launch as Launch
+    from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
     from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
     from kerneldsl.planner.space import Space as Space
-    from kerneldsl.ranking import (
+    from kerneldsl.tools.ranking import (
         Measurement as Measurement,
         RankedDevice as RankedDevice,
         Ranking as Ranking,
@@ -131,15 +131,15 @@ if TYPE_CHECKING:
         rank_devices as rank_devices,
         score as score,
     )
-    from kerneldsl.registry import get_target as get_target
-    from kerneldsl.runtime.fallback import fallback as fallback, fallback_policy as fallback_policy
-    from kerneldsl.runtime.memory.arrays import DeviceArray as DeviceArray
-    from kerneldsl.runtime.memory.copies import (
+    from kerneldsl.devices.registry import get_target as get_target
+    from kerneldsl.devices.fallback import fallback as fallback, fallback_policy as fallback_policy
+    from kerneldsl.memory.arrays import DeviceArray as DeviceArray
+    from kerneldsl.memory.copies import (
         can_access_peer as can_access_peer,
         copy as copy,
         enable_peer_access as enable_peer_access,
     )
-    from kerneldsl.runtime.memory.creation import (
+    from kerneldsl.memory.creation import (
         as_array as as_array,
         empty as empty,
         empty_like as empty_like,
@@ -154,49 +154,49 @@ if TYPE_CHECKING:
         zeros as zeros,
         zeros_like as zeros_like,
     )
-    from kerneldsl.runtime.memory.host_memory import (
+    from kerneldsl.memory.host_memory import (
         pinned_copy as pinned_copy,
         pinned_empty as pinned_empty,
     )
-    from kerneldsl.runtime.memory.memory_statistics import (
+    from kerneldsl.memory.memory_statistics import (
         MemoryStatistics as MemoryStatistics,
         PoolStatistics as PoolStatistics,
     )
-    from kerneldsl.runtime.memory.pools import (
+    from kerneldsl.memory.pools import (
         MemoryPool as MemoryPool,
         memory_stats as memory_stats,
     )
-    from kerneldsl.runtime.placement import (
+    from kerneldsl.devices.placement import (
         current_target as current_target,
         device_info as device_info,
         devices as devices,
         targets as targets,
         use as use,
     )
-    from kerneldsl.runtime.scores import Score as Score
-    from kerneldsl.runtime.statistics import reset_stats as reset_stats, stats as stats
-    from kerneldsl.runtime.statistics_values import (
+    from kerneldsl.devices.scores import Score as Score
+    from kerneldsl.statistics.collect import reset_stats as reset_stats, stats as stats
+    from kerneldsl.statistics.values import (
         DeviceStatistics as DeviceStatistics,
         KernelStatistics as KernelStatistics,
         Statistics as Statistics,
     )
-    from kerneldsl.runtime.streams.events import Event as Event
-    from kerneldsl.runtime.streams.graphs import Graph as Graph
-    from kerneldsl.runtime.streams.stream_pool import StreamPool as StreamPool
-    from kerneldsl.runtime.streams.streams import (
+    from kerneldsl.streams.events import Event as Event
+    from kerneldsl.streams.graphs import Graph as Graph
+    from kerneldsl.streams.stream_pool import StreamPool as StreamPool
+    from kerneldsl.streams.streams import (
         Stream as Stream,
         current_stream as current_stream,
         default_stream as default_stream,
     )
-    from kerneldsl.runtime.streams.waiting import synchronize as synchronize
-    from kerneldsl.target import (
+    from kerneldsl.streams.waiting import synchronize as synchronize
+    from kerneldsl.contract import (
         Device as Device,
         DeviceInfo as DeviceInfo,
         ElementMapping as ElementMapping,
         HostShare as HostShare,
     )
-    from kerneldsl.timing import Timing as Timing
-    from kerneldsl.versions import show_versions as show_versions
+    from kerneldsl.launch.timing import Timing as Timing
+    from kerneldsl.tools.versions import show_versions as show_versions
 
     # Inside a kernel these are numbers, which is what a type checker has to know of them; the
     # objects are in kerneldsl.language.intrinsics.
@@ -220,11 +220,11 @@ _MODULES = {
     ),
     "ml_dtypes": "bfloat16",
     "kerneldsl": "cache",
-    "kerneldsl.decorators": "func kernel",
-    "kerneldsl.detection": "Backend backends",
-    "kerneldsl.doctor": "Check Report preflight",
-    "kerneldsl.error_entries": "ErrorEntry",
-    "kerneldsl.error_history": "ErrorLog error_log",
+    "kerneldsl.kernels.decorators": "func kernel",
+    "kerneldsl.tools.detection": "Backend backends",
+    "kerneldsl.tools.doctor": "Check Report preflight",
+    "kerneldsl.contract.error_entries": "ErrorEntry",
+    "kerneldsl.contract.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
         "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
         "BarrierDivergenceError BarrierDivergenceWarning CacheError CacheWarning "
@@ -236,8 +236,8 @@ _MODULES = {
         "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
         "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
     ),
-    "kerneldsl.kernels": "DeviceFunction Kernel",
-    "kerneldsl.launches": "BoundLaunch Launch",
+    "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
+    "kerneldsl.kernels.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
         "all_sync any_sync atomic ballot_sync blockDim blockIdx grid gridDim gridsize laneid "
         "local popc shared shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads "
@@ -246,30 +246,30 @@ _MODULES = {
     ),
     "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
     "kerneldsl.planner.space": "Space",
-    "kerneldsl.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
-    "kerneldsl.registry": "get_target",
-    "kerneldsl.runtime.memory.arrays": "DeviceArray",
-    "kerneldsl.runtime.memory.copies": "can_access_peer copy enable_peer_access",
-    "kerneldsl.runtime.memory.creation": (
+    "kerneldsl.tools.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
+    "kerneldsl.devices.registry": "get_target",
+    "kerneldsl.memory.arrays": "DeviceArray",
+    "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",
+    "kerneldsl.memory.creation": (
         "as_array empty empty_like from_dlpack full full_like managed_empty mapped_view ones "
         "ones_like to_device zeros zeros_like"
     ),
-    "kerneldsl.runtime.fallback": "fallback fallback_policy",
-    "kerneldsl.runtime.streams.events": "Event",
-    "kerneldsl.runtime.streams.graphs": "Graph",
-    "kerneldsl.runtime.memory.host_memory": "pinned_copy pinned_empty",
-    "kerneldsl.runtime.memory.memory_statistics": "MemoryStatistics PoolStatistics",
-    "kerneldsl.runtime.placement": "current_target device_info devices targets use",
-    "kerneldsl.runtime.memory.pools": "MemoryPool memory_stats",
-    "kerneldsl.runtime.statistics": "reset_stats stats",
-    "kerneldsl.runtime.statistics_values": "DeviceStatistics KernelStatistics Statistics",
-    "kerneldsl.runtime.streams.stream_pool": "StreamPool",
-    "kerneldsl.runtime.streams.streams": "Stream current_stream default_stream",
-    "kerneldsl.runtime.streams.waiting": "synchronize",
-    "kerneldsl.runtime.scores": "Score",
-    "kerneldsl.target": "Device DeviceInfo ElementMapping HostShare",
-    "kerneldsl.timing": "Timing",
-    "kerneldsl.versions": "show_versions",
+    "kerneldsl.devices.fallback": "fallback fallback_policy",
+    "kerneldsl.streams.events": "Event",
+    "kerneldsl.streams.graphs": "Graph",
+    "kerneldsl.memory.host_memory": "pinned_copy pinned_empty",
+    "kerneldsl.memory.memory_statistics": "MemoryStatistics PoolStatistics",
+    "kerneldsl.devices.placement": "current_target device_info devices targets use",
+    "kerneldsl.memory.pools": "MemoryPool memory_stats",
+    "kerneldsl.statistics.collect": "reset_stats stats",
+    "kerneldsl.statistics.values": "DeviceStatistics KernelStatistics Statistics",
+    "kerneldsl.streams.stream_pool": "StreamPool",
+    "kerneldsl.streams.streams": "Stream current_stream default_stream",
+    "kerneldsl.streams.waiting": "synchronize",
+    "kerneldsl.devices.scores": "Score",
+    "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
+    "kerneldsl.launch.timing": "Timing",
+    "kerneldsl.tools.versions": "show_versions",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -1,6 +1,6 @@
 """``python -m kerneldsl`` is the command line."""
 
-from kerneldsl.cli import main
+from kerneldsl.tools.cli import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.target.entry import MemoryType, TargetEntry
+from kerneldsl.contract.entry import MemoryType, TargetEntry
 
 __all__ = ["TARGETS"]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kerneldsl.cache.reasons import Reason
-from kerneldsl.locks import ForkSafeLock
+from kerneldsl.utilities.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     from kerneldsl.cache.statistics import CacheStatistics

@@ -20,9 +20,9 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.settings import Settings, read_settings, read_size
 from kerneldsl.cache.signing import read_secret
 from kerneldsl.cache.store import Store
-from kerneldsl.environment import cache_folder, logger
 from kerneldsl.errors import CacheError, CacheWarning
-from kerneldsl.locks import ForkSafeLock
+from kerneldsl.utilities.environment import cache_folder, logger
+from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["DiskCache", "Found", "counters", "disk_cache", "user_folder"]
 

@@ -11,7 +11,7 @@ from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import Listed, Store
-from kerneldsl.formatting import text_table
+from kerneldsl.utilities.formatting import text_table
 
 __all__ = ["EntryInfo", "Verification", "list_entries", "read_entries", "verify_store"]
 

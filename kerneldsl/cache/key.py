@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from kerneldsl.untrusted import parse_json
+from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["Key"]
 

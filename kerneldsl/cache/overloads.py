@@ -17,8 +17,8 @@ from types import CellType, FunctionType
 from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.locks import ForkSafeLock
-from kerneldsl.modules import imported
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.modules import imported
 
 __all__ = ["foreign_overload"]
 

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from kerneldsl.errors import CacheError
-from kerneldsl.untrusted import read_plain_file
+from kerneldsl.utilities.untrusted import read_plain_file
 
 __all__ = ["MIN_SECRET_BYTES", "read_secret"]
 

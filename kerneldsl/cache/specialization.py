@@ -1,6 +1,6 @@
 """The key of a compiled kernel: what it computes, for which arguments and machine, made by what.
 
-Every field of a :class:`~kerneldsl.target.Specialization` is a part of the key, one that is added
+Every field of a :class:`~kerneldsl.contract.Specialization` is a part of the key, one that is added
 later too. What is of no known kind keeps the code out of the cache.
 """
 
@@ -15,9 +15,9 @@ from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.toolchain import toolchain_identity
+from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.target import Specialization
 
 __all__ = ["describe", "key_of"]
 

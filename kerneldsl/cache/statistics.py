@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kerneldsl.formatting import format_bytes, format_duration, html_table, text_table
+from kerneldsl.utilities.formatting import format_bytes, format_duration, html_table, text_table
 
 __all__ = ["CacheStatistics"]
 

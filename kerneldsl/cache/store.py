@@ -20,7 +20,7 @@ from kerneldsl.cache.files import TEMPORARY, open_plain, read_all, write_whole
 from kerneldsl.cache.folders import Folder, is_foreign, is_open_to_others
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
-from kerneldsl.environment import logger
+from kerneldsl.utilities.environment import logger
 
 __all__ = ["SUFFIX", "Listed", "Store"]
 

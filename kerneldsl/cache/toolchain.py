@@ -23,7 +23,7 @@ import numpy as np
 from kerneldsl._version import __version__
 from kerneldsl.cache.overloads import foreign_overload
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.modules import imported
+from kerneldsl.utilities.modules import imported
 
 __all__ = [
     "environment_identity",
@@ -39,7 +39,7 @@ _OWN = ("kerneldsl", "targets")
 #: is compiled, and all of that is in the key; it does not compile.
 _PARTS = (
     *(f"kerneldsl/{part}" for part in ("analysis", "frontend", "language", "lowering", "target")),
-    *("kerneldsl/abi.py", "kerneldsl/cache", "targets"),
+    *("kerneldsl/contract/abi.py", "kerneldsl/cache", "targets"),
 )
 #: Numba's variables that have no part in the code.
 _NO_PART = frozenset(

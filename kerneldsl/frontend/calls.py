@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from kerneldsl.formatting import format_count
 from kerneldsl.frontend.report import Reporter
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["bind_arguments"]
 

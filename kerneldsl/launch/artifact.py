@@ -9,11 +9,11 @@ import time
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
-from kerneldsl.environment import logger
+from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.state import KernelState
-from kerneldsl.target import Artifact, Compiler, Specialization, UnusableCodeError
-from kerneldsl.untrusted import parse_json
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["compile_or_load", "find_artifact", "find_key"]
 

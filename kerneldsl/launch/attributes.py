@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 
 if TYPE_CHECKING:
-    from kerneldsl.target import Device, Dim3, LaunchConfig, Resources
+    from kerneldsl.contract import Device, Dim3, LaunchConfig, Resources
 
 __all__ = [
     "NO_ATTRIBUTES",
@@ -84,7 +84,7 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
 
 def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
     """The configuration with its grid rounded up to whole clusters."""
-    from kerneldsl.target import LaunchConfig
+    from kerneldsl.contract import LaunchConfig
 
     x, y, z = (
         -(-blocks // width) * width

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.contract import Device, Executable, HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters
 from kerneldsl.launch.decision import is_planned, tiled_config
@@ -18,7 +19,6 @@ from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import element_work
-from kerneldsl.target import Device, Executable, HostShare, LaunchConfig
 
 __all__ = ["configure"]
 

@@ -3,7 +3,7 @@
 A plan is made once for each kernel, signature, device, class of extents
 (:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises that hold; whoever
 launches looks it up by the request's key, which holds those. Targets that map elements to threads
-as mappings say (:attr:`~kerneldsl.target.Target.maps_elements`) are planned for; others choose by
+as mappings say (:attr:`~kerneldsl.contract.Target.maps_elements`) are planned for; others choose by
 themselves. Where a kernel has a space, its members are candidates on every target, and one that is
 chosen serves whatever is promised of the arguments.
 """
@@ -18,6 +18,13 @@ from typing import TYPE_CHECKING
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.contract import (
+    ONE_EACH,
+    ElementMapping,
+    LaunchConfig,
+    Promises,
+    Resources,
+)
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters
@@ -29,13 +36,6 @@ from kerneldsl.planner.choose import Choice, Problem, choose
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work, orient
-from kerneldsl.target import (
-    ONE_EACH,
-    ElementMapping,
-    LaunchConfig,
-    Promises,
-    Resources,
-)
 
 if TYPE_CHECKING:
     from kerneldsl.launch.state import KernelState

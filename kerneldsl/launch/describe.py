@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kerneldsl.analysis.widening import WideStore
+from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.launch.decision import is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import compile_for, make_choice, prepare, resources_of, settle
@@ -15,7 +16,6 @@ from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.target import ONE_EACH, Artifact, Dim3, ElementMapping
 
 __all__ = ["describe_plan", "describe_plans"]
 

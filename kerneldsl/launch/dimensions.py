@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kerneldsl.errors import LaunchConfigError
 
 if TYPE_CHECKING:
-    from kerneldsl.target import Device, Dim3
+    from kerneldsl.contract import Device, Dim3
 
 __all__ = ["check_limits", "read_dim3", "read_extent", "read_shared_bytes", "read_stream"]
 

@@ -4,7 +4,7 @@ The fast path is short: are the captured constants the same objects, what are th
 do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
 slow path, once (:mod:`~kerneldsl.launch.spine`), and every error of the user's is raised before
 anything runs. What fails on the side of a device may run on the CPU instead:
-:mod:`~kerneldsl.runtime.recovery`.
+:mod:`~kerneldsl.launch.recovery`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kerneldsl.abi import LaunchMode
-from kerneldsl.environment import logger
+from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.devices.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
+from kerneldsl.devices.placement import StandIn, actual, host_device, resolve
+from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import (
     Request,
@@ -30,15 +34,11 @@ from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
 from kerneldsl.launch.spine import prepare, settle
 from kerneldsl.launch.state import KernelState, KernelStates
-from kerneldsl.runtime.arguments.binding import kinds_of
-from kerneldsl.runtime.arguments.staging import HostArray, Progress, launch_staged
-from kerneldsl.runtime.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.runtime.launch_counters import launch_and_time
-from kerneldsl.runtime.placement import StandIn, actual, host_device, resolve
-from kerneldsl.runtime.statistics import note_fallback
-from kerneldsl.runtime.streams import current, order
-from kerneldsl.runtime.streams.current import BaseStream, launch_stream, note_uses
-from kerneldsl.target import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
+from kerneldsl.statistics.collect import note_fallback
+from kerneldsl.statistics.launch_counters import launch_and_time
+from kerneldsl.streams import current, order
+from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
+from kerneldsl.utilities.environment import logger
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
@@ -149,7 +149,7 @@ class Dispatcher:
                         "no step of a recording, so it was not run there instead"
                     )
                 raise
-            from kerneldsl.runtime.recovery import FailedLaunch
+            from kerneldsl.launch.recovery import FailedLaunch
 
             failed = FailedLaunch(
                 state.unit, state.traits, device, stream, args, binding, progress, error

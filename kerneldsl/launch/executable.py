@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kerneldsl.abi import ParameterLayout
-from kerneldsl.environment import logger
+from kerneldsl.contract import Artifact, Device, Executable, LaunchConfig, Specialization
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.devices.fallback import PERMANENT, fallback_policy
 from kerneldsl.launch.request import Request
-from kerneldsl.runtime.fallback import PERMANENT, fallback_policy
-from kerneldsl.runtime.launch_counters import LaunchCounter, launch_counter_of
-from kerneldsl.target import Artifact, Device, Executable, LaunchConfig, Specialization
+from kerneldsl.statistics.launch_counters import LaunchCounter, launch_counter_of
+from kerneldsl.utilities.environment import logger
 
 __all__ = ["Loaded", "find_loaded", "load"]
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
+from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
+from kerneldsl.devices.placement import StandIn, place_of, resolve
+from kerneldsl.devices.registry import get_target, target_writing
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, parse_signature
+from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
+from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
+from kerneldsl.launch.arguments.promise_table import NOTHING
+from kerneldsl.launch.arguments.signature import conform
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
-from kerneldsl.registry import get_target, target_writing
-from kerneldsl.runtime.arguments.arguments import bind, check_writable, overlap
-from kerneldsl.runtime.arguments.binding import Binding, code_of, kinds_of
-from kerneldsl.runtime.arguments.promise_table import NOTHING
-from kerneldsl.runtime.arguments.signature import conform
-from kerneldsl.runtime.placement import StandIn, place_of, resolve
-from kerneldsl.target import ArrayPromises, Device, DeviceLike, Promises
-from kerneldsl.target.promises import MAX_ALIGNMENT, is_narrow
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.abi import EXPLICIT, LaunchMode
+from kerneldsl.contract import DeviceLimits, Dim3
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
 from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
-from kerneldsl.runtime.streams.current import BaseStream
-from kerneldsl.target import DeviceLimits, Dim3
+from kerneldsl.streams.current import BaseStream
 
 if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan

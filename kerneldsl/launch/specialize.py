@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.abi import LaunchMode
-from kerneldsl.errors import UnsupportedConstructError
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.launch.request import Request
-from kerneldsl.launch.state import KernelState
-from kerneldsl.target import (
+from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
     Compiler,
@@ -18,6 +13,11 @@ from kerneldsl.target import (
     Promises,
     Specialization,
 )
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.state import KernelState
 
 __all__ = ["make_specialization", "specialize", "specialize_anew", "worthwhile"]
 

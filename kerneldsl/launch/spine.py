@@ -8,16 +8,7 @@ says what each takes.
 
 from __future__ import annotations
 
-from kerneldsl.errors import ToolMissingError
-from kerneldsl.launch.artifact import find_artifact
-from kerneldsl.launch.configuration import configure
-from kerneldsl.launch.decision import decide, mapping_of
-from kerneldsl.launch.executable import Loaded, find_loaded
-from kerneldsl.launch.request import Request, check_shape
-from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
-from kerneldsl.planner.choose import Choice, Problem, estimate_resources
-from kerneldsl.runtime.arguments.promise_table import NOTHING
-from kerneldsl.target import (
+from kerneldsl.contract import (
     ONE_EACH,
     Artifact,
     ElementMapping,
@@ -25,6 +16,15 @@ from kerneldsl.target import (
     Resources,
     Specialization,
 )
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.launch.arguments.promise_table import NOTHING
+from kerneldsl.launch.artifact import find_artifact
+from kerneldsl.launch.configuration import configure
+from kerneldsl.launch.decision import decide, mapping_of
+from kerneldsl.launch.executable import Loaded, find_loaded
+from kerneldsl.launch.request import Request, check_shape
+from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
+from kerneldsl.planner.choose import Choice, Problem, estimate_resources
 
 __all__ = [
     "compile_for",

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.environment import logger
+from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
-from kerneldsl.locks import ForkSafeLock
+from kerneldsl.launch.arguments.binding import code_of
+from kerneldsl.launch.arguments.promise_table import PromiseTable
 from kerneldsl.planner.choose import Choice
-from kerneldsl.runtime.arguments.binding import code_of
-from kerneldsl.runtime.arguments.promise_table import PromiseTable
-from kerneldsl.runtime.once import OnceTable
-from kerneldsl.target import Artifact, CompileOptions, Device, Specialization
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
     from kerneldsl.launch.executable import Loaded
+    from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.space import Member
-    from kerneldsl.runtime.specialization_info import SpecializationInfo
 
 __all__ = ["Definition", "KernelState", "KernelStates"]
 
@@ -165,7 +165,7 @@ class KernelState:
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """Return what has been compiled so far."""
-        from kerneldsl.runtime.specialization_info import SpecializationInfo
+        from kerneldsl.launch.specialization_info import SpecializationInfo
 
         return tuple(
             SpecializationInfo(

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kerneldsl.contract import Resources
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.planner.limits import DeviceOccupancyLimits
-from kerneldsl.target import Resources
 
 __all__ = [
     "BlockLimits",

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kerneldsl.contract import ONE_EACH, DeviceLimits, Dim3, ElementMapping
 from kerneldsl.planner.work import ElementWork
-from kerneldsl.target import ONE_EACH, DeviceLimits, Dim3, ElementMapping
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member

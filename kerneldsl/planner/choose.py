@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from kerneldsl.contract import Device, Dim3, ElementMapping, Resources
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.candidates import (
@@ -27,7 +28,6 @@ from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork
-from kerneldsl.target import Device, Dim3, ElementMapping, Resources
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
+from kerneldsl.contract import HostShare
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
-from kerneldsl.target import HostShare
 
 __all__ = ["describe_share", "element_ns", "share_on_host"]
 

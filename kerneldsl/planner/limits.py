@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeAlias
 
+from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.target import Device
 
 __all__ = [
     "COMPUTE_CAPABILITIES",

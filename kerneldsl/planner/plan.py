@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kerneldsl.target import ONE_EACH, Dim3, ElementMapping, HostShare
+from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
 
 __all__ = ["LaunchPlan", "PlanAlternative"]
 

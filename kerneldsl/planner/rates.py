@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kerneldsl.target import Device
+from kerneldsl.contract import Device
 
 __all__ = ["DeviceRates"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.target import Dim3
 
 __all__ = ["Member", "Space"]
 

@@ -8,13 +8,7 @@ from html import escape
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from kerneldsl.formatting import (
-    format_count,
-    format_decimal_bytes,
-    format_duration,
-    html_table,
-    text_table,
-)
+from kerneldsl.contract import ElementMapping
 from kerneldsl.planner.block_limits import (
     block_limits,
     dynamic_share,
@@ -23,7 +17,13 @@ from kerneldsl.planner.block_limits import (
     register_limit,
 )
 from kerneldsl.planner.cost import BOUND_WORDS
-from kerneldsl.target import ElementMapping
+from kerneldsl.utilities.formatting import (
+    format_count,
+    format_decimal_bytes,
+    format_duration,
+    html_table,
+    text_table,
+)
 
 if TYPE_CHECKING:
     from kerneldsl.planner.occupancy import Occupancy

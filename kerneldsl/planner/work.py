@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kerneldsl.abi import array_parameters
 from kerneldsl.analysis.work import Access, BodyWork
+from kerneldsl.contract import Promises
+from kerneldsl.contract.abi import array_parameters
 from kerneldsl.language.kinds import ArrayKind, Kind, array_kinds
-from kerneldsl.target import Promises
 
 __all__ = ["SECTOR_BYTES", "ArrayReads", "ElementWork", "Oriented", "element_work", "orient"]
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
-from kerneldsl.target import (
+from kerneldsl.contract import (
     Artifact,
     Device,
     Executable,
@@ -19,12 +18,13 @@ from kerneldsl.target import (
     Resources,
     Specialization,
 )
+from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
 from targets.cpu.faults import raise_missing_memory, raise_recorded
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 if TYPE_CHECKING:
-    from kerneldsl.target import HostEntry
+    from kerneldsl.contract import HostEntry
 
 __all__ = ["CpuArtifact", "CpuExecutable"]
 
@@ -121,7 +121,7 @@ class CpuExecutable(Executable):
 
     def native_entry(self, config: LaunchConfig) -> HostEntry | None:
         """The entry, shared among the threads as :meth:`launch` shares it."""
-        from kerneldsl.target import HostEntry
+        from kerneldsl.contract import HostEntry
 
         layer = threading_layer()
         units, step, space, parallel = self._divide(config, layer)

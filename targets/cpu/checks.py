@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kerneldsl.contract import Check
+from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import TargetUnavailableError
-from kerneldsl.formatting import format_count
-from kerneldsl.target import Check
-from kerneldsl.target.checks import said_by
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["check_cpu"]
 

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals import compiling

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kerneldsl.contract import Device, DeviceInfo
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.target import Device, DeviceInfo
 from targets.cpu.vector_extensions import compiled_for, extensions_in_use
 
 __all__ = ["cpu_model", "describe_cpu"]

@@ -6,10 +6,10 @@ import errno
 import struct
 from typing import TYPE_CHECKING, NoReturn
 
+from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import OutOfMemoryError
-from kerneldsl.formatting import format_bytes
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
-from kerneldsl.target import LaunchConfig
+from kerneldsl.utilities.formatting import format_bytes
 
 if TYPE_CHECKING:
     from targets.cpu.artifact import CpuArtifact

@@ -16,13 +16,13 @@ import numpy as np
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
-from kerneldsl.target import Specialization
 from targets.cpu.exchanges import post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored

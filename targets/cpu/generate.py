@@ -19,13 +19,13 @@ from kerneldsl.analysis.analyze import tuple_parameters
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics import INTRINSICS, Effect
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree
-from kerneldsl.target import Specialization
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
 from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kerneldsl.abi import LaunchMode
+from kerneldsl.contract import Dim3
+from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.target import Dim3
 
 __all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.contract import Device, PoolBackend
 from kerneldsl.errors import OutOfMemoryError
-from kerneldsl.target import Device, PoolBackend
 
 __all__ = ["HostPool", "block_bytes", "fill", "host_memory_info"]
 

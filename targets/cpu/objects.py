@@ -13,8 +13,8 @@ import itertools
 import sys
 from typing import Any
 
-from kerneldsl.locks import ForkSafeLock
-from kerneldsl.target import UnusableCodeError
+from kerneldsl.contract import UnusableCodeError
+from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cpu.object_files import BadObjectError, check_object
 
 __all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "load_object"]

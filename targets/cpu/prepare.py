@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_arguments
-from kerneldsl.target import Specialization
 from targets.cpu.ids import BlockSpace, Space
 
 __all__ = ["FAULT", "Prepared", "prepare_function", "prepare_tree"]

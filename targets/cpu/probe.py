@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from kerneldsl.detection.probes import Finding
+from kerneldsl.tools.detection.probes import Finding
 
 __all__ = ["find_cpu"]
 

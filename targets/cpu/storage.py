@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from kerneldsl.errors import ResourceLimitError, SourceLocation
-from kerneldsl.formatting import format_bytes
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.utilities.formatting import format_bytes
 
 __all__ = ["ALIGNMENT", "SCRATCH", "SCRATCH_LIMIT_BYTES", "STACK_BYTES", "StaticArray", "Storage"]
 

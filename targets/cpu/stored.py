@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from kerneldsl.target import Specialization, UnusableCodeError
-from kerneldsl.untrusted import parse_json
+from kerneldsl.contract import Specialization, UnusableCodeError
+from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
 from targets.cpu.objects import IS_SUPPORTED, LoadedObject, load_object

@@ -11,9 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
-from kerneldsl.formatting import format_bytes
-from kerneldsl.target import (
+from kerneldsl.contract import (
     Artifact,
     Check,
     Compiler,
@@ -28,6 +26,8 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
+from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
+from kerneldsl.utilities.formatting import format_bytes
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:

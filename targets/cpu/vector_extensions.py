@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.modules import imported
+from kerneldsl.utilities.modules import imported
 
 __all__ = ["CompiledFor", "compiled_for", "extensions_in_use"]
 

@@ -1,9 +1,10 @@
 """NVIDIA GPUs: Numba types and lowers, LLVM's NVPTX back end writes PTX, the driver runs it.
 
-The way of a kernel: :mod:`~targets.cuda.compiler` drives :mod:`~targets.cuda.lower` (Numba's typing
-and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its vocabulary,
-:mod:`~targets.cuda.entry` puts an entry around the body, :mod:`~targets.cuda.ptx` links, optimizes
-and writes it, :mod:`~targets.cuda.artifact` holds the result. :mod:`~targets.cuda.driver` speaks to
-the device, :mod:`~targets.cuda.executable` is a kernel there, and :mod:`~targets.cuda.target`
-fulfils the core's contract with all of it.
+The way of a kernel: :mod:`~targets.cuda.compile.compiler` drives :mod:`~targets.cuda.compile.lower`
+(Numba's typing and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its
+vocabulary, :mod:`~targets.cuda.compile.entry` puts an entry around the body,
+:mod:`~targets.cuda.compile.ptx` links, optimizes and writes it,
+:mod:`~targets.cuda.compile.artifact` holds the result. :mod:`~targets.cuda.driver.driver` speaks to
+the device, :mod:`~targets.cuda.device.executable` is a kernel there, and
+:mod:`~targets.cuda.target` fulfils the core's contract with all of it.
 """

@@ -16,7 +16,7 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.formatting import format_version
+from kerneldsl.utilities.formatting import format_version
 
 __all__ = [
     "ARCHITECTURES",

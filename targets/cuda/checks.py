@@ -20,20 +20,25 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from kerneldsl.detection.files import find_library, library_version, package_version, read_text
+from kerneldsl.contract import Check, CheckStatus, Device
+from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import DriverError, TargetUnavailableError
-from kerneldsl.formatting import format_version
-from kerneldsl.target import Check, CheckStatus, Device
-from kerneldsl.target.checks import said_by
+from kerneldsl.tools.detection.files import (
+    find_library,
+    library_version,
+    package_version,
+    read_text,
+)
+from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import (
     ARCHITECTURES,
     PTX_RELEASES,
     choose_ptx_version,
     parse_arch,
 )
-from targets.cuda.attributes import read_pci_address
-from targets.cuda.driver import Driver, get_driver
-from targets.cuda.libdevice import find_libdevice
+from targets.cuda.compile.libdevice import find_libdevice
+from targets.cuda.driver.attributes import read_pci_address
+from targets.cuda.driver.driver import Driver, get_driver
 from targets.cuda.probe import (
     nvidia_driver_library,
     nvidia_driver_version,

@@ -11,8 +11,8 @@ import re
 from glob import glob
 from pathlib import Path
 
-from kerneldsl.detection.files import find_library, library_version, read_text, tool_output
-from kerneldsl.detection.probes import Finding
+from kerneldsl.tools.detection.files import find_library, library_version, read_text, tool_output
+from kerneldsl.tools.detection.probes import Finding
 
 __all__ = ["find_cuda", "nvidia_driver_library", "nvidia_driver_version", "nvidia_gpus"]
 

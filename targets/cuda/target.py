@@ -1,20 +1,20 @@
-"""The CUDA target: the contract of :mod:`kerneldsl.target`, fulfilled with the CUDA driver."""
+"""The CUDA target: the contract of :mod:`kerneldsl.contract`, fulfilled with the CUDA driver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kerneldsl.contract import Device, Target
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
-from kerneldsl.locks import ForkSafeLock
-from kerneldsl.target import Device, Target
-from targets.cuda.device import CudaDevice
-from targets.cuda.driver import get_driver
-from targets.cuda.fork import fork_guard
-from targets.cuda.pointers import device_of_pointer
+from kerneldsl.utilities.locks import ForkSafeLock
+from targets.cuda.device.device import CudaDevice
+from targets.cuda.driver.driver import get_driver
+from targets.cuda.driver.fork import fork_guard
+from targets.cuda.driver.pointers import device_of_pointer
 
 if TYPE_CHECKING:
-    from kerneldsl.target import Check
+    from kerneldsl.contract import Check
 
 __all__ = ["CudaTarget"]
 
@@ -63,7 +63,7 @@ class CudaTarget(Target):
 
     def described(self, arch: str) -> Device:
         """A large card of the architecture's generation."""
-        from targets.cuda.described import described_device
+        from targets.cuda.device.described import described_device
 
         return described_device(arch)
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.target import Device
+from kerneldsl.contract import Device
 from targets.null.devices import H100, SMALL_OLD_CARD
 
 if TYPE_CHECKING:

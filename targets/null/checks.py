@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.contract import Device, LaunchConfig
+from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import CompileError, LaunchConfigError
-from kerneldsl.formatting import format_version
-from kerneldsl.target import Device, LaunchConfig
+from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
-from targets.cuda.ptx_text import read_header
+from targets.cuda.compile.ptx_text import read_header
 from targets.null.memory import AddressSpace
 
 __all__ = ["check_arrays", "check_config", "check_ptx", "unpack_parameters"]

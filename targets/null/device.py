@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import DriverError
-from kerneldsl.target import (
+from kerneldsl.contract import (
     Artifact,
     Compiler,
     Device,
@@ -19,8 +18,9 @@ from kerneldsl.target import (
     PoolBackend,
     SharedBuffer,
 )
-from targets.cuda.ptx_compiler import require_ptx
-from targets.cuda.streams import stream_handle
+from kerneldsl.errors import DriverError
+from targets.cuda.compile.ptx_compiler import require_ptx
+from targets.cuda.device.streams import stream_handle
 from targets.null.memory import AddressSpace
 from targets.null.pools import NullPool, NullSharedBuffer
 from targets.null.streams import NullEvent, NullStream

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kerneldsl.target import Device, DeviceInfo, DeviceLimits
-from targets.cuda.description import add_peak_bandwidth, known_at_once
+from kerneldsl.contract import Device, DeviceInfo, DeviceLimits
+from targets.cuda.device.description import add_peak_bandwidth, known_at_once
 
 __all__ = ["H100", "SMALL_OLD_CARD", "describe"]
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.target import Device, Executable, LaunchConfig, Resources
-from targets.cuda.artifact import CudaArtifact
-from targets.cuda.carveout import Carveout
-from targets.cuda.resource_limits import check_resources
-from targets.cuda.streams import stream_handle
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.device.carveout import Carveout
+from targets.cuda.device.resource_limits import check_resources
+from targets.cuda.device.streams import stream_handle
 from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace
 from targets.null.native import NativeDriver
 
 if TYPE_CHECKING:
-    from kerneldsl.target import DriverEntry
+    from kerneldsl.contract import DriverEntry
 
 __all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
 

@@ -1,8 +1,8 @@
 """Faults that the null target can be made to have: what a driver would answer, when it is asked to.
 
 Errors come from the same tables as the CUDA target's, and the same
-:class:`~targets.cuda.loss.DeviceWatch` takes a device out of use after a fatal one, so that what
-stands above a target is tested with them on every machine.
+:class:`~targets.cuda.driver.loss.DeviceWatch` takes a device out of use after a fatal one, so that
+what stands above a target is tested with them on every machine.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import threading
 from collections import defaultdict, deque
 from typing import Any
 
-from kerneldsl.error_history import CATEGORIES
+from kerneldsl.contract import Device, Dim3
+from kerneldsl.contract.error_history import CATEGORIES
 from kerneldsl.errors import DriverError
-from kerneldsl.target import Device, Dim3
-from targets.cuda.driver_codes import DRIVER_CODES
-from targets.cuda.driver_errors import compose_error, library_error
-from targets.cuda.loss import DeviceWatch
+from targets.cuda.driver.codes import DRIVER_CODES
+from targets.cuda.driver.errors import compose_error, library_error
+from targets.cuda.driver.loss import DeviceWatch
 
 __all__ = ["OPERATIONS", "FaultPlan", "fault"]
 

@@ -15,10 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from kerneldsl.contract import Device
 from kerneldsl.errors import DriverError, OutOfMemoryError
-from kerneldsl.target import Device
-from targets.cuda.driver_codes import DRIVER_CODES
-from targets.cuda.driver_errors import compose_error
+from targets.cuda.driver.codes import DRIVER_CODES
+from targets.cuda.driver.errors import compose_error
 
 __all__ = ["ALIGNMENT", "AddressSpace"]
 

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import KernelError
-from kerneldsl.target import LaunchConfig
-from targets.cuda.streams import stream_handle
+from targets.cuda.device.streams import stream_handle
 from targets.null.faults import FaultPlan
 
 if TYPE_CHECKING:
-    from kerneldsl.target import DriverEntry
+    from kerneldsl.contract import DriverEntry
     from targets.null.executable import LaunchRecord, NullExecutable
 
 __all__ = ["NativeDriver"]
@@ -82,7 +82,7 @@ class NativeDriver:
 
     def entry(self, executable: NullExecutable, config: LaunchConfig) -> DriverEntry:
         """Return how native code launches a kernel in a configuration."""
-        from kerneldsl.target import DriverEntry, Holds
+        from kerneldsl.contract import DriverEntry, Holds
 
         index, name = executable.device.index, executable.artifact.specialization.unit.name
         watch, stream = self._faults.watch, stream_handle(config.stream)

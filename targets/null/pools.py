@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kerneldsl.contract import Device, PoolBackend, SharedBuffer
 from kerneldsl.errors import OutOfMemoryError
-from kerneldsl.target import Device, PoolBackend, SharedBuffer
 from targets.null.memory import ALIGNMENT, AddressSpace
 
 __all__ = ["NullPool", "NullSharedBuffer", "Release"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
-from kerneldsl.target import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
-from kerneldsl.target.host_streams import HostEvent, HostGraph, HostStream
+from kerneldsl.contract import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
+from kerneldsl.contract.host_streams import HostEvent, HostGraph, HostStream
 
 __all__ = ["NullEvent", "NullGraph", "NullStream"]
 

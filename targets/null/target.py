@@ -1,4 +1,4 @@
-"""The null target: the contract of :mod:`kerneldsl.target`, fulfilled without hardware."""
+"""The null target: the contract of :mod:`kerneldsl.contract`, fulfilled without hardware."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kerneldsl.contract import Artifact, Device, Specialization, Target
 from kerneldsl.errors import DeviceMismatchError, DriverError
-from kerneldsl.target import Artifact, Device, Specialization, Target
-from targets.cuda.ptx_compiler import PtxCompiler
-from targets.cuda.streams import stream_handle
+from targets.cuda.compile.ptx_compiler import PtxCompiler
+from targets.cuda.device.streams import stream_handle
 from targets.null.device import NullDevice
 from targets.null.faults import FaultPlan, fault
 from targets.null.memory import AddressSpace

@@ -15,8 +15,8 @@ from kerneldsl.cache.disk import DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.cache.statistics import CacheStatistics
-from kerneldsl.environment import VARIABLES
 from kerneldsl.errors import CacheError
+from kerneldsl.utilities.environment import VARIABLES
 from tests.cache.trials import Trials, key_of, sections_of
 
 

@@ -14,9 +14,9 @@ import kerneldsl as kd
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.nearest import find_nearest
-from kerneldsl.cli import app
-from kerneldsl.cli.warmed import described_gpu
-from targets.cuda.described import _CARDS
+from kerneldsl.tools.cli import app
+from kerneldsl.tools.cli.warmed import described_gpu
+from targets.cuda.device.described import _CARDS
 from targets.null.target import NullTarget
 from tests.cache.programs import run_script
 from tests.cache.trials import key_of, sections_of
@@ -324,7 +324,7 @@ def test_a_launch_on_such_a_card_finds_what_was_warmed(call, tmp_path: Path, mon
     launch = """
 import numpy as np
 import kerneldsl as kd
-from targets.cuda.described import described_device
+from targets.cuda.device.described import described_device
 from script import axpy
 null, result = kd.get_target("null"), []
 for arch in ("sm_80", "sm_100"):

@@ -16,10 +16,10 @@ import kerneldsl as kd
 from kerneldsl.cache.disk import DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
-from kerneldsl.cli.app import run
+from kerneldsl.contract import Specialization
+from kerneldsl.devices.registry import get_target
 from kerneldsl.launch.artifact import compile_or_load, find_key
-from kerneldsl.registry import get_target
-from kerneldsl.target import Specialization
+from kerneldsl.tools.cli.app import run
 from targets.cpu.objects import IS_SUPPORTED
 
 Sections = Mapping[str, bytes]
@@ -191,7 +191,7 @@ def test_a_key_file_that_is_none_is_refused_at_once(
 def test_a_manifest_that_is_a_pipe_is_no_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kerneldsl.detection import probes
+    from kerneldsl.tools.detection import probes
 
     os.mkfifo(tmp_path / "driver.json")
     (tmp_path / "nested.json").write_bytes(NESTED)

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache import toolchain
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe, key_of
+from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.devices.registry import get_target
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.launch.artifact import find_key
-from kerneldsl.registry import get_target
-from kerneldsl.target import CompileOptions, ElementMapping, Promises, Specialization
 
 _numbers = itertools.count()
 HEAD = """

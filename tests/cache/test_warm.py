@@ -118,10 +118,15 @@ def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
 #: What a first launch has no use for, and what waits until it is asked for.
 PUT_OFF = (
     *("kerneldsl.planner.describe", "kerneldsl.planner.plan", "kerneldsl.planner.space"),
-    *("kerneldsl.runtime.memory.copies", "kerneldsl.runtime.recovery", "kerneldsl.runtime.scores"),
-    *("kerneldsl.spaces", "kerneldsl.timing", "numpy.typing", "targets.cuda.compiler"),
-    *("kerneldsl.planner.described", "kerneldsl.runtime.specialization_info", "statistics"),
-    *("kerneldsl.target.checks", "kerneldsl.target.native"),
+    *("kerneldsl.memory.copies", "kerneldsl.launch.recovery", "kerneldsl.devices.scores"),
+    *(
+        "kerneldsl.kernels.spaces",
+        "kerneldsl.launch.timing",
+        "numpy.typing",
+        "targets.cuda.compile.compiler",
+    ),
+    *("kerneldsl.planner.described", "kerneldsl.launch.specialization_info", "statistics"),
+    *("kerneldsl.contract.checks", "kerneldsl.contract.native"),
 )
 LAUNCH = f"""
 import sys
@@ -143,7 +148,7 @@ result = [name for name in {PUT_OFF} if name in sys.modules]
 
 
 def test_a_warm_launch_imports_only_what_it_needs(tmp_path: Path) -> None:
-    assert run_script(tmp_path / "script.py", LAUNCH)["result"] == ["targets.cuda.compiler"]
+    assert run_script(tmp_path / "script.py", LAUNCH)["result"] == ["targets.cuda.compile.compiler"]
     warm = run_script(tmp_path / "script.py")
     assert (warm["hits"], warm["misses"]) == (1, {})
     assert warm["result"] == []
@@ -278,7 +283,7 @@ def test_another_libdevice(tmp_path: Path) -> None:
     text = """
 import math
 import kerneldsl as kd
-import targets.cuda.stored as stored
+import targets.cuda.compile.stored as stored
 if %r:
     stored._digest_of_libdevice = lambda: %r
 @kd.kernel

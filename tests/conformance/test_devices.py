@@ -6,7 +6,7 @@ import json
 import math
 
 import kerneldsl as kd
-from kerneldsl.registry import get_target
+from kerneldsl.devices.registry import get_target
 
 KINDS = ("discrete", "integrated", "virtual", "cpu", "other")
 

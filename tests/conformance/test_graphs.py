@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime.streams import current
+from kerneldsl.streams import current
 
 
 @kd.kernel
@@ -346,7 +346,7 @@ def test_nothing_is_looked_for_before_a_stream_is_made() -> None:
 
     code = (
         "import numpy as np, kerneldsl as kd\n"
-        "from kerneldsl.runtime.streams import current\n"
+        "from kerneldsl.streams import current\n"
         "from tests.conformance.test_graphs import increment\n"
         "x = np.zeros(4)\n"
         "with kd.use('cpu'): increment.forall(4)(x)\n"

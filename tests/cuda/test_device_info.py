@@ -168,7 +168,7 @@ def test_describing_makes_no_context_and_imports_no_cuda_core() -> None:
     program = (
         "import sys, kerneldsl as kd\n"
         "kd.devices(); kd.device_info('cuda').live(); kd.best_device()\n"
-        "from targets.cuda.driver import get_driver\n"
+        "from targets.cuda.driver.driver import get_driver\n"
         "print(get_driver().contexts, 'cuda.core' in sys.modules)\n"
     )
     answer = subprocess.run(

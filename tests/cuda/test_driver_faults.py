@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import DeviceMemoryError, DriverError, KernelImageError
-from kerneldsl.registry import get_target
-from targets.cuda import functions, memory
-from targets.cuda.driver import get_driver
-from targets.cuda.driver_codes import DRIVER_CODES
+from targets.cuda.device import memory
+from targets.cuda.driver import functions
+from targets.cuda.driver.codes import DRIVER_CODES
+from targets.cuda.driver.driver import get_driver
 from tests.support.programs import run_program
 
 _PRELUDE = """
@@ -198,7 +199,7 @@ _FAULTS = """
 _FAULT = """
 import json, struct, sys
 from targets.cuda import functions, memory
-from targets.cuda.driver import get_driver
+from targets.cuda.driver.driver import get_driver
 
 driver = get_driver()
 api = driver.api

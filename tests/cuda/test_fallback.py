@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.registry import get_target
-from targets.cuda import memory
-from targets.cuda.driver import get_driver
+from kerneldsl.devices.registry import get_target
+from targets.cuda.device import memory
+from targets.cuda.driver.driver import get_driver
 from tests.support.programs import run_program
 
 #: Everything that is looked at after a loss, in one process: starting one takes seconds.

@@ -11,8 +11,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.launcher import machine
-from kerneldsl.launcher.exchange import exchange_of
+from kerneldsl.launch.native import machine
+from kerneldsl.launch.native.exchange import exchange_of
 from tests.support.native import is_native, require_native, warm_up
 from tests.support.programs import run_program
 
@@ -126,7 +126,7 @@ def test_captured_globals(monkeypatch):
 
 
 def test_the_context_that_was_current_comes_back():
-    from targets.cuda.driver import get_driver
+    from targets.cuda.driver.driver import get_driver
 
     api = get_driver().api
     x = kd.zeros(10, np.int64)

@@ -14,14 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.abi import LaunchMode
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import Kind
-from kerneldsl.runtime.arguments.arguments import bind
-from kerneldsl.runtime.arguments.binding import kinds_of
-from kerneldsl.runtime.arguments.checked_promises import promises_of
-from kerneldsl.target import (
+from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
     CompileOptions,
@@ -32,6 +26,12 @@ from kerneldsl.target import (
     Promises,
     Specialization,
 )
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.kinds import Kind
+from kerneldsl.launch.arguments.arguments import bind
+from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.arguments.checked_promises import promises_of
 
 
 def axpy(a, x, y, out):
@@ -70,7 +70,7 @@ def _base(kernel: Any, kinds: tuple[Kind, ...], ndim: int) -> Specialization:
 
 @cache
 def _loaded(base: Specialization, mapping: ElementMapping, promises: Promises) -> Executable:
-    from kerneldsl.registry import get_target
+    from kerneldsl.devices.registry import get_target
 
     device = get_target("cuda").devices()[0]
     specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)

@@ -20,8 +20,8 @@ from kerneldsl.planner import (
     max_potential_block_size,
     occupancy,
 )
-from targets.cuda import functions
-from targets.cuda.driver import Driver, get_driver
+from targets.cuda.driver import functions
+from targets.cuda.driver.driver import Driver, get_driver
 from tests.support.source import exec_source
 
 ARRAYS = "float32[::1], float32[::1]"

@@ -10,8 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from targets.cuda import functions
-from targets.cuda.driver import get_driver
+from targets.cuda.driver import functions
+from targets.cuda.driver.driver import get_driver
 
 
 @kd.kernel

@@ -168,7 +168,7 @@ def test_a_closed_stream_and_streams_of_nobody() -> None:
 
 @pytest.mark.alone
 def test_many_streams_leave_nothing_behind() -> None:
-    from targets.cuda.driver import get_driver
+    from targets.cuda.driver.driver import get_driver
 
     def free_bytes() -> int:
         kd.synchronize()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import kerneldsl as kd
-from kerneldsl.cli.app import run
+from kerneldsl.tools.cli.app import run
 from stdlib_kernels.demo import pictures
 from stdlib_kernels.demo.pipeline import STAGES
 from stdlib_kernels.demo.reference import equalized, reference

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from kerneldsl.contract import Device, DeviceLimits
 from kerneldsl.planner import COMPUTE_CAPABILITIES, DeviceOccupancyLimits, KernelResources
-from kerneldsl.target import Device, DeviceLimits
 from tests.occupancy.header import INPUTS
 
 __all__ = ["kernel_of_row", "limits_like_a_driver", "random_configurations"]

@@ -59,7 +59,9 @@ def test_wheel_names_licence_command_and_python(wheel):
     assert "Requires-Python: >=3.11" in metadata
     for extra in ("cuda12", "cuda13", "sym", "dev", "demo", "all"):
         assert f"Provides-Extra: {extra}\n" in metadata
-    assert "kerneldsl = kerneldsl.cli:main" in archive.read(f"{info}/entry_points.txt").decode()
+    assert (
+        "kerneldsl = kerneldsl.tools.cli:main" in archive.read(f"{info}/entry_points.txt").decode()
+    )
     licence = archive.read(f"{info}/licenses/LICENSE").decode()
     assert "Apache License" in licence
     assert "2026 The kerneldsl authors" in licence

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kerneldsl
-from kerneldsl.registry import built_in_targets
+from kerneldsl.devices.registry import built_in_targets
 
 CORE = Path(kerneldsl.__file__).parent
 #: A target, or one device of it; alone, or quoted in a text.

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 import kerneldsl as kd
-from kerneldsl import environment
-from targets.cuda.driver_codes import DRIVER_CODES
+from kerneldsl.utilities import environment
+from targets.cuda.driver.codes import DRIVER_CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.contract import ElementMapping, Resources
 from kerneldsl.launch.decision import make_problems
 from kerneldsl.planner.choose import Problem, choose
 from kerneldsl.planner.describe import describe
-from kerneldsl.target import ElementMapping, Resources
 from stdlib_kernels import copying
 from stdlib_kernels.imaging import colour, levels
 

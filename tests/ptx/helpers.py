@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kerneldsl.abi import EXPLICIT, LaunchMode
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import Kind, parse_signature
-from kerneldsl.target import (
+from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
     CompileOptions,
@@ -19,10 +16,13 @@ from kerneldsl.target import (
     Promises,
     Specialization,
 )
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.language.kinds import Kind, parse_signature
 from targets.cuda.architectures import choose_ptx_version, parse_arch
-from targets.cuda.artifact import CudaArtifact
-from targets.cuda.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
-from targets.cuda.ptxas import assemble
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
+from targets.cuda.compile.ptxas import assemble
 from tests.support.extent import full_beyond
 
 __all__ = [

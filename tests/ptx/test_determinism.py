@@ -10,7 +10,7 @@ from pathlib import Path
 import numba
 
 import kerneldsl as kd
-from targets.cuda.compiler import compile_kernel
+from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
 
 _SIGNATURE = "float32[::1], float64[::1]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kerneldsl.errors import ToolMissingError
-from targets.cuda import ptxas
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.fill import fill_ptx
+from targets.cuda.compile import ptxas
+from targets.cuda.device.fill import fill_ptx
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

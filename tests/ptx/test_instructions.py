@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.abi import LaunchMode
+from kerneldsl.contract.abi import LaunchMode
 from tests.ptx.helpers import body_of, compile_ptx
 
 _AXPY = "float32, float32[::1], float32[::1], float32[::1]"

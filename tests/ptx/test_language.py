@@ -256,7 +256,7 @@ def test_an_unproved_barrier_is_warned_of_once() -> None:
     ],
 )
 def test_impossible_bounds_are_refused(options) -> None:
-    from targets.cuda.compiler import compile_kernel
+    from targets.cuda.compile.compiler import compile_kernel
 
     def store_one(x):
         x[0] = 1

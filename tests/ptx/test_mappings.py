@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.abi import EXPLICIT, LaunchMode
-from kerneldsl.target import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
-from targets.cuda.ptxas import assemble
+from kerneldsl.contract import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+from targets.cuda.compile.ptxas import assemble
 from tests.ptx.helpers import body_of, compile_ptx
 
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.abi import LaunchMode
-from kerneldsl.runtime.arguments.checked_promises import promises_of
-from kerneldsl.runtime.arguments.passed_arrays import passed_arrays
-from kerneldsl.target import ElementMapping, Promises, Specialization
-from targets.cuda.compiler import compile_kernel
+from kerneldsl.contract import ElementMapping, Promises, Specialization
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.launch.arguments.checked_promises import promises_of
+from kerneldsl.launch.arguments.passed_arrays import passed_arrays
+from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples
 from tests.support.simulated_grid import SimulatedGrid

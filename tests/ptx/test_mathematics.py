@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, LibdeviceMissingError
-from targets.cuda import libdevice
+from targets.cuda.compile import libdevice
 from tests.ptx.helpers import assemble_together, body_of, compile_ptx, specialize
 from tests.support.extent import full_beyond
 
@@ -111,7 +111,7 @@ def test_libdevice_flushes_subnormals_under_fastmath_alone() -> None:
 
 
 def test_missing_libdevice_names_function_line_and_remedy(monkeypatch) -> None:
-    from targets.cuda.compiler import compile_kernel
+    from targets.cuda.compile.compiler import compile_kernel
 
     def needs_it(x):
         i = kd.grid(1)
@@ -132,7 +132,7 @@ def test_missing_libdevice_names_function_line_and_remedy(monkeypatch) -> None:
 
 
 def test_a_function_that_no_device_has_is_told() -> None:
-    from targets.cuda.compiler import compile_kernel
+    from targets.cuda.compile.compiler import compile_kernel
 
     def draws(x):
         x[0] = np.random.random()

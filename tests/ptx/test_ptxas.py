@@ -6,7 +6,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, ToolMissingError
-from targets.cuda import ptxas
+from targets.cuda.compile import ptxas
 from tests.ptx.helpers import compile_ptx
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.abi import LaunchMode
+from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kerneldsl.target import Check
+from kerneldsl.contract import Check
 
 __all__ = ["by_name", "forget_variables", "unload"]
 

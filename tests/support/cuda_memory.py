@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.target import Device, DeviceLimits
-from targets.cuda import device as cuda_device
-from targets.cuda import host_memory, peers, pools
-from targets.cuda.device import CudaDevice
-from targets.cuda.driver import Driver
+from kerneldsl.contract import Device, DeviceLimits
+from targets.cuda.device import device as cuda_device
+from targets.cuda.device import host_memory, peers, pools
+from targets.cuda.device.device import CudaDevice
+from targets.cuda.driver.driver import Driver
 from tests.support.driver_bindings import FakeBindings, Names
 
 __all__ = ["ORDER", "Bindings", "device", "device_of", "driver_of", "stream"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.runtime.memory import dlpack
+from kerneldsl.memory import dlpack
 
 __all__ = ["FourBits"]
 

@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl import registry
-from kerneldsl.abi import ParameterLayout
-from kerneldsl.registry import built_in_targets
-from kerneldsl.runtime import placement
-from kerneldsl.target import (
+from kerneldsl.contract import (
     Artifact,
     Compiler,
     Device,
@@ -28,6 +24,9 @@ from kerneldsl.target import (
     Specialization,
     Target,
 )
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.devices import placement, registry
+from kerneldsl.devices.registry import built_in_targets
 
 __all__ = ["FakeDevice", "FakeTarget", "installed"]
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import fallback, placement
-from kerneldsl.target import Specialization
+from kerneldsl.contract import Specialization
+from kerneldsl.devices import fallback, placement
 from targets import null
 from targets.cpu.target import CpuCompiler
-from targets.cuda import compiler
+from targets.cuda.compile import compiler
 
 __all__ = ["CATEGORIES", "arguments", "compiled_once", "forget_choices", "make_kernel", "plan"]
 

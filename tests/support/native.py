@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kerneldsl import launches
-from kerneldsl.launcher import machine
-from kerneldsl.target import DriverEntry, Holds, LaunchConfig
+from kerneldsl.contract import DriverEntry, Holds, LaunchConfig
+from kerneldsl.kernels import launches
+from kerneldsl.launch.native import machine
 from tests.support.fake_target import FakeTarget, _Executable
 
 __all__ = ["NativeFakeTarget", "fill_budgets", "is_native", "require_native", "warm_up"]

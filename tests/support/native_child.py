@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.launcher import layout, machine
+from kerneldsl.launch.native import layout, machine
 
 
 @kd.kernel

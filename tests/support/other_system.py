@@ -74,7 +74,7 @@ def _import_everything() -> list[str]:
 
 def _command(name: str) -> tuple[int, str, str]:
     """Run a command and return its status, output and error output."""
-    run = importlib.import_module("kerneldsl.cli.app").run
+    run = importlib.import_module("kerneldsl.tools.cli.app").run
     out, errors = io.StringIO(), io.StringIO()
     status = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):

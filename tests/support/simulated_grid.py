@@ -14,7 +14,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from targets.cuda.artifact import CudaArtifact
+from targets.cuda.compile.artifact import CudaArtifact
 
 __all__ = ["SimulatedGrid"]
 

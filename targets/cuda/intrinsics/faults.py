@@ -17,7 +17,7 @@ from kerneldsl.lowering.calls import Call, Emitter, TypingRule
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
-from targets.cuda.calling import FAULT
+from targets.cuda.compile.calling import FAULT
 from targets.cuda.intrinsics.ids import read_register
 
 __all__ = ["helpers"]

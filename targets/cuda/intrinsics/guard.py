@@ -1,6 +1,6 @@
 """The guard of a kernel whose threads work on several indices: tested, passed or asked about.
 
-The entry calls the body in three ways (:mod:`targets.cuda.calling`). Each is inlined
+The entry calls the body in three ways (:mod:`targets.cuda.compile.calling`). Each is inlined
 for itself, so that nothing of the others is left.
 """
 
@@ -15,7 +15,7 @@ from numba import errors, types
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.passes.mark_guard import GUARD as GUARD_NAME
-from targets.cuda.calling import GUARD, GUARD_ASKED, GUARD_PASSED, STATUS_PASSES
+from targets.cuda.compile.calling import GUARD, GUARD_ASKED, GUARD_PASSED, STATUS_PASSES
 
 __all__ = ["guard_helper"]
 

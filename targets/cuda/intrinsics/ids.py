@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
-from targets.cuda.calling import INDEX, SIZE
+from targets.cuda.compile.calling import INDEX, SIZE
 
 __all__ = ["EMITTERS", "read_register"]
 

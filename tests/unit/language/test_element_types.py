@@ -17,7 +17,7 @@ from numba.core.registry import cpu_target
 from numba.np.numpy_support import from_dtype
 
 import kerneldsl as kd
-from kerneldsl.abi import ParameterLayout
+from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.language.element_types import (
     DTYPE_NAMES,
     ELEMENT_TYPES,
@@ -29,10 +29,10 @@ from kerneldsl.language.element_types import (
     numpy_dtype,
 )
 from kerneldsl.language.kinds import ArrayKind, ScalarKind, parse_signature
+from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
+from kerneldsl.launch.arguments.readers import find_reader
 from kerneldsl.lowering.types import element_type
-from kerneldsl.runtime.arguments.binding import Binding, bits_of, kinds_of, value_of
-from kerneldsl.runtime.arguments.readers import find_reader
-from kerneldsl.runtime.memory import dlpack
+from kerneldsl.memory import dlpack
 
 HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
 #: Those whose NumPy dtype can be had here.

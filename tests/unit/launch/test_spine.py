@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl import launches
+from kerneldsl.kernels import launches
 from kerneldsl.launch.artifact import find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide

@@ -263,7 +263,7 @@ def test_a_signature_that_is_remembered_from_before_serves_narrow_numbers(run):
     out = run("""
 import operator
 from numba import types
-from targets.cuda.numba_device import descriptor
+from targets.cuda.compile.numba_device import descriptor
 wide = (types.float32, types.float32)
 descriptor().typing_context.resolve_function_type(operator.lt, wide, {})
 assert not is_loaded()

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
+from kerneldsl.contract import Dim3
 from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
-from kerneldsl.target import Dim3
 from targets import null
 from targets.null.target import NullTarget
 from tests.support.extent import examples

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerneldsl import planner
+from kerneldsl.contract import Resources
+from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
 from kerneldsl.planner import (
     COMPUTE_CAPABILITIES,
@@ -22,8 +24,6 @@ from kerneldsl.planner import (
     max_potential_block_size,
     occupancy,
 )
-from kerneldsl.registry import get_target
-from kerneldsl.target import Resources
 from tests.occupancy.configurations import limits_like_a_driver
 from tests.support.source import exec_source
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.contract import ElementMapping, HostShare, Resources
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
@@ -32,8 +33,7 @@ from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
-from kerneldsl.target import ElementMapping, HostShare, Resources
-from targets.cuda.described import described_device
+from targets.cuda.device.described import described_device
 from tests.support.extent import examples
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.error_history import CATEGORIES, error_log
+from kerneldsl.contract.error_history import CATEGORIES, error_log
 from kerneldsl.errors import DeviceLostError, DriverError, LaunchError
 from targets import null
 from targets.null.faults import OPERATIONS, FaultPlan, fault

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.runtime import placement
-from kerneldsl.runtime.streams.current import launch_stream
+from kerneldsl.devices import placement
+from kerneldsl.streams.current import launch_stream
 from targets import null
 from targets.null.target import NullTarget
 

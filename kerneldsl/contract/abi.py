@@ -1,0 +1,251 @@
+"""Calling convention: from a launch's arguments to a compiled kernel's parameters.
+
+The layout is the same on every target and is part of what an ahead-of-time compiled file promises:
+
+* a scalar is one parameter of its own type (``bool`` travels as ``uint8``, a complex number as two
+  floats, real part first);
+* an array is its data pointer, then its extent along each axis as ``int64``, then, only where its
+  layout is "A", its stride along each axis in bytes as ``int64``; an array of rank 0 is a pointer;
+* a tuple is its elements, one after the other;
+* a ``forall`` entry then takes its extents as ``int64``; a debug entry then takes a pointer to a
+  fault record.
+
+Every parameter is aligned to its own size, as the CUDA driver's parameter buffer wants it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
+from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.utilities.formatting import text_table
+
+__all__ = [
+    "EXPLICIT",
+    "ArrayParameters",
+    "LaunchMode",
+    "Parameter",
+    "ParameterLayout",
+    "array_parameters",
+    "parameter_count",
+]
+
+_FORMATS = {
+    **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
+    "pointer": "Q",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchMode:
+    """Kinds of compiled entry: for ``kernel[grid, block]`` or for ``kernel.forall(*extent)``.
+
+    Parameters
+    ----------
+    forall_ndim : int or None
+        Rank of the extent under ``forall``, 1 to 3; ``None`` for an explicit launch.
+    """
+
+    forall_ndim: int | None = None
+
+    @property
+    def is_forall(self) -> bool:
+        """True if the entry takes an extent and guards against threads beyond it."""
+        return self.forall_ndim is not None
+
+
+#: ``kernel[grid, block]``.
+EXPLICIT = LaunchMode()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a compiled entry.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``x.data``, ``x.shape[0]``, ``a`` or ``z.imag``; what no argument gives has a
+        reserved name, such as ``kd_extent[0]``.
+    dtype : str
+        A scalar dtype, or ``"pointer"``.
+    offset : int
+        Bytes from the start of the parameter buffer.
+    """
+
+    name: str
+    dtype: str
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; also the alignment."""
+        return struct.calcsize(_FORMATS[self.dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParameters:
+    """The parameters that pass one array, by their numbers in `ParameterLayout.parameters`.
+
+    Parameters
+    ----------
+    kind : ArrayKind
+        Dtype, rank and layout of the array.
+    position : int
+        Position of the argument that is the array, or the tuple that holds it.
+    pointer : int
+        Number of the data pointer.
+    extents : range
+        Numbers of the extents.
+    strides : range
+        Numbers of the strides; empty for a contiguous array, whose strides are not passed.
+    """
+
+    kind: ArrayKind
+    position: int
+    pointer: int
+    extents: range
+    strides: range
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of all its parameters."""
+        return range(self.pointer, self.strides.stop)
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element in bytes."""
+        return self.kind.element.nbytes
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """The parameters of a compiled entry, in order.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The kernel's parameter names.
+    kinds : tuple of Kind
+        Their kinds.
+    mode : LaunchMode
+        Adds the extents under ``forall``.
+    debug : bool
+        Adds the pointer to the fault record.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    mode: LaunchMode = EXPLICIT
+    debug: bool = False
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Every parameter, with its place in the buffer."""
+        placed: list[Parameter] = []
+        offset = 0
+        for name, dtype in self._flat():
+            size = struct.calcsize(_FORMATS[dtype])
+            offset = -(-offset // size) * size
+            placed.append(Parameter(name, dtype, offset))
+            offset += size
+        return tuple(placed)
+
+    @cached_property
+    def arrays(self) -> tuple[ArrayParameters, ...]:
+        """Every array, those in tuples included, and where it is among the parameters."""
+        return array_parameters(self.kinds)
+
+    def _flat(self) -> Iterator[tuple[str, str]]:
+        # What no argument gives has reserved names, which no parameter can have.
+        for name, kind in zip(self.names, self.kinds, strict=True):
+            yield from _flatten(name, kind)
+        for axis in range(self.mode.forall_ndim or 0):
+            yield f"{RESERVED_PREFIX}extent[{axis}]", "int64"
+        if self.debug:
+            yield f"{RESERVED_PREFIX}fault.data", "pointer"
+
+    @cached_property
+    def struct_format(self) -> str:
+        """Format for :mod:`struct`, with explicit padding and native byte order."""
+        text, position = "=", 0
+        for parameter in self.parameters:
+            if parameter.offset > position:
+                text += f"{parameter.offset - position}x"
+            text += _FORMATS[parameter.dtype]
+            position = parameter.offset + parameter.nbytes
+        return text
+
+    @cached_property
+    def packer(self) -> struct.Struct:
+        """Packs the flat values of a launch into the parameter buffer."""
+        return struct.Struct(self.struct_format)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the parameter buffer in bytes."""
+        return self.packer.size
+
+    def describe(self) -> str:
+        """Return a table of the parameters, as it stands beside an ahead-of-time compiled file."""
+        rows = ((i, p.offset, p.dtype, p.name) for i, p in enumerate(self.parameters))
+        return text_table(("#", "offset", "type", "parameter"), rows)
+
+
+def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
+    """Find the parameters of each array, those in tuples included, in the order of parameters.
+
+    Parameters
+    ----------
+    kinds : iterable of Kind
+        Kinds of the arguments.
+
+    Examples
+    --------
+    >>> from kerneldsl.language.kinds import parse_signature
+    >>> vector, matrix = array_parameters(parse_signature("float32[::1], (int32, float64[:, :])"))
+    >>> vector.position, vector.pointer, vector.extents, vector.strides
+    (0, 0, range(1, 2), range(2, 2))
+    >>> matrix.position, matrix.pointer, matrix.extents, matrix.strides
+    (1, 3, range(4, 6), range(6, 8))
+    """
+    found: list[ArrayParameters] = []
+    number = 0
+    for position, kind in enumerate(kinds):
+        for leaf in leaf_kinds((kind,)):
+            end = number + parameter_count(leaf)
+            if isinstance(leaf, ArrayKind):
+                extents = range(number + 1, number + 1 + leaf.ndim)
+                strides = range(extents.stop, end)
+                found.append(ArrayParameters(leaf, position, number, extents, strides))
+            number = end
+    return tuple(found)
+
+
+def parameter_count(kind: Kind) -> int:
+    """Return how many parameters pass an argument of a kind."""
+    return sum(1 for _ in _flatten("", kind))
+
+
+def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
+    if isinstance(kind, ScalarKind):
+        if kind.element.is_complex:
+            yield f"{name}.real", kind.element.arithmetic
+            yield f"{name}.imag", kind.element.arithmetic
+        else:
+            yield name, kind.dtype
+    elif isinstance(kind, ArrayKind):
+        yield f"{name}.data", "pointer"
+        for axis in range(kind.ndim):
+            yield f"{name}.shape[{axis}]", "int64"
+        if kind.layout == "A":
+            for axis in range(kind.ndim):
+                yield f"{name}.strides[{axis}]", "int64"
+    else:
+        for i, element in enumerate(kind.elements):
+            yield from _flatten(f"{name}[{i}]", element)

@@ -1,0 +1,249 @@
+"""Compiled code: what it is compiled from, on no device yet, and ready to be launched on one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode, ParameterLayout
+from kerneldsl.contract.device import Device
+from kerneldsl.contract.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.contract.limits import Dim3
+from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
+from kerneldsl.contract.promises import NO_PROMISES, Promises
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
+
+if TYPE_CHECKING:
+    from kerneldsl.contract.native import NativeEntry
+
+__all__ = [
+    "Artifact",
+    "Executable",
+    "HostShare",
+    "LaunchConfig",
+    "Resources",
+    "Specialization",
+    "UnusableCodeError",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Specialization:
+    """One kernel for one combination of everything its code depends on.
+
+    It is the key under which artifacts and executables are found: equal where the unit and the
+    traits are the same objects and all else is equal.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel in normal form.
+    traits : KernelTraits
+        What the analysis found.
+    kinds : tuple of Kind
+        Kinds of the arguments.
+    options : CompileOptions
+        From the decorator and the environment.
+    mode : LaunchMode
+        Explicit, or ``forall`` of some rank.
+    block_dim : tuple of int or None
+        The block, for a target that compiles for one (:meth:`Compiler.compiles_for_block`).
+    arch : str or None
+        The architecture, such as ``"sm_90"``; ``None`` for the target's default.
+    ptx_version : str or None
+        Version of the PTX ISA that the caller asks for, such as ``"8.7"``; ``None`` lets the
+        target choose. Targets without PTX do not look at it.
+    mapping : ElementMapping
+        How ``forall`` deals out its indices; other than the default only for kernels that use
+        ``grid`` alone. A target **may** leave it aside, and then does not look at a launch's
+        either.
+    promises : Promises
+        What every launch of the code has checked of its arguments. A target **may** make use of
+        them.
+    """
+
+    unit: FunctionUnit
+    traits: KernelTraits
+    kinds: tuple[Kind, ...]
+    options: CompileOptions = DEFAULT_OPTIONS
+    mode: LaunchMode = EXPLICIT
+    block_dim: Dim3 | None = None
+    arch: str | None = None
+    ptx_version: str | None = None
+    mapping: ElementMapping = ONE_EACH
+    promises: Promises = NO_PROMISES
+
+    @cached_property
+    def _identity(self) -> tuple[object, ...]:
+        others = (getattr(self, field.name) for field in fields(self)[2:])
+        return (id(self.unit), id(self.traits), *others)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._identity)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Specialization):
+            return NotImplemented
+        return self is other or self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """The parameters of the compiled entry."""
+        return ParameterLayout(self.unit.parameters, self.kinds, self.mode, self.options.debug)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Resources of a device that one compiled kernel takes.
+
+    Parameters
+    ----------
+    registers : int or None
+        Registers a thread; ``None`` on a target that has no such limit.
+    spill_bytes, local_bytes : int or None
+        Bytes a thread spills, and its whole stack frame.
+    static_shared_bytes : int
+        Bytes of shared memory a block, beside what the launch adds.
+    max_block_threads : int
+        The largest block that can be launched.
+    """
+
+    registers: int | None
+    spill_bytes: int | None
+    local_bytes: int | None
+    static_shared_bytes: int
+    max_block_threads: int
+
+
+class UnusableCodeError(Exception):
+    """Kept code that this process cannot use, so that it is compiled anew."""
+
+
+class Artifact(ABC):
+    """Compiled code that is not yet on a device."""
+
+    specialization: Specialization
+    #: Name of the entry in the compiled code.
+    entry_name: str
+    #: Seconds spent in each step of compiling.
+    timings: Mapping[str, float]
+
+    @abstractmethod
+    def text(self, form: str) -> str:
+        """Return the code in one of the target's forms.
+
+        Parameters
+        ----------
+        form : str
+            ``"source"``, ``"llvm"``, ``"asm"``, ``"ptx"``… An implementation **must** raise
+            ``ValueError`` naming the forms it has when asked for another.
+        """
+
+    @abstractmethod
+    def resources(self) -> Resources:
+        """Return what the kernel takes.
+
+        **May** run an assembler; **must** raise `ToolMissingError` where it has none.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class HostShare:
+    """Sharing of a launch on the CPU among threads.
+
+    Parameters
+    ----------
+    threads : int
+        Threads that work on it; 1 is the calling thread alone.
+    chunk : int
+        Indices (of a block kernel: threads of blocks) that a thread takes at a time.
+    """
+
+    threads: int
+    chunk: int
+
+    @property
+    def is_parallel(self) -> bool:
+        """True if the pool of threads is woken."""
+        return self.threads > 1
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """Place and shape of a launch of a compiled kernel.
+
+    Parameters
+    ----------
+    grid_dim, block_dim : tuple of int
+        Blocks of the grid and threads of a block, x first. Already checked against the device.
+    extent : tuple of int or None
+        Under ``forall`` the extent, in the user's order.
+    stream : DeviceStream or int or None
+        Where to; ``None`` is the device's default stream, a number the handle of the stream in
+        which another library has made an argument.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
+    share : HostShare or None
+        On a target whose launches run on the host's threads, how they share the work; ``None``
+        leaves that to the target.
+    """
+
+    grid_dim: Dim3
+    block_dim: Dim3
+    extent: tuple[int, ...] | None = None
+    stream: Any = None
+    shared_bytes: int = 0
+    cluster_dim: Dim3 | None = None
+    is_cooperative: bool = False
+    share: HostShare | None = None
+
+
+class Executable(ABC):
+    """Compiled code on a device, ready to be launched."""
+
+    artifact: Artifact
+    device: Device
+
+    @property
+    def resources(self) -> Resources:
+        """Resources of the kernel where it is loaded; by default the artifact's."""
+        return self.artifact.resources()
+
+    @abstractmethod
+    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        """Start the kernel.
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            Grid, block, stream and dynamic shared memory. A launch with an empty extent never
+            gets here.
+        parameters : bytes
+            Packed as the layout says, without the pointer to the fault record, which the
+            implementation **must** add in debug mode.
+
+        **May** return before the kernel has finished. In debug mode **must** wait, and raise the
+        `KernelFault` that the kernel recorded.
+        """
+
+    def native_entry(self, config: LaunchConfig) -> NativeEntry | None:
+        """Describe how native code starts the kernel in this configuration.
+
+        Is asked for after :meth:`launch` has accepted the configuration, whose stream is the
+        device's default stream, and never in debug mode. **May** return ``None``: then every launch
+        goes through :meth:`launch`.
+        """
+        return None

@@ -1,0 +1,155 @@
+"""The contract that a target fulfils.
+
+A *target* turns kernels into code for one family of devices and runs them there: it is a
+:class:`Compiler` and some devices. The core knows targets by this contract alone; `targets/null`
+fulfils it without hardware. Each method's docstring says what an implementation **must**,
+**should** or **may** do.
+
+Compiling and running are apart: :meth:`Compiler.compile` needs no device and gives an
+:class:`Artifact` that can be looked at; :meth:`Device.load` puts it on a device as an
+:class:`Executable` that can be launched.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kerneldsl.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.contract.checks import Check
+    from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
+    from kerneldsl.contract.device import Device
+    from kerneldsl.contract.limits import Dim3
+
+__all__ = ["Compiler", "Target"]
+
+
+class Compiler(ABC):
+    """Makes the code of a target's kernels."""
+
+    #: The target's name.
+    name: str
+    #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
+    #: then the core plans block and mapping, else :meth:`forall_config` decides.
+    maps_elements: bool = False
+
+    def compiles_for_block(self, traits: KernelTraits) -> bool:
+        """Return whether the code depends on the shape of the block. **May** be overridden."""
+        return False
+
+    @abstractmethod
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
+    ) -> LaunchConfig:
+        """Choose grid and block so that every index of the extent is covered.
+
+        Under ``forall`` of an element kernel that uses ``grid`` alone, an implementation **may**
+        map any axis of the extent to x; its own compiled prologue undoes the mapping. Otherwise
+        the first axis of the extent **must** be x.
+        """
+
+    @abstractmethod
+    def compile(self, specialization: Specialization) -> Artifact:
+        """Compile without a device.
+
+        **Must** raise `KernelTypingError` with the kernel's line for a typing error,
+        `BarrierDivergenceError` for a barrier it cannot accept, and **must not** end the process
+        for any input.
+        """
+
+    # What follows lets the core keep compiled code on disk; without it nothing is kept.
+
+    @property
+    def code_family(self) -> str:
+        """The name under which code is kept; targets that make the same code **may** share one."""
+        return self.name
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        """Say what the code depends on beside the specialization and the common toolchain.
+
+        Returns
+        -------
+        mapping or None
+            Name to value, such as the processor's features or a library's digest; part of the key,
+            so **must** be the same on every machine where the code is. ``None``, the default, where
+            this code is not to be kept. **Must not** import a compiler.
+        """
+        return None
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        """Write an artifact of :meth:`compile` as bytes, in named sections.
+
+        **Must** hold everything that :meth:`restore` needs beside the specialization. **May**
+        return ``None`` for code that works in this process alone, and **must** where an address of
+        this process is part of it.
+        """
+        return None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.
+
+        The sections are as they were written, and of this specialization and :meth:`code_identity`.
+        **Must** raise and warn as :meth:`compile` does where that takes no compiler, **must** raise
+        `UnusableCodeError` where the sections cannot be used here, and **must not** end the process
+        for any sections. **Should not** import a compiler.
+        """
+        raise NotImplementedError
+
+
+class Target(ABC):
+    """A family of devices and the compiler for them."""
+
+    #: The name that ``kd.use`` and ``KERNELDSL_TARGET`` take.
+    name: str
+    #: What makes its code.
+    compiler: Compiler
+
+    @abstractmethod
+    def unavailable_reason(self) -> str | None:
+        """Say why no device can be used, or ``None``.
+
+        **Must not** raise, and **should** say what to do about it.
+        """
+
+    @abstractmethod
+    def devices(self) -> tuple[Device, ...]:
+        """Return the devices, in the driver's order; empty where none of them can be used.
+
+        **Must not** raise, **must** return the same objects as long as they are the same devices,
+        and **should** be cheap: starting and launching need it.
+        """
+
+    def described(self, arch: str) -> Device:
+        """Return a device of an architecture that need not be here, to plan for.
+
+        **May** be overridden, with one object for each architecture.
+
+        Raises
+        ------
+        ArgumentValueError
+            Not enough is known of the architecture, which the default says of all.
+        """
+        raise ArgumentValueError(
+            f"arch is {arch!r}",
+            value=arch,
+            limit=f"The target {self.name!r} describes no devices that are not there",
+        )
+
+    def device_of_pointer(self, pointer: int) -> Device:
+        """Return the device that an address belongs to.
+
+        **Should** be overridden where there can be more than one device; the default is the first.
+        """
+        return self.devices()[0]
+
+    def checks(self) -> Iterable[Check]:
+        """Look at what the target needs on this machine, for ``kd.preflight()``.
+
+        **May** be overridden. **Must not** raise where something is missing: that is a finding,
+        with a remedy. Names **must** begin with the target's name and a dot.
+        """
+        return ()

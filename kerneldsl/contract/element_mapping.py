@@ -1,0 +1,134 @@
+"""Mapping of the indices of ``forall`` to threads: part of what an element kernel's code
+is compiled for.
+
+The body runs exactly once for each index under every mapping; what differs is which thread runs it
+and in which order. Only kernels that ask for their place by ``grid`` alone
+(:attr:`~kerneldsl.analysis.traits.KernelTraits.uses_grid_only`) can be mapped otherwise than
+:data:`ONE_EACH`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kerneldsl.contract.limits import Dim3
+
+__all__ = ["ONE_EACH", "Axes", "ElementMapping"]
+
+#: Some of the axes x, y and z, in this order.
+Axes: TypeAlias = Literal["", "x", "y", "z", "xy", "xz", "yz", "xyz"]
+
+_AXES = ("", "x", "y", "z", "xy", "xz", "yz", "xyz")
+
+
+@dataclass(frozen=True, slots=True)
+class ElementMapping:
+    """From threads to indices of an extent.
+
+    A block of ``(bx, by, bz)`` threads works on a *tile* of ``(bx * ix, by * iy, bz * iz)``
+    indices, with ``(ix, iy, iz)`` the items. Along x, a thread's items are groups of `vector`
+    consecutive ones. Where a tile lies within the extent, its items are run without a test;
+    otherwise each is tested.
+
+    Parameters
+    ----------
+    items : tuple of int
+        Items a thread along x, y and z; powers of two, at most 16 each and 64 together.
+    vector : int
+        Consecutive items along x that one access of memory should serve: a power of two that
+        divides ``items[0]``. LLVM makes such accesses where the promises allow it
+        (:class:`~kerneldsl.contract.promises.Promises`): 16 bytes at most.
+    order : {"strided", "contiguous"}
+        Where a thread's groups lie: ``"strided"``, neighbouring threads have neighbouring groups,
+        and a thread's next group along an axis is one block further; ``"contiguous"``, all items
+        of a thread are next to each other. Both are the same where there is one group.
+    axes : tuple of int or None
+        The axis of the extent along x, then y, then z; ``None`` is the target's choice, which
+        is the last axis along x.
+    grid_stride : str
+        The axes, such as ``"yz"``, along which the grid may be too small for the extent: threads
+        walk on from tile to tile. Along the others the launch must have enough blocks.
+
+    Raises
+    ------
+    ValueError
+        For a combination that does not exist.
+
+    Examples
+    --------
+    >>> mapping = ElementMapping(items=(8, 1, 1), vector=4)
+    >>> mapping.tile((256, 1, 1))
+    (2048, 1, 1)
+    >>> mapping.blocks((1_000_000,), (256, 1, 1))
+    (489, 1, 1)
+    """
+
+    items: Dim3 = (1, 1, 1)
+    vector: int = 1
+    order: Literal["strided", "contiguous"] = "strided"
+    axes: tuple[int, ...] | None = None
+    grid_stride: Axes = "yz"
+
+    def __post_init__(self) -> None:
+        if not all(_is_power_of_two(n) and n <= 16 for n in self.items) or self.item_count > 64:
+            raise ValueError(f"items {self.items} are not powers of two up to 16, 64 together")
+        if not _is_power_of_two(self.vector) or self.items[0] % self.vector:
+            raise ValueError(f"vector {self.vector} does not divide items {self.items} along x")
+        if self.order not in ("strided", "contiguous"):
+            raise ValueError(f"order {self.order!r} is neither 'strided' nor 'contiguous'")
+        if self.axes is not None and sorted(self.axes) != list(range(len(self.axes))):
+            raise ValueError(f"axes {self.axes} are not a permutation of the extent's axes")
+        if self.grid_stride not in _AXES:
+            raise ValueError(f"grid_stride {self.grid_stride!r} is none of {_AXES}")
+
+    @property
+    def item_count(self) -> int:
+        """Items a thread, for each tile."""
+        return self.items[0] * self.items[1] * self.items[2]
+
+    @property
+    def is_one_each(self) -> bool:
+        """True if threads and indices are paired one to one, but for the order of axes."""
+        return self.item_count == 1
+
+    def axes_of(self, ndim: int) -> tuple[int, ...]:
+        """The axis of an extent of this rank along x, then y, then z."""
+        if self.axes is None:
+            return tuple(reversed(range(ndim)))
+        if len(self.axes) != ndim:
+            raise ValueError(f"axes {self.axes} order no extent of rank {ndim}")
+        return self.axes
+
+    def tile(self, block_dim: Dim3) -> Dim3:
+        """Indices that a block works on at a time, along x, y and z."""
+        x, y, z = (threads * items for threads, items in zip(block_dim, self.items, strict=True))
+        return x, y, z
+
+    def blocks(self, extent: tuple[int, ...], block_dim: Dim3) -> Dim3:
+        """Blocks along x, y and z that work on each tile of an extent once.
+
+        Parameters
+        ----------
+        extent : tuple of int
+            One to three extents, in the user's order; none is 0.
+        block_dim : tuple of int
+            Threads of a block along x, y and z.
+
+        Returns
+        -------
+        tuple of int
+            Along the axes of `grid_stride` a launch may have fewer, at least 1; along the others
+            it must have exactly these.
+        """
+        along = [extent[axis] for axis in self.axes_of(len(extent))] + [1, 1]
+        x, y, z = (-(-n // t) for n, t in zip(along[:3], self.tile(block_dim), strict=True))
+        return x, y, z
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+#: One index for each thread; x and y and z as the target likes.
+ONE_EACH = ElementMapping()

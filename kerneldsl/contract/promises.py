@@ -1,0 +1,145 @@
+"""Promises: facts that a launch has checked of its arguments, and compiled code may rely on.
+
+Promises are part of what code is compiled for. Found for a launch's arguments by
+:func:`kerneldsl.launch.arguments.checked_promises.promises_of`, they say all that holds; code
+compiled for weaker ones (:meth:`Promises.cover`) runs for these arguments too. No promise is ever
+wrong to leave out, and :data:`NO_PROMISES` holds always.
+
+Arrays are counted through all arguments, those in tuples included, in the order of the parameters:
+the first array is number 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kerneldsl.contract.element_mapping import ElementMapping
+
+__all__ = ["MAX_ALIGNMENT", "NARROW", "NO_PROMISES", "ArrayPromises", "Promises", "is_narrow"]
+
+#: Bytes; the largest alignment that is told apart: that of the widest access of memory.
+MAX_ALIGNMENT = 16
+#: What narrow lengths are below, so that 31 bits hold them.
+NARROW = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPromises:
+    """Facts that hold of one array.
+
+    Parameters
+    ----------
+    alignment : int
+        Bytes, a power of two up to :data:`MAX_ALIGNMENT`: the first element's address and the
+        strides along all axes but `unit_axis` are multiples of it. 1 promises nothing (the size
+        of an element's part holds anyway).
+    unit_axis : int or None
+        For an array of layout "A": an axis along which its elements stand side by side.
+    same_as : int or None
+        The number of an earlier array, itself no copy of another, that is of the same kind, at the
+        same address, with the same shape and strides.
+    is_extent : bool
+        Its shape is the extent of ``forall``.
+    """
+
+    alignment: int = 1
+    unit_axis: int | None = None
+    same_as: int | None = None
+    is_extent: bool = False
+
+    def covers(self, other: ArrayPromises) -> bool:
+        """Return whether everything that the other promises holds where these hold."""
+        return (
+            self.alignment % other.alignment == 0
+            and other.unit_axis in (None, self.unit_axis)
+            and other.same_as in (None, self.same_as)
+            and (self.is_extent or not other.is_extent)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Facts that hold of a launch's arguments.
+
+    Parameters
+    ----------
+    arrays : tuple of ArrayPromises
+        For each array; empty promises nothing of any.
+    is_disjoint : bool
+        No array that the kernel may write shares memory with another array, those that are
+        `same_as` each other counting as one. LLVM is then told ``noalias``, and arrays that are
+        only read go through the non-coherent cache.
+    is_narrow : bool
+        Extents and lengths are narrow; see :func:`is_narrow`.
+    """
+
+    arrays: tuple[ArrayPromises, ...] = ()
+    is_disjoint: bool = False
+    is_narrow: bool = False
+
+    def array(self, number: int) -> ArrayPromises:
+        """Facts that hold of one array."""
+        return self.arrays[number] if self.arrays else _NOTHING
+
+    def cover(self, other: Promises) -> bool:
+        """Return whether everything that the other promises holds where these hold.
+
+        Where ``is_disjoint`` was found with arrays counting as one, it covers only promises that
+        say so of them too.
+        """
+        if other.is_disjoint and not self.is_disjoint:
+            return False
+        if other.is_disjoint and any(
+            self.array(i).same_as != other.array(i).same_as
+            for i in range(max(len(self.arrays), len(other.arrays)))
+        ):
+            return False
+        return all(self.array(i).covers(each) for i, each in enumerate(other.arrays)) and (
+            self.is_narrow or not other.is_narrow
+        )
+
+    def for_mapping(self, mapping: ElementMapping) -> Promises:
+        """Return what code with a mapping makes use of, so that it exists in few forms.
+
+        Alignment serves accesses of several elements alone. A thread that works on one element
+        gains nothing from two arrays being one, and next to nothing from their lengths.
+
+        Parameters
+        ----------
+        mapping : ElementMapping
+            Of the code.
+        """
+        if mapping.vector > 1:
+            return self
+        if not mapping.is_one_each:
+            arrays = tuple(replace(each, alignment=1) for each in self.arrays)
+            return replace(self, arrays=arrays)
+        units = tuple(ArrayPromises(unit_axis=each.unit_axis) for each in self.arrays)
+        return Promises(
+            units if any(each.unit_axis is not None for each in units) else (),
+            self.is_disjoint and all(each.same_as is None for each in self.arrays),
+            self.is_narrow,
+        )
+
+
+def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:
+    """Return whether extents, and each array's lengths and number of elements, are narrow.
+
+    Parameters
+    ----------
+    extent : tuple of int
+        Of ``forall``; empty for an explicit launch. How many indices there are in all does not
+        matter.
+    shapes : iterable of tuple of int
+        Of the arrays.
+    """
+    return all(n < NARROW for n in extent) and all(
+        max(math.prod(shape), *shape) < NARROW for shape in shapes if shape
+    )
+
+
+_NOTHING = ArrayPromises()
+#: What holds of any arguments.
+NO_PROMISES = Promises()

@@ -1,0 +1,217 @@
+"""Queues of work on a device, marks in them, and work that was recorded once to be replayed.
+
+Implementations stand behind :class:`kerneldsl.Stream`, :class:`kerneldsl.Event` and
+:class:`kerneldsl.Graph`, which check what they are asked for: whether something is closed, of
+another device, or being recorded. So an implementation need not. A target whose launches finish
+before they return needs none of its own: the defaults of the contract are
+:mod:`kerneldsl.contract.host_streams`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kerneldsl.contract.device import Device
+
+__all__ = [
+    "DeviceEvent",
+    "DeviceGraph",
+    "DeviceStream",
+    "Recording",
+    "Step",
+    "names_default_stream",
+]
+
+
+def names_default_stream(stream: Any) -> bool:
+    """Return whether something is a number that names CUDA's legacy default stream."""
+    return isinstance(stream, int) and stream in (0, 1) and not isinstance(stream, bool)
+
+
+class Step:
+    """One launch, copy or other piece of work, for targets that run things at once.
+
+    Parameters
+    ----------
+    what : str
+        Such as ``"launch axpy"``; its first word is the kind of the step.
+    run : callable
+        Does it.
+    """
+
+    __slots__ = ("run", "what")
+
+    def __init__(self, what: str, run: Callable[[], None]) -> None:
+        self.what = what
+        self.run = run
+
+    @property
+    def kind(self) -> str:
+        """``"launch"``, ``"copy"``…: what an update of a graph must not change."""
+        return self.what.partition(" ")[0]
+
+
+class Recording:
+    """A capture that is being made: which streams take part, and what it needs later.
+
+    Attributes
+    ----------
+    streams : list of DeviceStream
+        The stream whose `begin_capture` was called, then those that joined it by waiting for one of
+        its events.
+    kept : list
+        What must live as long as the graph: arrays, host memory, kernels.
+    kernels : list of str
+        Names of the kernels that are launched, in order.
+    steps : list of Step
+        What was put in, in order, on a target that runs things at once; else empty.
+    is_open : bool
+        Whether it is still being made.
+    """
+
+    def __init__(self, stream: DeviceStream) -> None:
+        self.streams = [stream]
+        self.kept: list[Any] = []
+        self.kernels: list[str] = []
+        self.steps: list[Step] = []
+        self.is_open = True
+
+
+class DeviceStream(ABC):
+    """A queue of work: what is put into it runs in its order."""
+
+    device: Device
+    #: The driver's number for it; what other libraries take. While the stream is recorded, this
+    #: **may** be another one, through which their work is recorded too.
+    handle: int
+    #: What the core is recording of this stream; set and cleared by the core alone.
+    recording: Recording | None = None
+    #: Whether it belongs to another library, so that its handle may die at any time.
+    is_foreign: bool = False
+    #: What the core has made it with; of another library's stream nothing is known.
+    priority: int = 0
+    is_blocking: bool = False
+
+    @property
+    def own_handle(self) -> int:
+        """The stream's number, also while it is recorded: in its order memory is acquired and
+        released, which is never a part of a recording."""
+        return self.handle
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything in the stream has finished; **must** raise what failed there."""
+
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Return whether everything in the stream has finished, without waiting."""
+
+    @abstractmethod
+    def wait(self, event: DeviceEvent) -> None:
+        """Let what is put in from now on wait for an event, also one of another device."""
+
+    def put(self, what: str, run: Callable[[], None]) -> None:
+        """Put a step into the stream, by calling what starts it.
+
+        The default calls it at once, and is right where the driver does the recording. A target
+        that runs things at once **must** keep the step instead while the stream is recorded.
+
+        Parameters
+        ----------
+        what : str
+            Such as ``"launch axpy"``.
+        run : callable
+            Starts it, in this stream.
+        """
+        run()
+
+    @abstractmethod
+    def begin_capture(self) -> None:
+        """Record what is put in from now on instead of running it.
+
+        **Must not** disturb other streams, the default stream among them, whichever thread uses
+        them; what this thread loads or allocates meanwhile takes effect at once.
+        """
+
+    @abstractmethod
+    def join_capture(self, event: DeviceEvent) -> None:
+        """Take part in the recording in which an event was recorded, after that event."""
+
+    @abstractmethod
+    def leave_capture(self) -> None:
+        """End taking part, once the recording has ended; **must not** raise."""
+
+    @abstractmethod
+    def end_capture(self) -> DeviceGraph:
+        """End the recording and return it, ready to be launched.
+
+        **Must** raise `GraphError` where the driver takes it for no graph, and then leave the
+        stream usable.
+        """
+
+    @abstractmethod
+    def abort_capture(self) -> None:
+        """End the recording and drop it; **must not** raise."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the stream back once its work is done, without waiting; twice is harmless."""
+
+
+class DeviceEvent(ABC):
+    """A mark in a stream that can be waited for, and timed."""
+
+    device: Device
+    #: The driver's number for it.
+    handle: int
+    is_timed: bool
+
+    @abstractmethod
+    def record(self, stream: DeviceStream) -> None:
+        """Put the mark into a stream; the one before, if any, is forgotten."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until the mark has been reached."""
+
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Return whether the mark has been reached; an event never recorded is done."""
+
+    @abstractmethod
+    def elapsed_ms_since(self, earlier: DeviceEvent) -> float:
+        """Milliseconds on the device between two marks that have been reached and are timed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the event back; twice is harmless."""
+
+
+class DeviceGraph(ABC):
+    """Work that was recorded, and runs as often as it is launched."""
+
+    device: Device
+    #: How many launches, copies and other steps it holds.
+    node_count: int
+
+    @abstractmethod
+    def launch(self, stream: DeviceStream) -> None:
+        """Put the whole recording into a stream."""
+
+    @abstractmethod
+    def update(self, newer: DeviceGraph) -> None:
+        """Take over the parameters of a recording of the same shape.
+
+        **Must** raise `GraphError` where the shapes differ, and then leave this one as it was.
+        """
+
+    @abstractmethod
+    def write_dot(self, path: str) -> None:
+        """Write the steps and their order to a file, in the language DOT."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the recording back; work that is under way **must** go on. Twice is harmless."""

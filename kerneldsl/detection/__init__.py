@@ -1,8 +1,0 @@
-"""Detection: which ways to compute this machine has, and which of them kerneldsl uses."""
-
-from __future__ import annotations
-
-from kerneldsl.detection.report import backends
-from kerneldsl.detection.values import Backend, Backends
-
-__all__ = ["Backend", "Backends", "backends"]

@@ -1,0 +1,252 @@
+"""Fallback of launches from a GPU to the CPU, and its warnings.
+
+This module decides; :mod:`~kerneldsl.launch.dispatch` acts, and
+:mod:`~kerneldsl.launch.arguments.staging` says how far a launch had come. The rules and their
+reasons are in ``docs/adr/0007``:
+
+- only what went wrong on the side of the device or its compiler, never the user's own mistakes;
+- only where nothing had begun, or every array that is written still has its original unchanged;
+- never a kernel that failed while it ran, nor one that may have brought the device down.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from kerneldsl.errors import (
+    ArgumentValueError,
+    CompileError,
+    DeviceLostError,
+    DriverCompileError,
+    DriverError,
+    DriverInitializationError,
+    FallbackWarning,
+    KernelError,
+    KernelImageError,
+    LaunchError,
+    StreamError,
+    TargetUnavailableError,
+    ToolMissingError,
+)
+from kerneldsl.utilities import environment
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.scoped import Choice, Scope
+
+__all__ = [
+    "PERMANENT",
+    "RECOVERABLE",
+    "Policy",
+    "accept_missing_device",
+    "announce",
+    "fallback",
+    "fallback_policy",
+    "may_recover",
+    "reason_of",
+]
+
+#: What happens when a launch that was meant for a GPU cannot run there.
+Policy: TypeAlias = Literal["warn", "silent", "never"]
+
+_POLICIES = ("warn", "silent", "never")
+_PACKAGE = str(Path(__file__).parents[1])
+_SILENCE = (
+    "kd.fallback('silent') or KERNELDSL_FALLBACK=silent silences this warning, 'never' makes it an "
+    "error"
+)
+
+#: Errors that are looked at; every other one is the user's, or a fault of ours that must be seen.
+RECOVERABLE = (CompileError, ToolMissingError, DriverError, TargetUnavailableError)
+#: A kernel that failed while it ran, a launch that the device refuses for its shape, a stream that
+#: is closed or elsewhere.
+_NEVER = (LaunchError, StreamError)
+#: What would fail again in the same way at the next launch.
+PERMANENT = (CompileError, ToolMissingError, KernelImageError, DriverCompileError)
+
+_choices: Scope[Policy] = Scope("kerneldsl_fallback")
+#: What has been warned of in this process where no kernel is known yet.
+_announced: set[tuple[str, str]] = set()
+_lock = ForkSafeLock()
+_has_forked = False
+
+
+class fallback(Choice[Policy]):
+    """Choose what happens when a launch that was meant for a GPU cannot run there.
+
+    ``kd.fallback("never")`` as a plain call holds for the whole process; ``with
+    kd.fallback("silent"):`` holds in this context (thread or asyncio task) until the block ends.
+    Without either, ``KERNELDSL_FALLBACK`` says, and else it is ``"warn"``.
+
+    Parameters
+    ----------
+    policy : {"warn", "silent", "never"}
+        Run on the CPU, with a `FallbackWarning` once for each kernel and reason; run on the CPU
+        without a word; or raise what went wrong.
+
+    Raises
+    ------
+    ArgumentValueError
+        If it is none of these.
+
+    Notes
+    -----
+    A launch falls back when there is no usable GPU although one was asked for (``kd.use``,
+    ``KERNELDSL_TARGET``), or when compiling, loading, allocating, copying in or starting fails for
+    a reason that is not the user's; and only as long as nothing has begun on the device, or every
+    array that is written still has an unmodified original in host memory. Else the error is raised,
+    and says which arguments may be half-written. :func:`kerneldsl.stats` counts what fell back, and
+    why.
+
+    A kernel that failed while it ran, by an illegal address say, is never run again on the CPU,
+    where an access out of bounds does not end in an error but in other memory of the process.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> with kd.fallback("never"):
+    ...     kd.fallback_policy()
+    'never'
+    """
+
+    __slots__ = ()
+    _scope = _choices
+
+    def __init__(self, policy: Policy) -> None:
+        if policy not in _POLICIES:
+            raise ArgumentValueError(
+                f"fallback policy {policy!r} is unknown",
+                value=policy,
+                limit='A policy is "warn", "silent" or "never"',
+            )
+        super().__init__(policy)
+
+    def __repr__(self) -> str:
+        return f"kerneldsl.fallback({self._value!r})"
+
+
+def fallback_policy() -> Policy:
+    """Return the policy that holds here and now; see :class:`kerneldsl.fallback`.
+
+    Raises
+    ------
+    ArgumentValueError
+        If ``KERNELDSL_FALLBACK`` is no policy.
+    """
+    chosen = _choices.current()
+    if chosen is not None:
+        return chosen
+    named = environment.fallback_spec()
+    if named is None:
+        return "warn"
+    if named not in _POLICIES:
+        raise ArgumentValueError(
+            f"KERNELDSL_FALLBACK is {named!r}",
+            value=named,
+            limit="A policy is warn, silent or never",
+            remedy="Set it to one of them, or unset it",
+        )
+    return cast(Policy, named)
+
+
+# ------------------------------------------------------------------------------- deciding
+
+
+def may_recover(error: KernelError, kernel: str) -> bool:
+    """Return whether an error of a launch is one after which the CPU may take over.
+
+    Parameters
+    ----------
+    error : KernelError
+        What the launch raised.
+    kernel : str
+        Name of the kernel's function.
+    """
+    if not isinstance(error, RECOVERABLE) or isinstance(error, _NEVER):
+        return False
+    if type(error) is DriverError:  # not classified, so it may be anything
+        return False
+    if isinstance(error, DeviceLostError):
+        return not error.is_news and not error.may_be_due_to(kernel)
+    if isinstance(error, DriverError) and error.is_fatal:
+        return False  # what takes the device away must be seen; the launches after it may go on
+    if isinstance(error, DriverInitializationError):
+        return not _has_forked  # there the driver was lost by the fork: the remedy is to spawn
+    return True
+
+
+def reason_of(error: KernelError) -> str:
+    """A short name for what went wrong, by which fallbacks are counted."""
+    return error.name if isinstance(error, DriverError) else type(error).__name__
+
+
+# ------------------------------------------------------------------------------- telling
+
+
+def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
+    """Say that the CPU stands in for a device that cannot be used, once for each such device.
+
+    Raises
+    ------
+    TargetUnavailableError
+        The policy is ``"never"``.
+    """
+    policy = fallback_policy()
+    if policy == "never":
+        raise error
+    environment.logger.info("the cpu stands in for %s: %s", asked, error)
+    if policy == "warn":
+        _warn_once(
+            _announced, (asked, error.what), f"kernels run on the CPU instead of {asked}", error
+        )
+
+
+def announce(kernel: str, device: str, error: KernelError, announced: set[tuple[str, str]]) -> None:
+    """Say that a launch runs on the CPU instead; warn once for each kernel and reason.
+
+    Parameters
+    ----------
+    kernel, device : str
+        What was to run, and where.
+    error : KernelError
+        Why it did not.
+    announced : set
+        What has been warned of for this kernel.
+    """
+    reason = reason_of(error)
+    environment.logger.info("%s runs on the cpu instead of %s: %s", kernel, device, error)
+    if fallback_policy() == "warn":
+        _warn_once(
+            announced, (device, reason), f"{kernel} runs on the CPU instead of {device}", error
+        )
+
+
+def _warn_once(
+    known: set[tuple[str, str]], item: tuple[str, str], what: str, error: KernelError
+) -> None:
+    """Warn at the nearest line of the user's code, unless that was done before."""
+    with _lock:
+        if item in known:
+            return
+        known.add(item)
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    why = error.args[0].partition("\n")[0]  # without excerpts of source and logs
+    try:
+        warnings.warn(f"{what}: {why} {_SILENCE}.", FallbackWarning, stacklevel=level)
+    except FallbackWarning:  # turned into an error, which stops this launch and the next one too
+        with _lock:
+            known.discard(item)
+        raise
+
+
+def _note_fork() -> None:
+    global _has_forked  # noqa: PLW0603 -- a process is forked or it is not
+    _has_forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)

@@ -1,0 +1,184 @@
+"""Registry of targets and commands, found by their entry points.
+
+Built-in ones stand in tables of names (of targets in their own package, of commands here), so that
+they work from a bare checkout where no entry points are installed. Others come through the entry-
+point groups ``kerneldsl.targets`` (a function without arguments that returns a
+:class:`~kerneldsl.contract.Target`) and ``kerneldsl.commands`` (a function that typer can turn into
+a command). Everything is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.contract.entry import MemoryType
+from kerneldsl.errors import KernelError, UnknownTargetError
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.own_packages import import_own
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from kerneldsl.contract import Target, TargetEntry
+
+__all__ = [
+    "built_in_targets",
+    "command_names",
+    "command_summary",
+    "get_command",
+    "get_target",
+    "hardware_targets",
+    "is_hardware",
+    "load_own",
+    "target_names",
+    "target_of_memory",
+    "target_writing",
+]
+
+#: Name to ``module:function``, and what the list of commands says of it.
+_BUILT_IN_COMMANDS = {
+    "demo": (
+        "stdlib_kernels.demo:command",
+        "Run a photograph through a pipeline of kernels, and compare with NumPy and SciPy.",
+    )
+}
+
+_targets: dict[str, Target] = {}
+_lock = ForkSafeLock()
+
+
+def target_names() -> tuple[str, ...]:
+    """Names that :func:`get_target` knows: the built-in targets, then entry points."""
+    built_in = built_in_targets()
+    return (*built_in, *(n for n in _entries("kerneldsl.targets") if n not in built_in))
+
+
+@cache
+def built_in_targets() -> dict[str, TargetEntry]:
+    """The targets that belong to kerneldsl, by name; none of them is imported.
+
+    Raises
+    ------
+    ShadowedPackageError
+        If a foreign module hides the package that holds them.
+    """
+    found: dict[str, TargetEntry] = import_own("targets.table").TARGETS
+    return found
+
+
+def is_hardware(name: str) -> bool:
+    """Return whether the devices of a target are real."""
+    entry = built_in_targets().get(name)
+    return entry is None or entry.is_hardware
+
+
+def hardware_targets() -> tuple[str, ...]:
+    """The built-in targets whose devices are real, the host last."""
+    found = (name for name in built_in_targets() if is_hardware(name))
+    return tuple(sorted(found, key=lambda name: name == target_of_memory(MemoryType.CPU)))
+
+
+def target_of_memory(kind: int) -> str:
+    """The target whose kernels take memory of a type."""
+    return next(name for name, entry in built_in_targets().items() if kind in entry.memory)
+
+
+def target_writing(form: str) -> str:
+    """The target that is meant where somebody asks for a form of code, such as ``"ptx"``."""
+    return next(name for name, entry in built_in_targets().items() if form in entry.forms)
+
+
+def get_target(name: str) -> Target:
+    """Return the target of a name, importing and making it the first time.
+
+    It need not be usable on this machine; see `Target.unavailable_reason`.
+
+    Raises
+    ------
+    UnknownTargetError
+        If no target of that name is known.
+    ShadowedPackageError
+        If a foreign module hides the package that holds it.
+    """
+    known = _targets.get(name)
+    if known is not None:
+        return known
+    with _lock:
+        if name not in _targets:
+            _targets[name] = _make_target(name)
+        return _targets[name]
+
+
+def _make_target(name: str) -> Target:
+    from kerneldsl.contract import Target  # names can be listed without it, and without NumPy
+
+    if name in built_in_targets():
+        make = load_own(built_in_targets()[name].make)
+    else:
+        entry = _entries("kerneldsl.targets").get(name)
+        if entry is None:
+            raise UnknownTargetError(
+                f"no target is named {name!r}",
+                value=name,
+                limit=f"Known targets are {', '.join(target_names())}",
+                remedy="Use one of them, or install the package that provides it through the "
+                "entry-point group kerneldsl.targets",
+            )
+        make = entry.load()
+    target = make()
+    if not isinstance(target, Target):
+        raise KernelError(
+            f"the target {name!r} is a {type(target).__name__}",
+            value=target,
+            limit="built-in targets and entry points of kerneldsl.targets return a "
+            "kerneldsl.contract.Target",
+        )
+    logger.debug("target %s is %s", name, type(target).__qualname__)
+    return target
+
+
+def command_names() -> tuple[str, ...]:
+    """Names of the extra commands of the command line."""
+    extra = (n for n in _entries("kerneldsl.commands") if n not in _BUILT_IN_COMMANDS)
+    return (*_BUILT_IN_COMMANDS, *extra)
+
+
+def command_summary(name: str) -> str:
+    """One sentence about an extra command, without importing it."""
+    if name in _BUILT_IN_COMMANDS:
+        return _BUILT_IN_COMMANDS[name][1]
+    distribution = _entries("kerneldsl.commands")[name].dist
+    return f"Provided by {distribution.name}." if distribution is not None else ""
+
+
+def get_command(name: str) -> Callable[..., Any]:
+    """Return the function of an extra command.
+
+    Raises
+    ------
+    KeyError
+        If there is no such command.
+    ShadowedPackageError
+        If a foreign module hides the package that holds it.
+    """
+    if name not in _BUILT_IN_COMMANDS:
+        loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
+        return loaded
+    return load_own(_BUILT_IN_COMMANDS[name][0])
+
+
+def load_own(reference: str) -> Callable[..., Any]:
+    """Import what ``module:function`` names in a package of kerneldsl's."""
+    module, _, attribute = reference.partition(":")
+    function: Callable[..., Any] = getattr(import_own(module), attribute)
+    return function
+
+
+@cache
+def _entries(group: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # it imports e-mail and zip; built-ins need it not
+
+    return {entry.name: entry for entry in entry_points(group=group)}

@@ -1,0 +1,256 @@
+"""``@kd.kernel`` and ``@kd.func``: their options, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from kerneldsl.contract import CompileOptions
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
+from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
+from kerneldsl.launch.attributes import read_attributes
+from kerneldsl.launch.dimensions import read_dim3
+from kerneldsl.utilities import environment
+
+if TYPE_CHECKING:
+    from kerneldsl.kernels.spaces import SpacedKernel
+    from kerneldsl.language.kinds import Kind
+    from kerneldsl.planner.space import Space
+
+__all__ = ["func", "kernel"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _read_signature(signature: str | tuple[Kind, ...] | None) -> tuple[Kind, ...] | None:
+    if signature is None or isinstance(signature, tuple):
+        return signature
+    from kerneldsl.language.kinds import parse_signature
+
+    try:
+        return parse_signature(signature)
+    except (ValueError, TypeError) as error:
+        raise ArgumentValueError(str(error), value=signature) from error
+
+
+def _plain(function: Any, decorator: str) -> Any:
+    """The plain Python function that a decorator was given."""
+    if isinstance(function, FunctionType):
+        return function
+    remedy = f"Put @kd.{decorator} directly above a def"
+    if isinstance(function, (staticmethod, classmethod)):
+        remedy = f"Swap the decorators: @{type(function).__name__} above @kd.{decorator}"
+    raise UnsupportedConstructError(
+        f"@kd.{decorator} was given a {type(function).__name__}", value=function, remedy=remedy
+    )
+
+
+@overload
+def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
+@overload
+def kernel(
+    function: str | tuple[Kind, ...] | None = None,
+    /,
+    *,
+    signature: str | tuple[Kind, ...] | None = None,
+    fastmath: bool = False,
+    contract: bool = True,
+    debug: bool | None = None,
+    lineinfo: bool = False,
+    wraparound: bool = True,
+    max_registers: int | None = None,
+    launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
+    space: Space,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
+) -> Callable[[Callable[..., Any]], SpacedKernel]: ...
+@overload
+def kernel(
+    function: str | tuple[Kind, ...] | None = None,
+    /,
+    *,
+    signature: str | tuple[Kind, ...] | None = None,
+    fastmath: bool = False,
+    contract: bool = True,
+    debug: bool | None = None,
+    lineinfo: bool = False,
+    wraparound: bool = True,
+    max_registers: int | None = None,
+    launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
+    block: int | tuple[int, ...] | None = None,
+    space: None = None,
+    cluster: int | tuple[int, ...] | None = None,
+    cooperative: bool = False,
+) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
+def kernel(
+    function: Any = None,
+    /,
+    *,
+    signature: Any = None,
+    fastmath: bool = False,
+    contract: bool = True,
+    debug: bool | None = None,
+    lineinfo: bool = False,
+    wraparound: bool = True,
+    max_registers: int | None = None,
+    launch_bounds: Any = None,
+    block: Any = None,
+    space: Any = None,
+    cluster: Any = None,
+    cooperative: Any = False,
+) -> Any:
+    """Make a kernel of a Python function.
+
+    Nothing is compiled before the first launch. Used bare, ``@kd.kernel``, or with options.
+
+    Parameters
+    ----------
+    signature : str, optional
+        Types of the parameters in Numba's notation, ``"void(float32, float32[::1])"``, also as the
+        first positional argument. By default they are those of each launch's arguments.
+    fastmath : bool, optional
+        Allow every floating-point transformation LLVM knows, and approximate functions.
+    contract : bool, optional
+        Let a multiply and an add become one fused operation (the default), as nvcc does.
+    debug : bool, optional
+        Check indices, and let ``assert`` and ``raise`` act; by default as ``KERNELDSL_DEBUG`` says.
+    lineinfo : bool, optional
+        Put source lines into the compiled code, for profilers.
+    wraparound : bool, optional
+        Let negative indices count from the end (the default); False promises there are none.
+    max_registers : int, optional
+        Registers a thread may use, 16 to 255.
+    launch_bounds : int or tuple of int, optional
+        Largest number of threads of a block, and optionally the smallest number of blocks that
+        should fit on a multiprocessor.
+    block : int or tuple of int, optional
+        The block of ``forall``, x first.
+    space : Space, optional
+        The blocks, and the values of the kernel's keyword-only parameters, that ``forall`` chooses
+        from; see :class:`kerneldsl.Space`.
+    cluster : int or tuple of int, optional
+        Blocks of a cluster, which run at once on neighbouring multiprocessors, on devices of
+        compute capability 9.0 and newer.
+    cooperative : bool, optional
+        All blocks of a launch run at once, or the launch is an error.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, LaunchConfigError
+        If an option is not one of those.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def axpy(a, x, y, out):
+    ...     i = kd.grid(1)
+    ...     if i < out.size:
+    ...         out[i] = a * x[i] + y[i]
+    >>> @kd.kernel(fastmath=True, block=128)
+    ... def scale(a, x):
+    ...     x[kd.grid(1)] *= a
+    """
+    if isinstance(function, (str, tuple)):
+        function, signature = None, function
+    environment.configure_logging()
+    options = KernelOptions(
+        _read_signature(signature),
+        CompileOptions(
+            fastmath=_flag("fastmath", fastmath),
+            contract=_flag("contract", contract),
+            debug=environment.debug_is_on() if debug is None else _flag("debug", debug),
+            lineinfo=_flag("lineinfo", lineinfo),
+            wraparound=_flag("wraparound", wraparound),
+            max_registers=_read_registers(max_registers),
+            launch_bounds=_read_launch_bounds(launch_bounds),
+        ),
+        None if block is None else read_dim3(block, "block_dim"),
+        read_attributes(cluster, cooperative),
+    )
+
+    if space is not None:
+        _check_space(space, block)
+
+    def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
+        plain = _plain(function, "kernel")
+        if space is None:
+            return Kernel(plain, options)
+        from kerneldsl.kernels.spaces import SpacedKernel
+
+        return SpacedKernel(plain, options, space)
+
+    return decorate if function is None else decorate(function)
+
+
+def _check_space(space: Any, block: Any) -> None:
+    from kerneldsl.planner.space import Space
+
+    if not isinstance(space, Space):
+        raise ArgumentTypeError(
+            f"space is a {type(space).__name__}",
+            value=space,
+            limit="It is a kerneldsl.Space",
+            remedy="Write space=kd.Space(block=[64, 128, 256])",
+        )
+    if block is not None:
+        raise ArgumentValueError(
+            f"the kernel was given a space and block={block!r}",
+            value=block,
+            limit="The space says what the blocks are",
+            remedy="Leave one of them out",
+        )
+
+
+def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
+    """Make a device function of a Python function, for kernels to call.
+
+    It is compiled into each kernel that calls it, for the types it is called with there. It may use
+    every intrinsic, barriers included. Plain Python can call it as well.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> @kd.func
+    ... def lerp(a, b, t):
+    ...     return a + t * (b - a)
+    >>> lerp(1.0, 3.0, 0.5)
+    2.0
+    """
+    if isinstance(function, DeviceFunction):
+        return function
+    environment.configure_logging()
+    return DeviceFunction(_plain(function, "func"))
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ArgumentTypeError(f"{name} is {value!r}", value=value, limit="It is True or False")
+
+
+def _read_registers(value: Any) -> int | None:
+    if value is None or (type(value) is int and 16 <= value <= 255):
+        return value
+    raise ArgumentValueError(
+        f"max_registers is {value!r}", value=value, limit="It is an int from 16 to 255, or None"
+    )
+
+
+def _read_launch_bounds(value: Any) -> tuple[int] | tuple[int, int] | None:
+    if value is None:
+        return None
+    bounds = value if isinstance(value, tuple) else (value,)
+    if 1 <= len(bounds) <= 2 and all(type(n) is int and n > 0 for n in bounds):
+        return bounds
+    raise ArgumentValueError(
+        f"launch_bounds is {value!r}",
+        value=value,
+        limit="It is an int, or two: threads of a block, and blocks on a multiprocessor",
+    )

@@ -1,0 +1,195 @@
+"""Looking at what was made of a kernel, for arguments or a signature, without a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.launch.dimensions import read_dim3
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import Artifact, Compiler, Dim3, Resources, Specialization
+    from kerneldsl.contract.abi import LaunchMode
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
+
+__all__ = ["InspectionMixin"]
+
+
+def _writer_of(form: str) -> str:
+    """Return the name of the target that writes a form of code."""
+    # Decorating a function imports as little of kerneldsl as it can.
+    from kerneldsl.devices.registry import target_writing
+
+    return target_writing(form)
+
+
+class InspectionMixin:
+    """The inspecting methods of :class:`~kerneldsl.kernels.kernel.Kernel`.
+
+    Each takes arguments as a launch would, or one signature such as ``"float32, float32[::1]"``
+    (nothing at all if the kernel declares one), and then, by keyword:
+
+    ``forall`` : int, optional
+        Rank of the extent, 1 to 3, for the code of ``kernel.forall``; without it that of
+        ``kernel[grid, block]``.
+    ``block`` : int or tuple of int, optional
+        The block, for targets that compile for one; by default the decorator's.
+    ``arch`` : str, optional
+        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice.
+    ``target`` : str, optional
+        Name of the target.
+
+    All raise what compiling raises: `KernelTypingError`, `BarrierDivergenceError` and so on.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
+        def _read_shape(self, extent: tuple[int, ...], block: Any) -> LaunchShape: ...
+
+    _block: Dim3 | None
+
+    def ptx(self, *args: Any, ptx_version: str | None = None, **options: Any) -> str:
+        """Return the PTX; needs no GPU and no CUDA toolkit.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        ptx_version : str, optional
+            PTX ISA version such as ``"8.7"``; by default one that serves the architecture.
+        **options
+            See the class.
+        """
+        return self._text("ptx", _writer_of("ptx"), args, options, ptx_version)
+
+    def llvm(self, *args: Any, **options: Any) -> str:
+        """Return the LLVM IR, by default of the target where kernels run now."""
+        return self._text("llvm", None, args, options)
+
+    def cpu_source(self, *args: Any, **options: Any) -> str:
+        """Return the Python text that the CPU target compiles in the kernel's place."""
+        return self._text("source", _writer_of("source"), args, options)
+
+    def asm(self, *args: Any, **options: Any) -> str:
+        """Return the assembly, by default of the CPU target."""
+        return self._text("asm", _writer_of("asm"), args, options)
+
+    def resources(self, *args: Any, **options: Any) -> Resources:
+        """Return registers, spills, local and shared memory, by default on the CUDA target.
+
+        Raises
+        ------
+        ToolMissingError
+            If it takes an assembler that is not there.
+        """
+        return self.artifact(*args, **{"target": _writer_of("ptx"), **options}).resources()
+
+    def artifact(
+        self,
+        *args: Any,
+        forall: int | None = None,
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str | None = None,
+        ptx_version: str | None = None,
+    ) -> Artifact:
+        """Return the compiled code itself, with its forms, entry name and timings."""
+        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
+        from kerneldsl.launch.artifact import find_artifact
+
+        state, specialization = self._dispatcher.specialize(*asked)
+        return find_artifact(state, asked[0], specialization)
+
+    def _asked_for(
+        self,
+        args: tuple[Any, ...],
+        forall: int | None,
+        block: int | tuple[int, ...] | None,
+        arch: str | None,
+        target: str | None,
+        ptx_version: str | None,
+    ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
+        """Return who compiles, and what the dispatcher wants to know of it."""
+        from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+        from kerneldsl.devices.placement import current_place
+        from kerneldsl.devices.registry import get_target
+
+        if forall is not None and forall not in (1, 2, 3):
+            raise LaunchConfigError(
+                f"forall is {forall!r}", value=forall, limit="It is the extent's rank: 1, 2 or 3"
+            )
+        mode = EXPLICIT if forall is None else LaunchMode(forall)
+        block_dim = self._block if block is None else read_dim3(block, "block_dim")
+        if target is None:
+            device = current_place()
+            maker, arch = device.compiler, arch or device.arch
+        else:
+            maker = get_target(target).compiler
+            # So that what a launch has compiled is shown, and serves one.
+            here = get_target(target).devices()
+            arch = arch or (here[0].arch if here else None)
+        return maker, args, mode, block_dim, arch, ptx_version
+
+    def specialization(
+        self,
+        *args: Any,
+        forall: int | None = None,
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str | None = None,
+        ptx_version: str | None = None,
+    ) -> tuple[Compiler, Specialization]:
+        """Return what :meth:`artifact` would compile, and what would do it."""
+        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
+        return asked[0], self._dispatcher.specialize(*asked)[1]
+
+    def launched(
+        self,
+        *args: Any,
+        extent: tuple[int, ...],
+        block: int | tuple[int, ...] | None = None,
+        arch: str | None = None,
+        target: str | None = None,
+    ) -> tuple[Compiler, tuple[Specialization, ...]]:
+        """Return what a launch over an extent may compile, planned as the launch would be.
+
+        For a signature that is what it compiles for device arrays that are aligned and apart from
+        each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
+        """
+        from kerneldsl.launch.spine import may_compile
+
+        # A name alone may be that of a GPU which is not there.
+        usual = _writer_of("ptx")
+        device = target or usual if arch is None or target not in (None, usual) else None
+        shape = self._read_shape(extent, block)
+        request = self._dispatcher.request(shape, args, device, None if device else arch)
+        return request.device.compiler, may_compile(request)
+
+    def _text(
+        self,
+        form: str,
+        target: str | None,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        ptx_version: str | None = None,
+    ) -> str:
+        try:
+            artifact = self.artifact(
+                *args, **{"target": target, "ptx_version": ptx_version, **options}
+            )
+        except TypeError as error:
+            unknown = set(options) - {"forall", "block", "arch", "target"}
+            if isinstance(error, ArgumentTypeError) or not unknown:
+                raise
+            raise ArgumentTypeError(
+                f"unknown option {sorted(unknown)[0]!r}",
+                limit="Options are forall, block, arch and target",
+            ) from None
+        try:
+            return artifact.text(form)
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=form) from error

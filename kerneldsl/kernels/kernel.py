@@ -1,0 +1,411 @@
+"""The objects that stand in the place of decorated functions: kernels and device functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
+
+from kerneldsl.contract import CompileOptions
+from kerneldsl.errors import LaunchConfigError
+from kerneldsl.kernels.inspection import InspectionMixin
+from kerneldsl.kernels.launches import make_launch
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
+from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
+from kerneldsl.launch.native.vectorcall import native_methods
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.process_owned import CopiedAsItself
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import Dim3
+    from kerneldsl.kernels.launches import Launch
+    from kerneldsl.language.kinds import Kind
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
+    from kerneldsl.launch.specialization_info import SpecializationInfo
+    from kerneldsl.launch.timing import Timing
+    from kerneldsl.planner.plan import LaunchPlan
+
+__all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Shapes of one kernel that are remembered.
+_MAX_SHAPES = 256
+
+#: Held while a kernel is given its dispatcher.
+_first_dispatcher = ForkSafeLock()
+
+
+class KernelOptions(NamedTuple):
+    """Options of ``@kd.kernel(...)``; see :func:`kerneldsl.kernel`."""
+
+    signature: tuple[Kind, ...] | None = None
+    compile: CompileOptions = CompileOptions()
+    block: Dim3 | None = None
+    launch_attributes: LaunchAttributes = NO_ATTRIBUTES
+
+
+class LaunchMixin:
+    """Launch shapes of a kernel: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+
+    Launches are remembered by their shapes, so that giving a kernel the same shape again costs
+    little, and what is known of a launch is found again.
+    """
+
+    # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
+    # found last in each: with the very same objects it is taken again without a look.
+    __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
+
+    __qualname__: str
+    if TYPE_CHECKING:
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
+    _block: Dim3 | None
+    _launch_attributes: LaunchAttributes
+
+    def _remember_launches(self) -> None:
+        self._extents: dict[Any, Launch] = {}
+        self._grids: dict[Any, Launch] = {}
+        self._last_extent: Launch | None = None
+        self._last_grid: Launch | None = None
+
+    def __getitem__(self, config: Any) -> Launch:
+        """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
+
+        Parameters
+        ----------
+        config : tuple
+            Grid in blocks and block in threads, each an int or a tuple of 1 to 3 (x first), then
+            optionally a stream (a `kerneldsl.Stream`, another library's, or a handle; ``None``: the
+            current one) and the dynamic shared memory of a block in bytes.
+
+        Raises
+        ------
+        LaunchConfigError
+            If it is not that.
+        """
+        if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
+            raise LaunchConfigError(
+                f"{self.__qualname__}[{config!r}] is not a launch configuration",
+                value=config,
+                limit="It is kernel[grid, block], kernel[grid, block, stream] or "
+                "kernel[grid, block, stream, shared_bytes]",
+                remedy="Without a block of your own, write kernel.forall(n)(…)",
+            )
+        grid, block = config[:2]
+        stream = config[2] if len(config) > 2 else None
+        shared_bytes = config[3] if len(config) > 3 else 0
+        is_plain = stream is None and _are_plain(grid, block, shared_bytes)
+        if is_plain and (found := self._grids.get(config)) is not None:
+            return found
+        from kerneldsl.launch.shape import LaunchShape
+
+        shape = LaunchShape(
+            read_dim3(grid, "grid_dim"),
+            read_dim3(block, "block_dim"),
+            None,
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            launch_attributes=self._launch_attributes,
+        )
+        return self._make_launch(shape, self._grids, config if is_plain else None)
+
+    def forall(
+        self,
+        *extent: int | tuple[int, ...],
+        block: int | tuple[int, ...] | None = None,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
+    ) -> Launch:
+        """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
+
+        Parameters
+        ----------
+        *extent : int
+            One to three extents, or a tuple of them, such as ``forall(*image.shape)``. An extent
+            of 0 launches nothing.
+        block : int or tuple of int, optional
+            The block, x first; by default the decorator's, else the target chooses. A kernel that
+            works with its block (shared memory, barriers) must have one; for it the grid is rounded
+            up, and threads beyond the extent run too: the kernel guards.
+        stream : optional
+            As in ``kernel[grid, block, stream]``.
+        shared_bytes : int, optional
+            Dynamic shared memory of a block, in bytes.
+        plan : LaunchPlan, optional
+            Launch as this plan says: its block, items and vector are taken, whatever the extent.
+            By default the planner decides; see :meth:`Launch.plan`.
+        cluster : int or tuple of int, optional
+            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
+            rounded up to whole ones. By default the decorator's.
+        cooperative : bool, optional
+            All blocks run at once, or the launch is an error. By default the decorator's.
+
+        Raises
+        ------
+        LaunchConfigError
+            If the extent or the block is not that.
+        """
+        key: Any = None
+        if plan is not None:
+            _check_plan(plan, block)
+        launch_attributes = self._attributes_for(cluster, cooperative, plan)
+        if (
+            plan is None
+            and launch_attributes is self._launch_attributes
+            and stream is None
+            and _are_plain(extent, block or 1, shared_bytes)
+        ):
+            # One extent alone is what the native code looks up.
+            is_alone = len(extent) == 1 and block is None and shared_bytes == 0
+            key = extent[0] if is_alone else (extent, block, shared_bytes)
+            if (found := self._extents.get(key)) is not None:
+                return found
+        shape = self._read_shape(extent, block, stream, shared_bytes, plan, launch_attributes)
+        return self._make_launch(shape, self._extents, key)
+
+    def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
+        """Make a launch, and remember it by what it was asked for with, where that is a key."""
+        launch = make_launch(self, shape, key)
+        if key is not None:
+            if len(known) >= _MAX_SHAPES:
+                known.clear()
+            known[key] = launch
+        return launch
+
+    def _read_shape(
+        self,
+        extent: tuple[Any, ...],
+        block: Any,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
+    ) -> LaunchShape:
+        """Read the shape of a launch over an extent."""
+        from kerneldsl.launch.shape import LaunchShape
+
+        if plan is not None:
+            block, shared_bytes = plan.block_dim, shared_bytes or plan.shared_bytes
+        return LaunchShape(
+            None,
+            self._block if block is None else read_dim3(block, "block_dim"),
+            read_extent(extent),
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            plan,
+            launch_attributes=launch_attributes,
+        )
+
+    def _attributes_for(
+        self, cluster: Any, cooperative: Any, plan: LaunchPlan | None
+    ) -> LaunchAttributes:
+        """Return the launch attributes: the launch's own, the plan's, or the decorator's."""
+        if cluster is not None or cooperative is not False:
+            return read_attributes(cluster, cooperative)
+        if plan is not None and (plan.cluster_dim or plan.is_cooperative):
+            return read_attributes(plan.cluster_dim, plan.is_cooperative)
+        return self._launch_attributes
+
+
+@native_methods(
+    {"forall": "forall", "__getitem__": "getitem"},
+    kernel_extents="_extents",
+    kernel_grids="_grids",
+    last_extent="_last_extent",
+    last_grid="_last_grid",
+)
+class _NativeForms(LaunchMixin):
+    """Native forms of these methods, once there are some: the methods stay what they are."""
+
+    __slots__ = ()
+
+
+def _check_plan(plan: Any, block: Any) -> None:
+    """Refuse what is no plan, and a block beside one."""
+    from kerneldsl.planner.plan import LaunchPlan
+
+    if not isinstance(plan, LaunchPlan):
+        raise LaunchConfigError(
+            f"plan is a {type(plan).__name__}",
+            value=plan,
+            limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
+        )
+    if block is not None:
+        raise LaunchConfigError(
+            f"forall was given a plan and block={block!r}",
+            value=block,
+            limit="A plan says what the block is",
+            remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
+            "block_dim=…)",
+        )
+
+
+def _are_plain(*values: Any) -> bool:
+    """Return whether all are ints or tuples of ints, so that equal ones mean the same."""
+    for value in values:
+        if type(value) is not int and not (
+            type(value) is tuple and all(type(item) is int for item in value)
+        ):
+            return False
+    return True
+
+
+class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
+    """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
+
+    Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
+
+    Attributes
+    ----------
+    function : callable
+        The Python function.
+    options : KernelOptions
+        What the decorator was given.
+    """
+
+    __kerneldsl_kernel__ = True
+    _made_dispatcher: Dispatcher | None = None
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: KernelOptions,
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        if attributes := _attributes_of(function):
+            # Only then: where nobody has asked for its __dict__, CPython finds methods sooner.
+            self.__dict__.update(attributes)
+        self.function = function
+        self.options = options
+        self._block = options.block
+        self._launch_attributes = options.launch_attributes
+        self._remember_launches()
+        self._constant_values = constants
+        self._made_dispatcher = None
+        self.__qualname__: str
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        """Dispatcher of the kernel; one, whichever thread asks for it first."""
+        found = self._made_dispatcher
+        if found is None:
+            # Decorating a function imports as little of kerneldsl as it can.
+            from kerneldsl.launch.dispatch import Dispatcher
+            from kerneldsl.launch.state import Definition, KernelStates
+
+            options, constants = self.options, self._constant_values
+            definition = Definition(self.function, options.compile, options.signature, constants)
+            made = Dispatcher(KernelStates(definition))
+            with _first_dispatcher:
+                found = self._made_dispatcher = self._made_dispatcher or made
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: a kernel has to be told how many threads run it."""
+        name = self.__qualname__
+        raise LaunchConfigError(
+            f"the kernel {name} was called without a shape",
+            limit="A launch says how many threads run the kernel",
+            remedy=f"Write {name}.forall(n)(…) or {name}[grid, block](…)",
+        )
+
+    def time(
+        self,
+        *args: Any,
+        forall: int | tuple[int, ...] | None = None,
+        grid: int | tuple[int, ...] | None = None,
+        block: int | tuple[int, ...] | None = None,
+        shared_bytes: int = 0,
+        samples: int = 7,
+    ) -> Timing:
+        """Measure the time of a launch over an extent (`forall`), or with a `grid` and `block`.
+
+        See :meth:`Launch.time`.
+        """
+        if (forall is None) == (grid is None):
+            raise LaunchConfigError(
+                "time() needs either forall= or grid= and block=",
+                remedy=f"Write {self.__qualname__}.time(…, forall=n), or "
+                f"{self.__qualname__}.forall(n).time(…)",
+            )
+        if forall is not None:
+            launch = self.forall(
+                *(forall if isinstance(forall, tuple) else (forall,)),
+                block=block,
+                shared_bytes=shared_bytes,
+            )
+        else:
+            launch = self[grid, block, None, shared_bytes]
+        return launch.time(*args, samples=samples)
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def specializations(self) -> tuple[SpecializationInfo, ...]:
+        """Compiled specializations of this kernel so far."""
+        return self._dispatcher.infos()
+
+    def __repr__(self) -> str:
+        names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
+        count = len(self.specializations)
+        compiled = f", compiled {count} times" if count > 1 else ", compiled once" if count else ""
+        return f"<kernel {self.__module__}.{self.__qualname__}({', '.join(names)}){compiled}>"
+
+    def __reduce__(self) -> Any:
+        from kerneldsl.kernels.pickling import reduce_function
+
+        return reduce_function(self, self.function, self.options, self._constant_values)
+
+
+def _attributes_of(function: Any) -> dict[str, Any]:
+    """A function's attributes, without what ``functools.wraps`` has copied from another kernel."""
+    found = dict(vars(function))
+    seen = [function]
+    while isinstance(wrapped := vars(seen[-1]).get("__wrapped__"), (Kernel, FunctionType)):
+        if any(wrapped is each for each in seen):
+            break
+        if isinstance(wrapped, Kernel):
+            for name in vars(wrapped).keys() - vars(wrapped.function).keys():
+                found.pop(name, None)
+        seen.append(wrapped)
+    return found
+
+
+class DeviceFunction(CopiedAsItself, Generic[P, R]):
+    """A function that kernels call. Made by :func:`kerneldsl.func`; plain Python can call it, too.
+
+    Attributes
+    ----------
+    function : callable
+        The Python function.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        #: By this attribute the front end knows it.
+        self.__kerneldsl_function__ = function
+        self.__qualname__: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the Python function; intrinsics in it are an error outside a kernel."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
+        return f"<device function {self.__module__}.{self.__qualname__}({', '.join(names)})>"
+
+    def __reduce__(self) -> Any:
+        from kerneldsl.kernels.pickling import reduce_function
+
+        return reduce_function(self, self.function)

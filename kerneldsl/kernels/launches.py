@@ -1,0 +1,330 @@
+"""Launches: a kernel with its shape, and with its arguments.
+
+The first launches of a shape go through :mod:`kerneldsl.launch.dispatch`; when one is repeated,
+native code of :mod:`kerneldsl.launch.native` takes its calls, and comes back to these methods for
+whatever it does not know.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
+from kerneldsl.utilities.locks import no_fork
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import DeviceLike
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.request import Request
+    from kerneldsl.launch.shape import LaunchShape
+    from kerneldsl.launch.timing import Timing
+    from kerneldsl.planner.plan import LaunchPlan
+
+    class _Kernel(Protocol):
+        """Interface of a kernel that a launch uses."""
+
+        __qualname__: str
+
+        @property
+        def _dispatcher(self) -> Dispatcher: ...
+
+
+__all__ = ["BoundLaunch", "Launch", "make_launch"]
+
+#: After so many launches of one shape through Python the native launcher is made, which costs
+#: a tenth of a second; once it is there, a launch is prepared when it is repeated.
+_LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
+#: Kinds of arguments and places of one shape that the native launcher knows at the same time.
+_MAX_TABLES = 4
+#: A sample takes a millisecond or more.
+_MAX_SAMPLES = 100_000
+
+
+class Launch(ProcessOwned):
+    """A kernel with the shape of its launch: call it with the kernel's arguments.
+
+    Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+    """
+
+    __slots__ = ("_asked_by", "_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
+
+    _send_instead = "Send the kernel, and give it its shape there"
+
+    def __init__(self, kernel: _Kernel, shape: LaunchShape) -> None:
+        #: What a kernel remembers it by.
+        self._asked_by: Any = None
+        self.kernel = kernel
+        self._dispatcher = kernel._dispatcher
+        self._shape = shape
+        #: What the native launcher knows of this launch.
+        self._tables: tuple[Any, ...] = ()
+        #: Launches through Python, and after how many the native launcher is tried (again).
+        self._slow_count = 0
+        self._due = _first_due()
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        """Launch the kernel.
+
+        Parameters
+        ----------
+        *args
+            One for each parameter: NumPy arrays, device arrays, arrays of other libraries with
+            DLPack or ``__cuda_array_interface__``, bools, ints (as int64), floats (as float64),
+            complex numbers, NumPy scalars, and tuples of those.
+        **named
+            The same by the names of the parameters.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError
+            If an argument cannot be passed.
+        ReadOnlyArrayError
+            If an array that the kernel writes is read-only.
+        DeviceMismatchError
+            If arrays live on two devices, or not where an active ``with kd.use(…)`` says.
+        LaunchConfigError
+            If the device cannot run this shape.
+        KernelTypingError, BarrierDivergenceError, CompileError
+            If the kernel cannot be compiled for these arguments.
+        DriverError
+            If the device cannot run it, and :class:`kerneldsl.fallback` lets no CPU take over.
+        KernelFault
+            In debug mode, if the kernel raised.
+        """
+        self._launch(self._in_order(args, named) if named else args)
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments by position."""
+        return self._dispatcher.in_order(args, named) if named else args
+
+    def _request(
+        self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
+    ) -> Request:
+        """Return the request of this launch, on a named or described device where one is given."""
+        return self._dispatcher.request(self._shape, args, device, arch)
+
+    def _launch(self, args: tuple[Any, ...]) -> None:
+        """Launch through Python."""
+        self._dispatcher.launch(self._shape, args)
+        self._slow_count = count = self._slow_count + 1
+        has_come_to_be_timed = False
+        for table in self._tables:
+            has_come_to_be_timed |= table.counter.refill()
+        if count >= self._due and not has_come_to_be_timed:
+            self._prepare(args)
+
+    def _prepare(self, args: tuple[Any, ...]) -> None:
+        """Let native code repeat the launch that was just made, if it can."""
+        is_native = _install()
+        from kerneldsl.launch.native import machine
+        from kerneldsl.launch.native.prepare import prepare
+
+        made = None
+        if is_native:
+            made = prepare(self._dispatcher, self._shape, args, machine.generation())
+        # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
+        self._due = 2 * self._slow_count
+        if made is None:
+            return
+        made.counter.refill()
+        known = self._tables
+        others = tuple(table for table in known if table.key != made.key)
+        self._tables = (made, *others)[:_MAX_TABLES]
+        set_entry(self, machine.entry_address("launch"))
+        if len(known) == len(others) < _MAX_TABLES:
+            self._due = self._slow_count + 1
+
+    def bind(self, *args: Any, **named: Any) -> BoundLaunch:
+        """Prepare a launch with these arguments, to be made many times.
+
+        The kernel is compiled and loaded now. Arrays are passed by reference, as in any launch:
+        each launch sees what is in them then.
+
+        Parameters
+        ----------
+        *args, **named
+            As for the launch. They are kept alive.
+
+        Returns
+        -------
+        BoundLaunch
+            Launches when it is called.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
+            As the launch raises them.
+        """
+        args = self._in_order(args, named)
+        self._dispatcher.find(self._shape, args, make=True)
+        self._prepare(args)
+        bound = _BoundLaunch(self, args)
+        if self._tables:
+            from kerneldsl.launch.native import machine
+
+            set_entry(bound, machine.entry_address("bound"))
+        return bound
+
+    def plan(
+        self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
+    ) -> LaunchPlan:
+        """Say how this launch would run, and why; nothing is launched.
+
+        Parameters
+        ----------
+        *args, **named
+            As for the launch; or one signature such as ``"float32, float32[::1]"``, whose arrays
+            are taken to be aligned and apart from each other.
+        device : str, Device or DeviceInfo, optional
+            Plan for another device than the one that the launch would run on.
+        arch : str, optional
+            Plan for an architecture such as ``"sm_90"``, of which no device is there: its limits
+            are known, its size and speed are assumed.
+
+        Returns
+        -------
+        LaunchPlan
+            With ``explain()``.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError, LaunchConfigError, ResourceLimitError
+            As the launch raises them.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> plan = double.forall(1000).plan("float32[::1]", arch="sm_90")
+        >>> plan.extent, plan.device
+        ((1000,), 'sm_90, H100 SXM5 (described)')
+        """
+        args = self._in_order(args, named)
+        from kerneldsl.launch.describe import describe_plan
+
+        return describe_plan(self._request(args, device, arch))
+
+    def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
+        """Every legal plan of this launch, the best first; each mapping is compiled.
+
+        Parameters
+        ----------
+        *args, **named
+            As for :meth:`plan`.
+
+        Returns
+        -------
+        tuple of LaunchPlan
+            Each can be given to a launch: ``kernel.forall(n, plan=plan)``.
+        """
+        args = self._in_order(args, named)
+        from kerneldsl.launch.describe import describe_plans
+
+        return describe_plans(self._request(args))
+
+    def time(self, *args: Any, samples: int = 7) -> Timing:
+        """Measure the time of this launch; the kernel runs many times over the same arguments.
+
+        Parameters
+        ----------
+        *args
+            As for the launch.
+        samples : int, optional
+            How many samples to take, up to 100,000.
+
+        Returns
+        -------
+        Timing
+        """
+        from kerneldsl.launch.timing import measure
+        from kerneldsl.streams.current import refuse_waiting
+
+        if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
+            raise ArgumentValueError(
+                f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
+            )
+        refuse_waiting()
+        _, _, device = self._dispatcher.identity(self._shape, args)
+        return measure(
+            lambda: self._dispatcher.launch(self._shape, args),
+            device.synchronize,
+            samples=samples,
+            device=f"{device} ({device.name})",
+            includes="the Python call, the launch, the kernel"
+            + ("" if device.is_host else ", and the copies of NumPy arguments"),
+        )
+
+    def __repr__(self) -> str:
+        shape = self._shape
+        name = self.kernel.__qualname__
+        if shape.extent is not None:
+            source = "" if shape.space is None else ", from its space"
+            return f"<launch of {name} over {shape.extent}{source}>"
+        return f"<launch of {name} with grid {shape.grid_dim}, block {shape.block_dim}>"
+
+
+class BoundLaunch(ProcessOwned):
+    """A launch with its arguments: call it without any. Made by :meth:`Launch.bind`.
+
+    Attributes
+    ----------
+    launch : Launch
+        The kernel and its shape.
+    args : tuple
+        The arguments, kept alive.
+    """
+
+    __slots__ = ("args", "launch")
+
+    _send_instead = "Send the kernel and the arguments, and bind them there"
+
+    def __init__(self, launch: Launch, args: tuple[Any, ...]) -> None:
+        self.launch = launch
+        self.args = args
+
+    def __call__(self) -> None:
+        """Launch the kernel; raises what the launch raises."""
+        self.launch(*self.args)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BoundLaunch:
+        """A launch with copies of the arguments."""
+        return self.launch.bind(*copy.deepcopy(self.args, memo))
+
+    def __repr__(self) -> str:
+        return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]
+
+
+# What is made of both: native code takes the calls of an instance once it has an entry.
+_Launch = callable_by_entry(Launch, "launch", launch_tables="_tables", launch_asked_by="_asked_by")
+_BoundLaunch = callable_by_entry(BoundLaunch, "bound", bound_launch="launch", bound_args="args")
+
+
+def make_launch(kernel: _Kernel, shape: LaunchShape, asked_by: Any = None) -> Launch:
+    """Make a launch that native code may take over, which a kernel finds again by `asked_by`."""
+    launch = _Launch(kernel, shape)
+    launch._asked_by = asked_by
+    return launch
+
+
+_is_native = False
+
+
+def _first_due() -> int:
+    return _LAUNCHES_BEFORE_TABLE if _is_native else _LAUNCHES_BEFORE_NATIVE
+
+
+def _install() -> bool:
+    """Make the native code, where that can be done."""
+    global _is_native  # noqa: PLW0603 -- one for the process
+    if not _is_native:
+        with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
+            import kerneldsl.launch.native.prepare  # noqa: F401 -- with all that it imports
+            from kerneldsl.launch.native.machine import install
+
+            _is_native = install()
+    return _is_native

@@ -1,0 +1,142 @@
+"""Readers of array arguments: NumPy's, and those over the memory of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.contract import Device
+from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
+from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.kinds import ArrayKind, Layout
+from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.strided import address_of
+
+__all__ = ["MAX_NDIM", "read_device_array", "read_ndarray", "seal"]
+
+#: Largest rank of an array argument.
+MAX_NDIM = 8
+
+# numpy.ndarray.flags.num: NPY_ARRAY_C_CONTIGUOUS and so on, NumPy C API, "Array flags".
+_C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+
+_array_codes: dict[tuple[np.dtype[Any], int, int], int] = {}
+
+
+def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
+    """Read an array in host memory."""
+    shape = value.shape
+    flags = value.flags.num
+    key = (value.dtype, len(shape), flags & (_C | _F | _ALIGNED))
+    code = _array_codes.get(key)
+    if code is None:
+        code = _array_codes[key] = _classify(*key)
+    values = binding.values
+    binding.host.append((len(values), value))
+    values.append(address_of(value))
+    values += shape
+    if not flags & (_C | _F):
+        values += value.strides
+    if not flags & _WRITEABLE:
+        binding.read_only += (binding.host[-1][0],)
+    return code
+
+
+def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
+    _check_dtype(dtype)
+    if ndim > MAX_NDIM:
+        raise Refused(
+            f"the array has {ndim} dimensions",
+            limit=f"Kernels take arrays of up to {MAX_NDIM} dimensions",
+            remedy="Reshape it",
+        )
+    if not flags & _ALIGNED:
+        raise Refused(
+            f"the {dtype} array's elements do not lie at multiples of {dtype.alignment} bytes",
+            limit="Kernels take aligned arrays",
+            remedy="Pass array.copy()",
+            kind=ArgumentValueError,
+        )
+    layout: Layout = "C" if flags & _C else "F" if flags & _F else "A"
+    return code_of(ArrayKind(dtype.name, ndim, layout))
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    """Refuse a dtype that kernels do not take.
+
+    Raises
+    ------
+    Refused
+        Saying what to do instead.
+    """
+    if dtype.name in DTYPE_NAMES and dtype.isnative:
+        return
+    if not dtype.isnative:
+        remedy = f"Convert it with array.astype({dtype.newbyteorder('=').name!r})"
+    elif dtype.kind == "f":
+        remedy = "Convert it with array.astype(np.float32) or array.astype(np.float64)"
+    elif dtype.kind in "Mm":
+        remedy = "Pass array.view(np.int64)"
+    elif dtype.names is not None:
+        remedy = "Pass each field as an array of its own: " + ", ".join(
+            f"array[{n!r}]" for n in dtype.names[:4]
+        )
+    else:
+        remedy = "Convert it to a numeric dtype"
+    shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
+    raise Refused(
+        f"an array of dtype {shown} cannot be passed to a kernel",
+        limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+        remedy=remedy,
+    )
+
+
+def read_device_array(value: ArrayGeometry, binding: Binding) -> int:
+    """Read an array in device memory."""
+    device = value.device
+    if binding.device is not device:
+        _claim(binding, device)
+    code = value.code
+    if code < 0:
+        seal(value)
+        code = value.code
+    if value.is_read_only:
+        binding.read_only += (len(binding.values),)
+    binding.values += value.packed
+    return code
+
+
+def seal(value: ArrayGeometry) -> None:
+    """Note once what is passed of a device array.
+
+    Raises
+    ------
+    ClosedResourceError
+        If it has been closed.
+    Refused
+        If kernels do not take its dtype.
+    """
+    value.check_open()
+    _check_dtype(value.dtype)
+    value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
+
+
+def _claim(binding: Binding, device: Device) -> None:
+    """Note that an argument lives on a device.
+
+    Raises
+    ------
+    Refused
+        If another one lives elsewhere.
+    """
+    if binding.device is None:
+        binding.device = device
+    elif binding.device is not device:
+        raise Refused(
+            f"it lives on {device}, and an argument before it on {binding.device}",
+            limit="Every device array of a launch lives on one device",
+            remedy="Copy it over the host: kd.to_device(array.copy_to_host())",
+            kind=DeviceMismatchError,
+        )

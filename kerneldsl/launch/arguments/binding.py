@@ -1,0 +1,131 @@
+"""Binding of a launch's arguments: a :class:`Binding`, and codes for kinds.
+
+Codes are small ints that stand for interned kinds, because hashing a tuple of ints costs a launch
+a tenth of what hashing kinds costs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kerneldsl.contract import Device
+from kerneldsl.contract.abi import ArrayParameters, array_parameters
+from kerneldsl.errors import ArgumentError, ArgumentTypeError
+from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.language.kinds import Kind
+from kerneldsl.launch.arguments.passed_arrays import PassedArray, passed_arrays
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = ["Binding", "Reader", "Refused", "bits_of", "code_of", "kinds_of", "value_of"]
+
+_kinds: list[Kind] = []
+_codes: dict[Kind, int] = {}
+_arrays: dict[tuple[int, ...], tuple[ArrayParameters, ...]] = {}
+_kinds_lock = ForkSafeLock()
+
+
+def code_of(kind: Kind) -> int:
+    """The code that stands for a kind in this process."""
+    code = _codes.get(kind)
+    if code is None:
+        with _kinds_lock:
+            code = _codes.get(kind)
+            if code is None:
+                code = len(_kinds)
+                _kinds.append(kind)
+                _codes[kind] = code
+    return code
+
+
+def kinds_of(codes: tuple[int, ...]) -> tuple[Kind, ...]:
+    """The kinds that codes stand for."""
+    return tuple(_kinds[code] for code in codes)
+
+
+def bits_of(value: np.generic) -> int:
+    """The bits of a scalar, which is how one is passed that :mod:`struct` has no format for."""
+    return int.from_bytes(value.tobytes(), sys.byteorder)
+
+
+def value_of(bits: int, dtype: str) -> float:
+    """The value of a real number that was passed as its bits."""
+    found = numpy_dtype(dtype)
+    return float(np.frombuffer(bits.to_bytes(found.itemsize, sys.byteorder), found)[0])
+
+
+class Refused(Exception):
+    """An argument that cannot be taken, before it is known which one it is."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        limit: str | None = None,
+        remedy: str | None = None,
+        kind: type[ArgumentError] = ArgumentTypeError,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.limit = limit
+        self.remedy = remedy
+        self.kind = kind
+        self.path = ""
+
+
+class Binding:
+    """The arguments of one launch, read.
+
+    Attributes
+    ----------
+    codes : tuple of int
+        Codes of their kinds.
+    given : tuple of int
+        The same before a signature converted them.
+    is_assumed : bool
+        Whether the kinds alone are known, as the text of a signature says them.
+    values : list
+        The flat values, as `ParameterLayout.packer` takes them.
+    device : Device or None
+        Where the device arrays live.
+    host : list of (int, ndarray)
+        Arrays in host memory, with the index of their pointer in `values`.
+    read_only : tuple of int
+        Indices of the pointers of arrays that must not be written.
+    streams : tuple of int
+        Handles of the streams in which other libraries' arguments were made.
+    keep : tuple
+        What must live until the launch has been made.
+    """
+
+    # Most launches have none of these, and five empty objects would cost a sixth of a launch.
+    codes: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
+    is_assumed: bool = False
+    device: Device | None = None
+    read_only: tuple[int, ...] = ()
+    streams: tuple[int, ...] = ()
+    keep: tuple[Any, ...] = ()
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.host: list[tuple[int, np.ndarray[Any, Any]]] = []
+
+    @property
+    def arrays(self) -> tuple[ArrayParameters, ...]:
+        """Position of each array among `values`."""
+        arrays = _arrays.get(self.codes)
+        if arrays is None:
+            arrays = _arrays[self.codes] = array_parameters(kinds_of(self.codes))
+        return arrays
+
+    def passed_arrays(self) -> list[PassedArray]:
+        """The arrays among the arguments, as `values` describe them."""
+        return passed_arrays(self.arrays, self.values)
+
+
+#: Appends the values of an argument to a binding, and returns the code of its kind.
+Reader: TypeAlias = Callable[[Any, Binding], int]

@@ -1,0 +1,99 @@
+"""Derivation of promises from a launch's arguments: everything that compiled code may rely on.
+
+This is the definition of :class:`~kerneldsl.contract.Promises` in executable form. It is asked
+where a launch is planned; a launch of code that is there already checks no more than that code
+counts on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kerneldsl.contract.promises import MAX_ALIGNMENT, ArrayPromises, Promises, is_narrow
+from kerneldsl.launch.arguments.passed_arrays import PassedArray
+
+__all__ = ["promises_of"]
+
+
+def promises_of(
+    arrays: Sequence[PassedArray], extent: tuple[int, ...] = (), *, written: Collection[int]
+) -> Promises:
+    """Find all that holds of a launch's arguments.
+
+    Parameters
+    ----------
+    arrays : sequence of PassedArray
+        The arrays among the arguments, with the addresses that the kernel will see.
+    extent : tuple of int
+        Of ``forall``; empty for an explicit launch.
+    written : collection of int
+        Positions of the arguments that the kernel may write
+        (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
+
+    Returns
+    -------
+    Promises
+
+    Examples
+    --------
+    >>> from kerneldsl.contract.abi import array_parameters
+    >>> from kerneldsl.language.kinds import parse_signature
+    >>> from kerneldsl.launch.arguments.passed_arrays import passed_arrays
+    >>> two = array_parameters(parse_signature("float32[::1], float32[::1]"))
+    >>> arrays = passed_arrays(two, [4096, 100, 8200, 100])
+    >>> found = promises_of(arrays, (100,), written={1})
+    >>> found.is_disjoint, found.array(0).alignment, found.array(1).alignment
+    (True, 16, 8)
+    """
+    promises: list[ArrayPromises] = []
+    for number, array in enumerate(arrays):
+        same = next((i for i in range(number) if arrays[i].is_same(array)), None)
+        unit_axis = _unit_axis(array)
+        is_extent = bool(extent) and array.shape == extent
+        promises.append(ArrayPromises(_alignment(array, unit_axis), unit_axis, same, is_extent))
+    return Promises(
+        tuple(promises),
+        _is_disjoint(arrays, promises, written),
+        is_narrow(extent, (array.shape for array in arrays)),
+    )
+
+
+def _unit_axis(array: PassedArray) -> int | None:
+    """The longest axis along which elements stand side by side, of an array of layout "A"."""
+    if array.kind.layout != "A":
+        return None
+    found = [axis for axis, stride in enumerate(array.strides) if stride == array.itemsize]
+    return max(found, key=lambda axis: array.shape[axis], default=None)
+
+
+def _alignment(array: PassedArray, unit_axis: int | None) -> int:
+    """The largest power of two that divides the address and every stride but one."""
+    skipped = unit_axis
+    if array.kind.layout == "C":
+        skipped = array.kind.ndim - 1
+    elif array.kind.layout == "F":
+        skipped = 0
+    bits = array.pointer | MAX_ALIGNMENT
+    for axis, stride in enumerate(array.strides):
+        if axis != skipped:
+            bits |= stride
+    return bits & -bits
+
+
+def _is_disjoint(
+    arrays: Sequence[PassedArray], promises: Sequence[ArrayPromises], written: Collection[int]
+) -> bool:
+    """Return whether no array that may be written shares memory with a different one."""
+    ranges: dict[int, tuple[int, int]] = {}
+    may_write: set[int] = set()
+    for number, (array, promise) in enumerate(zip(arrays, promises, strict=True)):
+        group = number if promise.same_as is None else promise.same_as
+        ranges[group] = array.byte_range()
+        if array.position in written:
+            may_write.add(group)
+    for group in may_write:
+        low, high = ranges[group]
+        for other, (begin, end) in ranges.items():
+            if other != group and max(low, begin) < min(high, end):
+                return False
+    return True

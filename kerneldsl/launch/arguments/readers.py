@@ -1,0 +1,193 @@
+"""Readers of arguments by type: the kind, and the values that are passed.
+
+A *reader* is found once for a type, and then in a table: it appends the values of an argument, in
+the order of :mod:`kerneldsl.contract.abi`, to a binding and returns the code of its kind. Readers
+are short; whatever is unusual raises :class:`~kerneldsl.launch.arguments.binding.Refused`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.kinds import ScalarKind, TupleKind
+from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
+from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
+from kerneldsl.memory.arrays import DeviceArray
+
+__all__ = ["READERS", "find_reader"]
+
+#: Type of an argument to its reader; filled below, and as types are met.
+READERS: dict[type, Reader] = {}
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+# --------------------------------------------------------------------------- scalars
+
+
+_BOOL = code_of(ScalarKind("bool"))
+_INT64 = code_of(ScalarKind("int64"))
+_FLOAT64 = code_of(ScalarKind("float64"))
+_COMPLEX128 = code_of(ScalarKind("complex128"))
+
+
+def _read_bool(value: Any, binding: Binding) -> int:
+    binding.values.append(1 if value else 0)
+    return _BOOL
+
+
+def _read_int(value: int, binding: Binding) -> int:
+    if not _INT64_MIN <= value <= _INT64_MAX:
+        fits = 0 <= value < 2**64
+        raise Refused(
+            f"the Python int {value} does not fit int64",
+            limit="Python ints are passed as int64",
+            remedy=f"Pass np.uint64({value})" if fits else "Pass a float, or split the number",
+            kind=ArgumentValueError,
+        )
+    binding.values.append(value)
+    return _INT64
+
+
+def _read_float(value: float, binding: Binding) -> int:
+    binding.values.append(value)
+    return _FLOAT64
+
+
+def _read_complex(value: complex, binding: Binding) -> int:
+    binding.values += (value.real, value.imag)
+    return _COMPLEX128
+
+
+def _numpy_scalar_reader(dtype: str) -> Reader:
+    if dtype == "bool":
+        return _read_bool
+    code = code_of(ScalarKind(dtype))
+    if ELEMENT_TYPES[dtype].is_complex:
+
+        def read_parts(value: Any, binding: Binding) -> int:
+            binding.values += (value.real, value.imag)
+            return code
+
+        return read_parts
+    if ELEMENT_TYPES[dtype].is_passed_as_bits:
+
+        def read_bits(value: Any, binding: Binding) -> int:
+            binding.values.append(bits_of(value))
+            return code
+
+        return read_bits
+
+    def read(value: Any, binding: Binding) -> int:
+        binding.values.append(value)
+        return code
+
+    return read
+
+
+# --------------------------------------------------------------------------- tuples
+
+
+_tuple_codes: dict[tuple[int, ...], int] = {}
+
+
+def _read_tuple(value: tuple[Any, ...], binding: Binding) -> int:
+    codes = []
+    for i, element in enumerate(value):
+        try:
+            reader = READERS.get(element.__class__) or find_reader(element)
+            codes.append(reader(element, binding))
+        except Refused as refused:
+            refused.path = f"[{i}]{refused.path}"
+            raise
+    key = tuple(codes)
+    code = _tuple_codes.get(key)
+    if code is None:
+        code = _tuple_codes[key] = code_of(TupleKind(kinds_of(key)))
+    return code
+
+
+# --------------------------------------------------------------------------- finding a reader
+
+
+def find_reader(value: Any) -> Reader:
+    """The reader of a value whose type is not in the table, put there for the next.
+
+    Raises
+    ------
+    Refused
+        If kernels do not take such a thing.
+    """
+    from kerneldsl.launch.arguments import foreign
+
+    kind = type(value)
+    reader = _reader_of_type(kind)
+    if reader is None and not isinstance(value, (np.ndarray, np.generic)):
+        reader = foreign.find_reader(value)
+    if reader is None:
+        raise _unknown(value)
+    READERS[kind] = reader
+    return reader
+
+
+def _reader_of_type(kind: type) -> Reader | None:
+    if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
+        return read_ndarray
+    if issubclass(kind, np.generic):
+        dtype = np.dtype(kind)
+        is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
+        return _numpy_scalar_reader(dtype.name) if is_own else None
+    if issubclass(kind, int):
+        return _read_int
+    if issubclass(kind, float):
+        return _read_float
+    if issubclass(kind, complex):
+        return _read_complex
+    return None
+
+
+def _unknown(value: Any) -> Refused:
+    name = type(value).__qualname__
+    what = f"a {name} cannot be passed to a kernel"
+    limit = "Kernels take NumPy and device arrays, numbers, and tuples of those"
+    if isinstance(value, np.ma.MaskedArray):
+        return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
+    if isinstance(value, tuple):
+        return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
+    if isinstance(value, np.generic):
+        return Refused(
+            f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+            remedy="Convert it, to np.float32(value) for instance",
+        )
+    if isinstance(value, list):
+        return Refused(
+            what, limit=limit, remedy="Pass np.array(value), or tuple(value) if it is short"
+        )
+    if isinstance(value, str):
+        return Refused(
+            what, limit=limit, remedy="Use a global constant of the kernel's module instead"
+        )
+    return Refused(what, limit=limit)
+
+
+def _fill_table() -> None:
+    READERS.update(
+        {
+            bool: _read_bool,
+            np.bool_: _read_bool,
+            int: _read_int,
+            float: _read_float,
+            complex: _read_complex,
+            tuple: _read_tuple,
+            np.ndarray: read_ndarray,
+            DeviceArray: read_device_array,
+        }
+    )
+
+
+_fill_table()

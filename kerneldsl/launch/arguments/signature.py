@@ -1,0 +1,135 @@
+"""Arguments against an explicit signature: what matches, what is converted, what is refused.
+
+Arrays must have the declared dtype and rank; ``[:]`` takes any strides, ``[::1]`` contiguous ones.
+Scalars are converted where the conversion keeps their meaning, as Numba's signatures do: a bool to
+any number, an int to any integer type that can hold its value, to a float or a complex, a float to
+any float or complex type (rounding, to infinity beyond its range), a complex to a complex type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.language.element_types import ElementKind, numpy_dtype
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
+from kerneldsl.memory.strided import contiguous_strides
+
+__all__ = ["conform"]
+
+
+def conform(
+    binding: Binding, declared: tuple[Kind, ...], codes: tuple[int, ...], names: tuple[str, ...]
+) -> None:
+    """Turn a binding's values into those of the declared kinds, in place.
+
+    Parameters
+    ----------
+    binding : Binding
+        The arguments as they are.
+    declared : tuple of Kind
+        The signature.
+    codes : tuple of int
+        Its codes.
+    names : tuple of str
+        The parameters' names.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an argument is of another kind.
+    ArgumentValueError
+        If an integer does not fit the declared type.
+    """
+    if binding.codes == codes:
+        return
+    values: list[Any] = []
+    moved: dict[int, int] = {}
+    position = 0
+    for name, found, wanted in zip(names, kinds_of(binding.codes), declared, strict=True):
+        position = _conform_one(name, found, wanted, binding, position, values, moved)
+    binding.host = [(moved[index], array) for index, array in binding.host]
+    binding.values = values
+    binding.codes = codes
+
+
+def _conform_one(
+    name: str,
+    found: Kind,
+    wanted: Kind,
+    binding: Binding,
+    position: int,
+    values: list[Any],
+    moved: dict[int, int],
+) -> int:
+    """Append the values of one argument; return the position after its own."""
+    given = binding.values
+    if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
+        width = 2 if found.element.is_complex else 1
+        value: Any = given[position] if width == 1 else complex(*given[position : position + 2])
+        if found.element.is_passed_as_bits and found != wanted:
+            value = value_of(value, found.dtype)
+        values += _convert(name, value, found, wanted)
+        return position + width
+    if isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind):
+        same = found.dtype == wanted.dtype and found.ndim == wanted.ndim
+        if same and wanted.layout in ("A", found.layout):
+            moved[position] = len(values)
+            end = position + 1 + found.ndim
+            shape = given[position + 1 : end]
+            values += given[position:end]
+            if found.layout == "A":
+                values += given[end : end + found.ndim]
+                end += found.ndim
+            elif wanted.layout == "A":
+                values += contiguous_strides(tuple(shape), found.element.nbytes, found.layout)
+            return end
+    if (
+        isinstance(found, TupleKind)
+        and isinstance(wanted, TupleKind)
+        and len(found.elements) == len(wanted.elements)
+    ):
+        for i, pair in enumerate(zip(found.elements, wanted.elements, strict=True)):
+            position = _conform_one(f"{name}[{i}]", *pair, binding, position, values, moved)
+        return position
+    raise ArgumentTypeError(
+        f"parameter {name!r} was given {found}",
+        value=found,
+        limit=f"The kernel's signature says {wanted}",
+    )
+
+
+def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tuple[Any, ...]:
+    source, target = found.element, wanted.element
+    if source is target:
+        return (value.real, value.imag) if target.is_complex else (value,)
+    if target.is_integer and (source.is_integer or source.kind is ElementKind.BOOL):
+        low, high = target.integer_range
+        if not low <= int(value) <= high:
+            raise ArgumentValueError(
+                f"parameter {name!r} was given {int(value)}",
+                value=value,
+                limit=f"The kernel's signature says {wanted}, {low} to {high}",
+            )
+        return (int(value),)
+    if (target.is_float or target.is_complex) and not source.is_complex:
+        part = numpy_dtype(target.arithmetic if target.is_complex else target.name)
+        with np.errstate(over="ignore"):
+            number = part.type(value)
+        if target.is_passed_as_bits:
+            return (bits_of(number),)
+        real = float(number)
+        return (real, 0.0) if target.is_complex else (real,)
+    if target.is_complex and source.is_complex:
+        with np.errstate(over="ignore"):
+            converted = complex(numpy_dtype(target.name).type(value))
+        return converted.real, converted.imag
+    raise ArgumentTypeError(
+        f"parameter {name!r} was given {found}",
+        value=value,
+        limit=f"The kernel's signature says {wanted}, and the conversion would lose its meaning",
+        remedy=f"Pass np.{'bool_' if wanted.dtype == 'bool' else wanted.dtype}(value)",
+    )

@@ -1,0 +1,150 @@
+"""A little more comfort over llvmlite's builder: memory by offset, calls by address, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.launch.native import layout
+from kerneldsl.launch.native.layout import function_address
+from kerneldsl.lowering.numba_internals.llvm import AddressCallee
+
+__all__ = ["DOUBLE", "FLOAT", "I8", "I16", "I32", "I64", "POINTER", "Function"]
+
+POINTER = ir.PointerType()
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+
+
+class Function:
+    """One function that is being written.
+
+    Parameters
+    ----------
+    module : ir.Module
+        Where it goes.
+    name : str
+        Its symbol.
+    result : ir.Type
+        What it returns.
+    parameters : sequence of ir.Type
+        What it takes.
+    is_internal : bool
+        Whether it is called from this module alone, and may be inlined there.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        name: str,
+        result: Any,
+        parameters: Sequence[Any],
+        *,
+        is_internal: bool = False,
+    ) -> None:
+        self.function = ir.Function(module, ir.FunctionType(result, parameters), name)
+        if is_internal:
+            self.function.linkage = "internal"
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+
+    @property
+    def args(self) -> Sequence[Any]:
+        """The function's arguments."""
+        found: Sequence[Any] = self.function.args
+        return found
+
+    # ------------------------------------------------------------------ memory
+
+    def at(self, address: Any, offset: Any) -> Any:
+        """The address so many bytes further on."""
+        if isinstance(offset, int):
+            if offset == 0:
+                return address
+            offset = I64(offset)
+        return self.b.gep(address, [offset], source_etype=I8)
+
+    def load(self, address: Any, offset: Any = 0, kind: Any = I64) -> Any:
+        """Load a value of a type from an address and an offset in bytes."""
+        return self.b.load(self.at(address, offset), typ=kind, align=1)
+
+    def store(self, value: Any, address: Any, offset: Any = 0) -> None:
+        """Store a value at an address and an offset in bytes."""
+        self.b.store(value, self.at(address, offset), align=1)
+
+    def pointer(self, address: int) -> Any:
+        """A constant address."""
+        return ir.Constant(I64, address).inttoptr(POINTER)
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, function: Any, result: Any, *values: Any) -> Any:
+        """Call a function at an address."""
+        kind = ir.FunctionType(result, [value.type for value in values])
+        address = self.b.inttoptr(function, POINTER) if function.type == I64 else function
+        return self.b.call(AddressCallee(address, kind), values)
+
+    def python(self, name: str, result: Any, *values: Any) -> Any:
+        """Call a function of the Python/C API."""
+        return self.call(self.pointer(function_address(name)), result, *values)
+
+    # ------------------------------------------------------------------ branches
+
+    def block(self, name: str) -> Any:
+        """A new block, not yet written."""
+        return self.function.append_basic_block(name)
+
+    def equal(self, a: Any, b: Any) -> Any:
+        """Return whether two integers or addresses are equal."""
+        return self.b.icmp_unsigned("==", a, b)
+
+    def require(self, condition: Any, otherwise: Any) -> None:
+        """Go on where a condition holds; else branch away."""
+        go_on = self.block("go_on")
+        branch = self.b.cbranch(condition, go_on, otherwise)
+        branch.set_weights([1000, 1])
+        self.b.position_at_end(go_on)
+
+    @contextmanager
+    def loop(self, count: Any) -> Iterator[Any]:
+        """Write the body of a loop over 0, 1… `count` - 1; gives the index."""
+        head, body, done = self.block("loop"), self.block("loop_body"), self.block("loop_done")
+        before = self.b.block
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        index = self.b.phi(I64)
+        index.add_incoming(I64(0), before)
+        self.b.cbranch(self.b.icmp_signed("<", index, count), body, done)
+        self.b.position_at_end(body)
+        yield index
+        index.add_incoming(self.b.add(index, I64(1)), self.b.block)
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+    def copy_words(self, out: Any, source: Any, count: Any, *, together: int = 1) -> None:
+        """Copy words of 64 bits, whose number is a multiple of `together`."""
+        kind = I64 if together == 1 else ir.VectorType(I64, together)
+        with self.loop(count if together == 1 else self.b.udiv(count, I64(together))) as i:
+            offset = self.b.mul(i, I64(8 * together))
+            self.store(self.load(source, offset, kind), self.at(out, offset))
+
+    def is_instance(self, value: Any, kind: type) -> Any:
+        """Return whether an object is of exactly a class; an empty (null) slot is not."""
+        nothing, some, known = self.block("nothing"), self.block("some"), self.block("known")
+        self.b.cbranch(self.is_null(value), nothing, some)
+        self.b.position_at_end(some)
+        is_kind = self.equal(self.load(value, layout.TYPE), I64(id(kind)))
+        self.b.branch(known)
+        self.b.position_at_end(nothing)
+        self.b.branch(known)
+        self.b.position_at_end(known)
+        result = self.b.phi(ir.IntType(1))
+        result.add_incoming(is_kind, some)
+        result.add_incoming(ir.Constant(ir.IntType(1), 0), nothing)
+        return result
+
+    def is_null(self, address: Any) -> Any:
+        """Return whether an address is null."""
+        return self.b.icmp_unsigned("==", self.b.ptrtoint(address, I64), I64(0))

@@ -1,0 +1,201 @@
+"""Conditions on packed arguments beyond their kinds, tested in each native launch.
+
+Code that was compiled under a promise (memory that does not overlap, pointers that are aligned,
+extents that are small) is launched natively only where its conditions hold; else the launch goes to
+Python, which chooses other code. Whoever chooses code by the values of arguments says what the
+choice depends on with these conditions, and needs nothing else here. They speak of parameters
+by their numbers in :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from kerneldsl.contract.abi import ArrayParameters, Parameter, ParameterLayout
+from kerneldsl.language.element_types import ElementKind, names_of
+from kerneldsl.language.kinds import ArrayKind
+
+__all__ = [
+    "CONDITION_WORDS",
+    "Aligned",
+    "Condition",
+    "ConditionKind",
+    "Distinct",
+    "Few",
+    "PackedCondition",
+    "Same",
+    "Within",
+    "pack_conditions",
+    "rank_word",
+]
+
+CONDITION_WORDS = 8
+_INT64 = (-(2**63), 2**63 - 1)
+_SIGNED = names_of(ElementKind.SIGNED)
+
+
+class ConditionKind(IntEnum):
+    """Comparison of a condition."""
+
+    ALIGNED = 0
+    SAME = 1
+    WITHIN = 2
+    FEW = 3
+    DISTINCT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A pointer, extent or stride is a multiple of a number, or so much more than one.
+
+    Parameters
+    ----------
+    parameter : int
+        A parameter of 64 bits.
+    of : int
+        A power of two.
+    rest : int
+        What remains.
+    """
+
+    parameter: int
+    of: int
+    rest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Two pointers, extents or strides are equal.
+
+    Parameters
+    ----------
+    first, second : int
+        Parameters of 64 bits.
+    """
+
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """An integer, extent or stride lies between two numbers.
+
+    Parameters
+    ----------
+    parameter : int
+        An integer of up to 64 bits, but no ``uint64``.
+    low, high : int
+        The smallest and the largest that will do.
+    is_of_array : bool
+        Whether it is an extent or stride: the same arrays fulfil that again.
+    """
+
+    parameter: int
+    low: int = _INT64[0]
+    high: int = _INT64[1]
+    is_of_array: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """The extents of an array, and the number of its elements, are at most some number.
+
+    Parameters
+    ----------
+    parameter : int
+        Its first extent; the others follow.
+    ndim : int
+        How many there are.
+    high : int
+        The largest number that will do; below 2³².
+    """
+
+    parameter: int
+    ndim: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Two arrays have no byte in common.
+
+    All that lies between an array's first and last element counts as its own, whatever its strides
+    leave out; an empty one has nothing.
+
+    Parameters
+    ----------
+    first, second : ArrayParameters
+        The arrays.
+    """
+
+    first: ArrayParameters
+    second: ArrayParameters
+
+
+Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCondition:
+    """A condition in terms of the parameter buffer.
+
+    Parameters
+    ----------
+    kind : ConditionKind
+        What is compared.
+    offsets : tuple of int
+        Of one or two parameters, in bytes from the start of the parameters.
+    numbers : tuple of int
+        By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
+        where it has a sign, smallest and largest; rank and largest; for each array its
+        :func:`rank_word`, and the bytes of an element.
+    """
+
+    kind: ConditionKind
+    offsets: tuple[int, ...]
+    numbers: tuple[int, ...] = ()
+
+    def words(self, before: int) -> tuple[int, ...]:
+        """The condition as native code reads it, with so many bytes before the parameters."""
+        found = (self.kind, *(offset + before for offset in self.offsets), *self.numbers)
+        return (*found, *(0,) * (CONDITION_WORDS - len(found)))
+
+
+def rank_word(kind: ArrayKind) -> int:
+    """The rank of an array as native code reads it: with 256 added where strides are passed."""
+    return kind.ndim + (256 if kind.layout == "A" else 0)
+
+
+def pack_conditions(
+    conditions: Sequence[Condition], layout: ParameterLayout
+) -> list[PackedCondition]:
+    """Express conditions in terms of the parameter buffer of an entry."""
+    return [_pack(condition, layout.parameters) for condition in conditions]
+
+
+def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondition:
+    if isinstance(condition, Aligned):
+        offsets: tuple[int, ...] = (parameters[condition.parameter].offset,)
+        return PackedCondition(ConditionKind.ALIGNED, offsets, (condition.of - 1, condition.rest))
+    if isinstance(condition, Same):
+        offsets = tuple(parameters[p].offset for p in (condition.first, condition.second))
+        return PackedCondition(ConditionKind.SAME, offsets)
+    if isinstance(condition, Within):
+        parameter = parameters[condition.parameter]
+        width = parameter.nbytes + (256 if parameter.dtype in _SIGNED else 0)
+        numbers: tuple[int, ...] = (width, condition.low, condition.high)
+        return PackedCondition(ConditionKind.WITHIN, (parameter.offset,), numbers)
+    if isinstance(condition, Few):
+        # Without extents there is no such parameter, and nothing is read.
+        offset = parameters[condition.parameter].offset if condition.ndim else 0
+        return PackedCondition(ConditionKind.FEW, (offset,), (condition.ndim, condition.high))
+    arrays = (condition.first, condition.second)
+    numbers = ()
+    for array in arrays:
+        numbers += (rank_word(array.kind), array.item_bytes)
+    offsets = tuple(parameters[array.pointer].offset for array in arrays)
+    return PackedCondition(ConditionKind.DISTINCT, offsets, numbers)

@@ -1,0 +1,265 @@
+"""The native function that launches: written once for a process, it works through tables.
+
+:func:`emit_module` puts together what is written in pieces: reading arguments
+(:mod:`~kerneldsl.launch.native.emit_arguments`), conditions on them
+(:mod:`~kerneldsl.launch.native.emit_conditions`), starting kernels
+(:mod:`~kerneldsl.launch.native.emit_start`), and the methods that Python calls
+(:mod:`~kerneldsl.launch.native.emit_methods`). The heart, which tries one table after the other, is
+here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.launch.native import layout
+from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.emit_arguments import emit_arguments
+from kerneldsl.launch.native.emit_conditions import emit_conditions
+from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods
+from kerneldsl.launch.native.emit_start import emit_start
+from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
+
+__all__ = ["Addresses", "emit_module"]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Places in this process that the native functions know.
+
+    Parameters
+    ----------
+    state : int
+        Of two int64: tables of another generation than the first are passed over, and all of them
+        while the second is not 0.
+    array_block : int
+        The offset of a device array's block.
+    seal : int
+        The Python function that makes the block of an array that has none yet.
+    launch_tables : int
+        Offset of the tuple of tables in a launch.
+    place_variable : int
+        The context variable with the chosen place.
+    streams_in_use : int
+        Of an int64: whether a stream was ever made.
+    streams_variable, no_streams : int
+        The context variable with the active streams, and what it holds where there are none.
+    methods : MethodAddresses
+        What the methods know.
+    """
+
+    state: int
+    array_block: int
+    seal: int
+    launch_tables: int
+    place_variable: int
+    streams_in_use: int
+    streams_variable: int
+    no_streams: int
+    methods: MethodAddresses
+
+
+def emit_module(addresses: Addresses) -> ir.Module:
+    """Write every function; ``launch``, ``bound``, ``forall`` and ``getitem`` are CPython's."""
+    module = ir.Module("kerneldsl.launch.native")
+    try_table = _emit_try(
+        module,
+        addresses,
+        _emit_guards(module),
+        emit_arguments(module, addresses.array_block, addresses.seal),
+        emit_conditions(module),
+        emit_start(module),
+    )
+    attempt = _emit_attempt(module, addresses, try_table)
+    emit_methods(module, addresses.methods, attempt)
+    return module
+
+
+def _emit_guards(module: ir.Module) -> Any:
+    """``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object.
+
+    A dictionary that is as it was when the object was found in it is not looked into again.
+    """
+    version_at = layout.dict_version_offset()
+    f = Function(module, "guards", I32, [POINTER, I64], is_internal=True)
+    words, count = f.args
+    bad = f.block("bad")
+    with f.loop(count) as i:
+        in_dict, in_cell, in_object, in_type, in_flags = (
+            f.block(name) for name in ("dict", "cell", "object", "type", "flags")
+        )
+        answered, missing, present, found, good = (
+            f.block(name) for name in ("answered", "missing", "present", "found", "good")
+        )
+        guard = f.at(words, f.b.mul(i, I64(8 * GUARD_WORDS)))
+        owner = f.load(guard, 8, POINTER)
+        switch = f.b.switch(f.load(guard), bad)
+        switch.add_case(I64(GuardKind.DICT), in_dict)
+        switch.add_case(I64(GuardKind.CELL), in_cell)
+        switch.add_case(I64(GuardKind.ATTRIBUTE), in_object)
+        switch.add_case(I64(GuardKind.TYPE), in_type)
+        switch.add_case(I64(GuardKind.READ_ONLY), in_flags)
+        f.b.position_at_end(in_flags)
+        flags = f.b.and_(f.load(owner, layout.ARRAY_FLAGS, I32), I32(layout.WRITEABLE))
+        f.require(f.equal(flags, I32(0)), bad)
+        f.b.branch(good)
+        f.b.position_at_end(in_type)
+        of_type = f.load(owner, layout.TYPE)
+        f.b.branch(found)
+        f.b.position_at_end(in_object)
+        read = f.python("PyObject_GetAttr", POINTER, owner, f.load(guard, 16, POINTER))
+        f.b.cbranch(f.is_null(read), bad, answered)
+        f.b.position_at_end(answered)
+        of_object = f.b.ptrtoint(read, I64)
+        f.python("Py_DecRef", ir.VoidType(), read)
+        f.b.branch(found)
+        f.b.position_at_end(in_cell)
+        of_cell = f.load(owner, layout.CELL_VALUE)
+        f.b.branch(found)
+        f.b.position_at_end(in_dict)
+        if version_at is not None:
+            version, look = f.load(owner, version_at), f.block("look")
+            f.b.cbranch(f.equal(version, f.load(guard, 32)), good, look)
+            f.b.position_at_end(look)
+        key = f.load(guard, 16, POINTER)
+        borrowed = f.python("PyDict_GetItemWithError", POINTER, owner, key)
+        f.b.cbranch(f.is_null(borrowed), missing, present)
+        f.b.position_at_end(missing)
+        f.b.cbranch(f.is_null(f.python("PyErr_Occurred", POINTER)), present, bad)
+        f.b.position_at_end(present)
+        f.require(f.equal(f.b.ptrtoint(borrowed, I64), f.load(guard, 24)), bad)
+        if version_at is not None:
+            f.store(version, guard, 32)
+        f.b.branch(good)
+        f.b.position_at_end(found)
+        value = f.b.phi(I64)
+        value.add_incoming(of_object, answered)
+        value.add_incoming(of_cell, in_cell)
+        value.add_incoming(of_type, in_type)
+        f.require(f.equal(value, f.load(guard, 24)), bad)
+        f.b.branch(good)
+        f.b.position_at_end(good)
+    f.b.ret(I32(1))
+    f.b.position_at_end(bad)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _read_variable(f: Function, variable: int, room: Any, bad: Any) -> Any:
+    """Return what a context variable holds, as a number; the context keeps it alive."""
+    status = f.python("PyContextVar_Get", I32, f.pointer(variable), I64(0).inttoptr(POINTER), room)
+    f.require(f.equal(status, I32(0)), bad)
+    value = f.load(room, 0, POINTER)
+    f.python("Py_DecRef", ir.VoidType(), value)
+    return f.b.ptrtoint(value, I64)
+
+
+def _emit_try(
+    module: ir.Module,
+    addresses: Addresses,
+    guards: Any,
+    arguments: Any,
+    conditions: Any,
+    start: Any,
+) -> Any:
+    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
+
+    -1 is a kernel that failed, whose error is raised.
+    """
+    f = Function(module, "try", I32, [POINTER, POINTER, I64], is_internal=True)
+    table, args, nargs = f.args
+    bad, broken = f.block("bad"), f.block("broken")
+    room = f.b.alloca(POINTER)
+
+    def word(which: Word, kind: Any = I64) -> Any:
+        return f.load(table, 8 * which, kind)
+
+    def require_all(function: Any, *values: Any) -> None:
+        f.require(f.equal(f.b.call(function, values), I32(1)), bad)
+
+    f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
+    generation = f.load(f.pointer(addresses.state))
+    f.require(f.equal(word(Word.GENERATION), generation), bad)
+    counter = word(Word.COUNTER, POINTER)
+    f.require(f.b.icmp_signed(">", f.load(counter, 8), I64(0)), bad)
+    ask, no_stream = f.block("ask_for_streams"), f.block("no_stream")
+    in_use = f.load(f.pointer(addresses.streams_in_use))
+    f.b.cbranch(f.equal(in_use, I64(0)), no_stream, ask)
+    f.b.position_at_end(ask)
+    active = _read_variable(f, addresses.streams_variable, room, broken)
+    f.b.cbranch(f.equal(active, I64(addresses.no_streams)), no_stream, bad)
+    f.b.position_at_end(no_stream)
+    chosen = _read_variable(f, addresses.place_variable, room, broken)
+    unchosen, placed = f.block("unchosen"), f.block("placed")
+    f.b.cbranch(f.equal(chosen, word(Word.PLACE)), placed, unchosen)
+    f.b.position_at_end(unchosen)
+    f.require(f.equal(chosen, I64(id(None))), bad)
+    require_all(guards, word(Word.PLACE_GUARDS, POINTER), word(Word.PLACE_GUARD_COUNT))
+    f.b.branch(placed)
+    f.b.position_at_end(placed)
+    require_all(guards, word(Word.GUARDS, POINTER), word(Word.GUARD_COUNT))
+    count = word(Word.BUFFER_WORDS)
+    words = f.b.alloca(I64, size=count)
+    words.align = 16
+    # llvmlite holds it for one of int64, and a bitcast for nothing to do.
+    buffer = f.b.inttoptr(f.b.ptrtoint(words, I64), POINTER)
+    f.copy_words(buffer, word(Word.BUFFER, POINTER), count, together=WORDS_TOGETHER)
+    steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
+    changes = f.b.alloca(I64)
+    f.store(word(Word.ASKS_NUMBERS), changes)
+    require_all(arguments, steps, argument_count, args, buffer, word(Word.PLACE), changes)
+    # The arrays that the table was made with fulfil what it asks of arrays.
+    look, start_it = f.block("look_at_conditions"), f.block("start_it")
+    f.b.cbranch(f.equal(f.load(changes), I64(0)), start_it, look)
+    f.b.position_at_end(look)
+    require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
+    f.b.branch(start_it)
+    f.b.position_at_end(start_it)
+    started = f.b.call(start, [table, buffer])
+    counted, not_counted = f.block("counted"), f.block("not_counted")
+    f.b.cbranch(f.equal(started, I32(1)), counted, not_counted).set_weights([1000, 1])
+    f.b.position_at_end(not_counted)
+    f.b.ret(started)
+    f.b.position_at_end(counted)
+    f.store(f.b.add(f.load(counter), I64(1)), counter)
+    f.store(f.b.sub(f.load(counter, 8), I64(1)), counter, 8)
+    f.b.ret(I32(1))
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    f.b.position_at_end(broken)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> Any:
+    """``i32 attempt(ptr launch, ptr args, i64 nargs)``: as ``try``, over the launch's tables.
+
+    The tables are held meanwhile: another thread may put others in their place.
+    """
+    f = Function(module, "attempt", I32, [POINTER, POINTER, I64], is_internal=True)
+    launch, args, nargs = f.args
+    end, bad = f.block("end"), f.block("bad")
+    result = f.b.alloca(I32)
+    f.store(I32(0), result)
+    f.require(f.equal(f.load(f.pointer(addresses.state), 8), I64(0)), bad)
+    tables = f.load(launch, addresses.launch_tables, POINTER)
+    f.require(f.is_instance(tables, tuple), bad)
+    f.python("Py_IncRef", ir.VoidType(), tables)
+    with f.loop(f.load(tables, layout.TUPLE_SIZE)) as i:
+        owner = f.load(f.at(tables, layout.TUPLE_ITEMS), f.b.mul(i, I64(8)), POINTER)
+        table = f.load(owner, layout.CDATA_POINTER, POINTER)
+        found = f.b.call(try_table, [table, args, nargs])
+        f.store(found, result)
+        f.require(f.equal(found, I32(0)), end)
+    f.b.branch(end)
+    f.b.position_at_end(end)
+    f.python("Py_DecRef", ir.VoidType(), tables)
+    f.b.ret(f.load(result, 0, I32))
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    return f.function

@@ -1,0 +1,200 @@
+"""Emission of the native code that starts a kernel, by the kind of its entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.contract import MemoryType
+from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.table import DriverWord, EntryKind, HostWord, Word
+
+__all__ = ["emit_start"]
+
+#: Keys of ``cuLaunchKernel``'s `extra` (CUDA Driver API, "Execution Control").
+_EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
+
+
+def emit_start(module: ir.Module) -> Any:
+    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0.
+
+    -1 is a kernel that failed, whose error is raised.
+    """
+    f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
+    table, buffer = f.args
+    bad = f.block("bad")
+    _require_default_stream(f, table, bad)
+    switch = f.b.switch(f.load(table, 8 * Word.ENTRY), bad)
+    for kind, write in (
+        (EntryKind.HOST, _start_on_host),
+        (EntryKind.DRIVER, _start_by_driver),
+    ):
+        block = f.block(kind.name.lower())
+        switch.add_case(I64(kind), block)
+        f.b.position_at_end(block)
+        write(f, table, buffer, bad)
+    f.b.position_at_end(bad)
+    f.b.ret(I32(0))
+    return f.function
+
+
+def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
+    """Go on where other libraries, if they have a say, work in the default stream now."""
+    failed = f.block("no_stream")
+    current_stream = _word(f, table, Word.CURRENT_STREAM)
+    ask, known = f.block("ask_for_stream"), f.block("stream_known")
+    f.b.cbranch(f.equal(current_stream, I64(0)), known, ask)
+    f.b.position_at_end(ask)
+    stream = f.b.alloca(I64)
+    f.store(I64(-1), stream)
+    device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
+    status = f.call(current_stream, I32, I32(MemoryType.CUDA), device, stream)
+    f.require(f.equal(status, I32(0)), failed)
+    f.b.cbranch(f.equal(f.load(stream), I64(0)), known, bad)
+
+    f.b.position_at_end(known)
+    getter = f.load(table, 8 * Word.STREAM_GETTER, POINTER)
+    call, go_on = f.block("call_for_stream"), f.block("streams_known")
+    f.b.cbranch(f.is_null(getter), go_on, call)
+    f.b.position_at_end(call)
+    found = f.python("PyObject_CallNoArgs", POINTER, getter)
+    f.require(f.b.not_(f.is_null(found)), failed)
+    name = f.load(table, 8 * Word.STREAM_HANDLE, POINTER)
+    handle = f.python("PyObject_GetAttr", POINTER, found, name)
+    f.python("Py_DecRef", ir.VoidType(), found)
+    f.require(f.b.not_(f.is_null(handle)), failed)
+    # Of an int; what is none is an error, and -1.
+    number = f.python("PyLong_AsLongLong", I64, handle)
+    f.python("Py_DecRef", ir.VoidType(), handle)
+    f.b.cbranch(f.equal(number, I64(0)), go_on, failed)
+    f.b.position_at_end(failed)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(bad)
+    f.b.position_at_end(go_on)
+
+
+def _word(f: Function, table: Any, which: int) -> Any:
+    return f.load(table, 8 * which)
+
+
+def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
+    """Run the entry; others may run Python meanwhile."""
+    base, count, step = (f.b.alloca(I64) for _ in range(3))
+    f.store(I64(0), base)
+    f.store(_word(f, table, HostWord.RANGE), count)
+    f.store(I64(1), step)
+    address = _word(f, table, HostWord.ADDRESS)
+    parallel_for = _word(f, table, HostWord.PARALLEL_FOR)
+    threads = f.b.trunc(_word(f, table, HostWord.THREADS), I32)
+    running = f.load(table, 8 * HostWord.RUNNING, POINTER)
+    alone, shared, finished = f.block("alone"), f.block("shared"), f.block("finished")
+    f.b.cbranch(f.equal(parallel_for, I64(0)), alone, shared)
+
+    f.b.position_at_end(alone)
+    state = f.python("PyEval_SaveThread", POINTER)
+    f.call(address, ir.VoidType(), base, count, step, buffer)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.b.branch(finished)
+
+    f.b.position_at_end(shared)
+    f.store(f.b.add(f.load(running), I64(1)), running)
+    state = f.python("PyEval_SaveThread", POINTER)
+    function = f.b.inttoptr(address, POINTER)
+    f.call(
+        parallel_for,
+        ir.VoidType(),
+        *(function, base, count, step, buffer, I64(0), I64(1), threads),
+    )
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.store(f.b.sub(f.load(running), I64(1)), running)
+    f.b.branch(finished)
+
+    f.b.position_at_end(finished)
+    fail = f.load(table, 8 * HostWord.FAIL, POINTER)
+    good, asked, failed = f.block("good"), f.block("asked"), f.block("failed")
+    f.b.cbranch(f.is_null(fail), good, asked)
+    f.b.position_at_end(asked)
+    told = f.load(f.at(buffer, _word(f, table, HostWord.FAILURE)))
+    f.b.cbranch(f.equal(told, I64(0)), good, failed).set_weights([1000, 1])
+    f.b.position_at_end(failed)
+    value = f.python("PyLong_FromLongLong", POINTER, told)
+    f.python("PyObject_CallOneArg", POINTER, fail, value)
+    f.python("Py_DecRef", ir.VoidType(), value)
+    f.b.ret(I32(-1))
+    f.b.position_at_end(good)
+    f.b.ret(I32(1))
+
+
+def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
+    """Call the driver in the device's context, and put back what was current before.
+
+    The interpreter's lock is given up meanwhile: where the device's queue is full the driver waits,
+    perhaps for a callback that needs the lock.
+    """
+    current = f.b.alloca(I64)
+    f.store(I64(0), current)
+    size = f.b.alloca(I64)
+    f.store(_word(f, table, Word.PARAMETER_BYTES), size)
+    extra = f.b.alloca(I64, size=5)
+    address = f.b.ptrtoint(f.at(buffer, _word(f, table, Word.PARAMETERS)), I64)
+    for i, value in enumerate(
+        (I64(_EXTRA_BUFFER), address, I64(_EXTRA_SIZE), f.b.ptrtoint(size, I64), I64(_EXTRA_END))
+    ):
+        f.store(value, extra, 8 * i)
+    is_empty = f.equal(f.load(size), I64(0))
+    extra_or_null = f.b.select(is_empty, I64(0), f.b.ptrtoint(extra, I64))
+    state = f.python("PyEval_SaveThread", POINTER)
+    wanted = _word(f, table, DriverWord.CONTEXT)
+    failed = f.call(_word(f, table, DriverWord.GET_CONTEXT), I32, current)
+    failure, switched, ready = f.block("failure"), f.block("switch_context"), f.block("ready")
+    f.require(f.equal(failed, I32(0)), failure)
+    before = f.load(current)
+    f.b.cbranch(f.equal(before, wanted), ready, switched)
+    f.b.position_at_end(switched)
+    failed = f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, wanted)
+    f.require(f.equal(failed, I32(0)), failure)
+    f.b.branch(ready)
+
+    f.b.position_at_end(ready)
+    shape = [
+        f.b.trunc(_word(f, table, which + i), I32)
+        for which in (DriverWord.GRID, DriverWord.BLOCK)
+        for i in range(3)
+    ]
+    shape.append(f.b.trunc(_word(f, table, DriverWord.SHARED_BYTES), I32))
+    status = f.call(
+        _word(f, table, DriverWord.LAUNCH),
+        I32,
+        *(_word(f, table, DriverWord.FUNCTION), *shape, _word(f, table, DriverWord.STREAM)),
+        *(I64(0), extra_or_null),
+    )
+    is_other = f.b.icmp_unsigned("!=", before, wanted)
+    had_one = f.b.icmp_unsigned("!=", before, I64(0))
+    must_go = f.equal(_word(f, table, DriverWord.MAY_STAY), I64(0))
+    with f.b.if_then(f.b.and_(is_other, f.b.or_(had_one, must_go))):
+        f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, before)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.require(f.equal(status, I32(0)), bad)
+    owner, noted = (
+        f.load(table, 8 * which, POINTER) for which in (DriverWord.NOTE_OWNER, DriverWord.NOTED)
+    )
+    _drop(f, f.call(_word(f, table, DriverWord.NOTE), POINTER, owner, noted))
+    f.b.ret(I32(1))
+
+    f.b.position_at_end(failure)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    f.b.branch(bad)
+
+
+def _drop(f: Function, result: Any) -> None:
+    """Let go of a result, or of the error in its place: the kernel was started all the same."""
+    none, some, done = f.block("no_result"), f.block("result"), f.block("dropped")
+    f.b.cbranch(f.is_null(result), none, some)
+    f.b.position_at_end(none)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(done)
+    f.b.position_at_end(some)
+    f.python("Py_DecRef", ir.VoidType(), result)
+    f.b.branch(done)
+    f.b.position_at_end(done)

@@ -1,0 +1,177 @@
+"""Guards of a prepared launch: constants, the device and the log must be unchanged.
+
+Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or an
+object's type, or an array's flags) and compare by identity. A condition that cannot be said so
+gives no guards, and its launches stay with Python.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import os
+import types
+from typing import Any
+
+from kerneldsl.contract import Device
+from kerneldsl.devices import placement
+from kerneldsl.frontend.captured import same_value
+from kerneldsl.frontend.frozen import FrozenArrays
+from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
+from kerneldsl.frontend.unit import Captured
+from kerneldsl.launch.native.table import Guard, GuardKind
+from kerneldsl.utilities.environment import logger
+
+__all__ = ["capture_guards", "log_guards", "place_guards"]
+
+#: Is never chosen.
+_NOBODY = object()
+
+
+def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
+    return Guard(GuardKind.DICT, names, key, value)
+
+
+def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
+    """Guards for captured constants as they are now, which must be the kernel's.
+
+    Returns
+    -------
+    list of Guard or None
+        ``None`` where one is read in another way than from globals, closures and attributes, or
+        has changed.
+    """
+    found: list[Guard] = []
+    for each in captured:
+        guards = _reader_guards(each.source)
+        if guards is None or same_value(each.value, guards[-1].value) is not each.value:
+            return None
+        if each.frozen is not None:
+            guards += _frozen_guards(each.frozen)
+        found += [guard for guard in guards if not _is_among(guard, found)]
+    return found
+
+
+def _frozen_guards(frozen: FrozenArrays) -> list[Guard]:
+    """That arrays are read-only, and have not been found writable since the table was made."""
+    cell = frozen.cell
+    unchanged = Guard(GuardKind.CELL, cell, None, cell.cell_contents)
+    return [unchanged, *(Guard(GuardKind.READ_ONLY, array, None, None) for array in frozen.arrays)]
+
+
+def _is_among(guard: Guard, others: list[Guard]) -> bool:
+    return any(
+        guard.owner is other.owner and guard.key == other.key and guard.value is other.value
+        for other in others
+    )
+
+
+def _reader_guards(reader: object) -> list[Guard] | None:
+    """Return what a reader looks at, outermost first; the last guard's value is what it reads."""
+    if isinstance(reader, GlobalReader):
+        return _global_guards(reader)
+    if isinstance(reader, CellReader):
+        try:
+            return [Guard(GuardKind.CELL, reader.cell, None, reader.cell.cell_contents)]
+        except ValueError:
+            return None
+    if isinstance(reader, AttributeReader):
+        outer = _reader_guards(reader.owner)
+        if outer is None:
+            return None
+        owner, name = outer[-1].value, reader.attribute
+        names = vars(owner) if type(owner) is types.ModuleType else {}
+        if name in names and not hasattr(types.ModuleType, name):
+            # Another class may be given to a module, and have a property of that name.
+            plain = Guard(GuardKind.TYPE, owner, None, types.ModuleType)
+            return [*outer, plain, _held(names, name, names[name])]
+        # Attributes of other objects may be computed, inherited or hidden: they are read.
+        return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
+    return None
+
+
+def _global_guards(reader: GlobalReader) -> list[Guard] | None:
+    names, name = reader.namespace, reader.name
+    if type(names) is not dict:
+        return None
+    if name in names:
+        return [_held(names, name, names[name])]
+    known = vars(builtins)
+    if name not in known:
+        return None
+    hidden_by_none = Guard(GuardKind.DICT, names, name, None, is_missing=True)
+    return [hidden_by_none, _held(known, name, known[name])]
+
+
+def log_guards() -> list[Guard] | None:
+    """Guards that launches are not logged.
+
+    A logger remembers in a dictionary whether it is enabled for a level, and forgets that whenever
+    a level changes anywhere.
+    """
+    known = getattr(logger, "_cache", None)
+    if type(known) is not dict or logger.isEnabledFor(logging.DEBUG) or logging.DEBUG not in known:
+        return None
+    return [_held(known, logging.DEBUG, False)]
+
+
+def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
+    """Guards that a kernel runs on a device, where no choice of a device is active in the context.
+
+    Parameters
+    ----------
+    device : Device
+        Where it runs.
+    is_named : bool
+        Whether an argument lives there.
+
+    Returns
+    -------
+    list of Guard or None
+        ``None`` where something else decides, such as the CPU that stands in for a device.
+    """
+    if is_named and not device.is_host:
+        return []  # what the argument says; nothing stands in for another device there
+    choices = vars(placement._choices)
+    guards = _unchosen_guards(choices, device, is_named=is_named)
+    if guards is None and placement.context_place.get() is device:
+        return [_held(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
+    return guards
+
+
+def _unchosen_guards(
+    choices: dict[str, Any], device: Device, *, is_named: bool
+) -> list[Guard] | None:
+    chosen = choices["process_wide"]
+    if isinstance(chosen, placement.StandIn):
+        return None
+    if is_named:
+        # Only a stand-in for another device could take precedence over the argument's own.
+        return [_held(choices, "process_wide", chosen)]
+    if chosen is device:
+        return [_held(choices, "process_wide", device)]
+    if chosen is not None or not device.is_host:
+        return None
+    environment = _environment_guard()
+    if environment is None:
+        return None
+    guards = [_held(choices, "process_wide", None), environment]
+    if environment.is_missing:
+        if placement._detected is not device:
+            return None
+        guards.append(_held(vars(placement), "_detected", device))
+    elif placement.current_place() is not device:
+        return None
+    return guards
+
+
+def _environment_guard() -> Guard | None:
+    """That ``KERNELDSL_TARGET`` is what it is."""
+    values = getattr(os.environ, "_data", None)
+    encode = getattr(os.environ, "encodekey", None)
+    if type(values) is not dict or encode is None:
+        return None
+    key = encode("KERNELDSL_TARGET")
+    if key in values:
+        return _held(values, key, values[key])
+    return Guard(GuardKind.DICT, values, key, None, is_missing=True)

@@ -1,0 +1,247 @@
+"""The native functions of this process: compiled once, put in the place of Python's methods.
+
+What is made here is never given back: a finalizer may launch a kernel while the interpreter shuts
+down, so the code, and whatever the code knows by its address, must be there to the very end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kerneldsl.devices.placement import context_place
+from kerneldsl.errors import KernelWarning
+from kerneldsl.launch.arguments.array_readers import seal
+from kerneldsl.launch.native.layout import (
+    METH_O,
+    UnknownLayout,
+    UnknownPlatform,
+    check_layout,
+    function_address,
+    slot_offset,
+)
+from kerneldsl.launch.native.subscript import put_subscript
+from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.streams import current
+from kerneldsl.utilities.environment import launcher_is_off, logger
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = [
+    "begin_generation",
+    "entry_address",
+    "generation",
+    "install",
+    "is_installed",
+    "suspended",
+]
+
+_METH_FASTCALL_KEYWORDS = 0x80 | 0x2
+
+#: Tables are good in the generation they were made in: a forked child begins another. And whether
+#: no table is good for the time being.
+_state = (ctypes.c_int64 * 2)(1, 0)
+_lock = ForkSafeLock()
+_is_installed = False
+#: Why it is not, once that was tried.
+_refusal: str | None = None
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+#: Addresses of the native functions that take calls, by their symbols.
+_entries: dict[str, int] = {}
+
+
+def generation() -> int:
+    """The generation in which tables are made now."""
+    return _state[0]
+
+
+def is_installed() -> bool:
+    """Return whether launches try the native functions first."""
+    return _is_installed
+
+
+def entry_address(symbol: str) -> int:
+    """Address of a native function that takes the calls of instances."""
+    return _entries[symbol]
+
+
+def install() -> bool:
+    """Compile the native functions and put those that are methods in their places, once.
+
+    Returns
+    -------
+    bool
+        Whether they are there. On an interpreter that is not known they are not, with one warning;
+        on a system that is not, without.
+    """
+    global _is_installed, _refusal  # noqa: PLW0603 -- one for the process
+    with _lock:
+        if _is_installed:
+            return True
+        if _refusal is not None:
+            return False
+        if launcher_is_off():
+            _refusal = "KERNELDSL_LAUNCHER is off"
+            return False
+        try:
+            check_layout()
+            _make()
+        except UnknownPlatform as error:
+            _refusal = str(error)
+            logger.debug("kernels are launched through Python: %s", error)
+            return False
+        except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
+            _refusal = str(error)
+            warnings.warn(
+                "kernels are launched through Python, which costs some microseconds more: the "
+                f"native launcher does not know this interpreter ({error}). "
+                "KERNELDSL_LAUNCHER=off says that this is known",
+                KernelWarning,
+                stacklevel=5,  # whoever launches
+            )
+            return False
+        _is_installed = True
+        return True
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """A ``with`` block in which the whole process launches through Python.
+
+    For tests and comparisons; launches of other threads that are going on stay native.
+    """
+    _state[1] += 1
+    try:
+        yield
+    finally:
+        _state[1] -= 1
+
+
+def _make() -> None:
+    from kerneldsl.launch.native.emit import Addresses, emit_module
+    from kerneldsl.launch.native.emit_methods import MethodAddresses
+
+    offsets = {
+        name: slot_offset(owner, slot, object.__new__(made), ())
+        for name, (owner, slot, made) in SLOTS.items()
+    }
+    if not all(hasattr(owner, "_entry") for owner in ENTRIES.values()):
+        raise UnknownLayout("calls of instances cannot be taken")
+    python: dict[str, Any] = {symbol: owner.__call__ for symbol, owner in ENTRIES.items()}
+    python |= {symbol: getattr(owner, name) for symbol, (owner, name) in METHODS.items()}
+    trial = DeviceArray.__new__(DeviceArray)
+    nothing = ()  # the default of the variable, and CPython's one empty tuple
+    addresses = Addresses(
+        state=ctypes.addressof(_state),
+        array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
+        seal=id(seal),
+        launch_tables=offsets.pop("launch_tables"),
+        place_variable=id(context_place),
+        streams_in_use=ctypes.addressof(current.in_use_word),
+        streams_variable=id(current._active),
+        no_streams=id(nothing),
+        methods=MethodAddresses(
+            launch_type=ENTRIES["launch"],
+            slow_launch=id(python["launch"]),
+            slow_bound=id(python["bound"]),
+            slow_forall=id(python["forall"]),
+            slow_getitem=id(python["getitem"]),
+            **offsets,
+        ),
+    )
+    engine = _compile(str(emit_module(addresses)))
+    for symbol in ENTRIES:
+        _entries[symbol] = engine.get_function_address(symbol)
+    for symbol, (owner, name) in METHODS.items():
+        _put(owner, name, python[symbol], engine.get_function_address(symbol))
+    for kept in (
+        engine,
+        python,
+        _state,
+        context_place,
+        current._active,
+        nothing,
+        DeviceArray,
+        seal,
+    ):
+        _keep_forever(kept)
+    logger.debug("the native launcher is in place")
+
+
+def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> None:
+    """Put the native form of a method into the class that is there for it."""
+    document = _document(name, python)
+    takes_one = name == "__getitem__"
+    if takes_one:
+        try:
+            put_subscript(owner, address, document)
+        except UnknownLayout as error:
+            logger.debug("%s is not known: it is found by its name at each call", error)
+        else:
+            return
+    new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+        function_address("PyDescr_NewMethod")
+    )
+    flags = METH_O if takes_one else _METH_FASTCALL_KEYWORDS
+    definition = _MethodDef(name.encode(), address, flags, document)
+    _keep_forever(definition)
+    setattr(owner, name, new_descriptor(owner, ctypes.addressof(definition)))
+
+
+def _compile(text: str) -> Any:
+    from llvmlite import binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    # Optimizing the text takes LLVM twice as long as all the rest, and gains nothing to speak of.
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
+
+
+def _document(name: str, python: Callable[..., Any]) -> bytes:
+    """The method's own text, with its signature as CPython's methods carry it."""
+    import inspect
+
+    signature = inspect.signature(python)
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    shown = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    shown = shown.replace("(self", "($self", 1)
+    return f"{name}{shown}\n--\n\n{inspect.getdoc(python)}".encode()
+
+
+def _keep_forever(value: Any) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def begin_generation() -> None:
+    """Pass over every table that was made so far; launches are prepared anew.
+
+    For whoever changes what Python would choose for a launch, such as another plan for it.
+    """
+    _state[0] += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=begin_generation)

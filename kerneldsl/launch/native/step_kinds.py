@@ -1,0 +1,259 @@
+"""Steps by which native code reads arguments: one for each kind, with its words in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import ClassVar, Self
+
+__all__ = [
+    "BLOCK_HEAD",
+    "STEP_WORDS",
+    "AttributesStep",
+    "DescribedStep",
+    "DeviceArrayStep",
+    "IntegerStep",
+    "NumpyStep",
+    "ScalarStep",
+    "Step",
+    "StepKind",
+    "TupleStep",
+]
+
+
+class StepKind(IntEnum):
+    """Way to read an argument."""
+
+    COPY_1 = 0
+    COPY_2 = 1
+    COPY_4 = 2
+    COPY_8 = 3
+    COPY_16 = 4
+    BOOL = 5
+    INT = 6
+    INT_TO_FLOAT32 = 7
+    INT_TO_FLOAT64 = 8
+    FLOAT_TO_FLOAT32 = 9
+    DEVICE_ARRAY = 10
+    NDARRAY = 11
+    DESCRIBED = 12
+    ATTRIBUTES = 13
+    TUPLE = 14
+
+
+#: Kind, type, offset, and up to five numbers that depend on the kind.
+STEP_WORDS = 8
+#: Where in a device array's block what is passed begins, in bytes.
+BLOCK_HEAD = 24
+#: The address of no object.
+_NO_BLOCK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One argument.
+
+    Parameters
+    ----------
+    type : type
+        What it must be, exactly.
+    offset : int
+        Where its first parameter lies, in bytes from the start of the buffer.
+    """
+
+    type: type
+    offset: int
+
+    kind: ClassVar[StepKind]
+
+    def moved(self, nbytes: int) -> Self:
+        """Return the step with its parameters so many bytes further on."""
+        return replace(self, offset=self.offset + nbytes)
+
+    def fill_in(self, buffer: bytearray) -> None:
+        """Write what is known before the argument is."""
+
+    def words(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        """Return the step as native code reads it; `put` writes down steps, and says where."""
+        found = (self.kind, id(self.type), self.offset, *self._numbers(put))
+        return (*found, *(0,) * (STEP_WORDS - len(found)))
+
+    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        """Return what depends on the kind: here the fields that it adds, in their order."""
+        return tuple(getattr(self, each.name) for each in fields(self)[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarStep(Step):
+    """A number that is copied, or converted to another type, whatever it is.
+
+    Parameters
+    ----------
+    kind : StepKind
+        How.
+    """
+
+    kind: StepKind  # type: ignore[misc]  # of others it belongs to the class
+
+    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerStep(Step):
+    """An int of Python that is passed as an integer.
+
+    Parameters
+    ----------
+    low, high : int
+        The smallest and the largest value.
+    nbytes : int
+        Of the parameter.
+    """
+
+    low: int
+    high: int
+    nbytes: int
+
+    kind = StepKind.INT
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArrayStep(Step):
+    """A device array, by its block.
+
+    Parameters
+    ----------
+    code : int
+        Of the array's kind.
+    refused : int
+        Flags that must not be set.
+    word_count : int
+        Words to copy.
+    block : bytes or None
+        The block of an array which fulfils all that is asked. Where an argument has that very block
+        again, what it passes stands in the buffer already.
+    """
+
+    code: int
+    refused: int
+    word_count: int
+    block: bytes | None
+
+    kind = StepKind.DEVICE_ARRAY
+
+    def fill_in(self, buffer: bytearray) -> None:
+        """Write what the array of the block passes."""
+        if self.block is not None:
+            passed = self.block[BLOCK_HEAD : BLOCK_HEAD + 8 * self.word_count]
+            buffer[self.offset : self.offset + len(passed)] = passed
+
+    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        block = _NO_BLOCK if self.block is None else id(self.block)
+        return self.code, self.refused, self.word_count, block
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyStep(Step):
+    """A NumPy array.
+
+    Parameters
+    ----------
+    dtype : int
+        Address of the dtype.
+    flags_looked_at, flags : int
+        Flags that are looked at, and what they must be.
+    rank : int
+        With 256 added where strides are passed.
+    """
+
+    dtype: int
+    flags_looked_at: int
+    flags: int
+    rank: int
+
+    kind = StepKind.NDARRAY
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedStep(Step):
+    """A tensor that a C function describes (:mod:`~kerneldsl.launch.native.exchange`).
+
+    Parameters
+    ----------
+    describe : int
+        Address of that function.
+    device : int
+        Where the tensor must be.
+    dtype : int
+        Rank and dtype.
+    layout : int
+        With the bytes of an element in the second byte, and above them the bits of an address that
+        must be 0.
+    checks : int
+        Address of what else is asked.
+    """
+
+    describe: int
+    device: int
+    dtype: int
+    layout: int
+    checks: int
+
+    kind = StepKind.DESCRIBED
+
+
+@dataclass(frozen=True, slots=True)
+class AttributesStep(Step):
+    """An array that is read by attributes (:mod:`~kerneldsl.launch.native.attributes`).
+
+    Parameters
+    ----------
+    dtype : int
+        Address of the dtype.
+    device : int
+        Index of the device.
+    ndim : int
+        Rank.
+    layout : int
+        As of a `DescribedStep`.
+    names : int
+        Address of the attributes' names.
+    """
+
+    dtype: int
+    device: int
+    ndim: int
+    layout: int
+    names: int
+
+    kind = StepKind.ATTRIBUTES
+
+
+@dataclass(frozen=True, slots=True)
+class TupleStep(Step):
+    """A tuple of arguments.
+
+    Parameters
+    ----------
+    elements : tuple of Step
+        One for each.
+    """
+
+    elements: tuple[Step, ...]
+
+    kind = StepKind.TUPLE
+
+    def moved(self, nbytes: int) -> Self:
+        """Return the step with the parameters of all elements so many bytes further on."""
+        elements = tuple(element.moved(nbytes) for element in self.elements)
+        return replace(self, offset=self.offset + nbytes, elements=elements)
+
+    def fill_in(self, buffer: bytearray) -> None:
+        """Write what is known of the elements."""
+        for element in self.elements:
+            element.fill_in(buffer)
+
+    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+        return put(self.elements), len(self.elements)

@@ -1,0 +1,333 @@
+"""The tables that the native launcher works through: one for each prepared launch.
+
+One native function serves every launch; what is particular to a kernel, the types of its arguments,
+a device and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
+
+* guards: what has to be where it was for the table to be good (:class:`Guard`);
+* steps: for each argument its type, what else is checked, and where it goes
+  (:mod:`~kerneldsl.launch.native.step_kinds`);
+* conditions: what the packed arguments have to fulfil
+  (:mod:`~kerneldsl.launch.native.conditions`);
+* the parameter buffer as it is before the arguments are written into it;
+* the entry: how the kernel is started (:mod:`kerneldsl.contract.native`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from kerneldsl.contract import Device
+from kerneldsl.contract.native import HostEntry, NativeEntry
+from kerneldsl.launch.native.conditions import PackedCondition
+from kerneldsl.launch.native.layout import builtin_method
+from kerneldsl.launch.native.step_kinds import Step
+from kerneldsl.statistics.launch_counters import LaunchCounter
+
+__all__ = [
+    "GUARD_WORDS",
+    "WORDS_TOGETHER",
+    "DriverWord",
+    "EntryKind",
+    "Guard",
+    "GuardKind",
+    "HostWord",
+    "LaunchTable",
+    "Word",
+    "make_table",
+]
+
+
+class Word(IntEnum):
+    """Offsets of fields in a table; behind these lie those of the entry."""
+
+    GENERATION = 0
+    ARGUMENT_COUNT = 1
+    STEPS = 2
+    GUARD_COUNT = 3
+    GUARDS = 4
+    PLACE_GUARD_COUNT = 5
+    PLACE_GUARDS = 6
+    CONDITION_COUNT = 7
+    CONDITIONS = 8
+    #: Whether conditions are looked at also where all arrays are known.
+    ASKS_NUMBERS = 9
+    PLACE = 10
+    COUNTER = 11
+    BUFFER = 12
+    BUFFER_WORDS = 13
+    PARAMETERS = 14
+    PARAMETER_BYTES = 15
+    #: Another library's function for its current stream, or 0, and the device it is asked for.
+    CURRENT_STREAM = 16
+    DEVICE = 17
+    #: The same as a Python function that returns an object, or 0, and the name of its handle.
+    STREAM_GETTER = 18
+    STREAM_HANDLE = 19
+    ENTRY = 20
+
+
+class HostWord(IntEnum):
+    """Offsets of fields in a host entry."""
+
+    ADDRESS = 21
+    RANGE = 22
+    PARALLEL_FOR = 23
+    THREADS = 24
+    RUNNING = 25
+    #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
+    FAILURE = 26
+    FAIL = 27
+
+
+class DriverWord(IntEnum):
+    """Offsets of fields in a driver entry."""
+
+    LAUNCH = 21
+    FUNCTION = 22
+    #: Three words each.
+    GRID = 23
+    BLOCK = 26
+    SHARED_BYTES = 29
+    STREAM = 30
+    CONTEXT = 31
+    GET_CONTEXT = 32
+    SET_CONTEXT = 33
+    MAY_STAY = 34
+    #: A built-in method's C function, what it is bound to, and its argument.
+    NOTE = 35
+    NOTE_OWNER = 36
+    NOTED = 37
+
+
+_TABLE_WORDS = max(*HostWord, *DriverWord) + 1
+
+
+class EntryKind(IntEnum):
+    """Way to start a kernel."""
+
+    HOST = 0
+    DRIVER = 1
+
+
+class GuardKind(IntEnum):
+    """Memory that a guard compares."""
+
+    DICT = 0
+    CELL = 1
+    ATTRIBUTE = 2
+    TYPE = 3
+    #: Whether a NumPy array is read-only.
+    READ_ONLY = 4
+
+
+#: Kind, where to look, under which key, what must be there; and the version of the dictionary in
+#: which it was found there.
+GUARD_WORDS = 5
+#: Name of a stream's handle in CuPy.
+_HANDLE = "ptr"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An object that must be where it was when the table was made.
+
+    Parameters
+    ----------
+    kind : GuardKind
+        How to look.
+    owner : dict or cell or object
+        Where to look; the object whose type, or array whose flags are looked at.
+    key : object or None
+        Under which key of a dictionary, or name of an attribute.
+    value : object
+        What must be there, compared by identity.
+    is_missing : bool
+        Instead of `value`: nothing must be there, in a dictionary.
+    """
+
+    kind: GuardKind
+    owner: Any
+    key: Any
+    value: Any
+    is_missing: bool = False
+
+    def words(self) -> tuple[int, ...]:
+        """The guard as the native code reads it; whoever has the words keeps the guard."""
+        expected = 0 if self.is_missing else id(self.value)
+        return self.kind, id(self.owner), id(self.key), expected, 0
+
+
+#: Words of a buffer that are copied at once; it has a multiple of them.
+WORDS_TOGETHER = 4
+
+
+class _Memory:
+    """Arrays of words, kept for the table that names their addresses."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def put(self, words: Iterable[int]) -> int:
+        """Write words down, and return where."""
+        found = tuple(words)
+        block = (ctypes.c_int64 * max(len(found), 1))(*found)
+        self.kept.append(block)
+        return ctypes.addressof(block)
+
+    def put_steps(self, steps: Sequence[Step]) -> int:
+        """Write steps down, those of tuples first."""
+        words = [word for step in steps for word in step.words(self.put_steps)]
+        # With them the blocks of arrays: at the address of one that is gone another may lie.
+        self.kept.append(tuple(steps))
+        return self.put(words)
+
+
+class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a class made at run time
+    """One prepared launch; see the module.
+
+    Attributes
+    ----------
+    key : object
+        What the launch is found by when it is prepared again.
+    counter : LaunchCounter
+        Counts its launches.
+    keep : tuple
+        Everything whose address stands in the table.
+    """
+
+    key: Any
+    counter: LaunchCounter
+    keep: tuple[Any, ...]
+
+
+def make_table(
+    *,
+    key: Any,
+    generation: int,
+    device: Device,
+    guards: Sequence[Guard],
+    place_guards: Sequence[Guard],
+    steps: Sequence[Step],
+    conditions: Sequence[PackedCondition],
+    asks_numbers: bool,
+    parameters: bytes,
+    current_stream: int,
+    stream_getter: Any,
+    entry: NativeEntry,
+    counter: LaunchCounter,
+    keep: tuple[Any, ...],
+) -> LaunchTable:
+    """Write a table.
+
+    Parameters
+    ----------
+    key : object
+        What the launch is found by when it is prepared again.
+    generation : int
+        In which the table is good.
+    device : Device
+        Where the kernel runs; an active choice of another device sends launches to Python.
+    guards : sequence of Guard
+        Are always looked at.
+    place_guards : sequence of Guard
+        Are looked at where no choice of a device is active.
+    steps : sequence of Step
+        One for each argument; offsets are in `parameters`.
+    conditions : sequence of PackedCondition
+        Are looked at when the arguments have been packed; offsets are in `parameters`.
+    asks_numbers : bool
+        Whether a condition is on anything else than arrays.
+    parameters : bytes
+        The parameter buffer, with what does not come from the arguments.
+    current_stream : int
+        Address of another library's function for its current stream, which must be the default
+        stream; 0 where no argument is such a library's.
+    stream_getter : callable or None
+        The same as a Python function, whose result has the handle as its ``ptr``.
+    entry : NativeEntry
+        How the kernel is started.
+    counter : LaunchCounter
+        Counts the launches.
+    keep : tuple
+        What else must live as long as the table.
+
+    Returns
+    -------
+    LaunchTable
+    """
+    table = LaunchTable()
+    memory = _Memory()
+    head = entry.header if isinstance(entry, HostEntry) else b""
+    image = bytearray(head + parameters)
+    steps = [step.moved(len(head)) for step in steps]
+    for step in steps:
+        step.fill_in(image)
+    padded = image.ljust(-(-max(len(image), 1) // (8 * WORDS_TOGETHER)) * 8 * WORDS_TOGETHER, b"\0")
+    buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
+    held = [Guard(GuardKind.DICT, h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
+    guards = [*guards, *held]
+    table[Word.GENERATION] = generation
+    table[Word.ARGUMENT_COUNT] = len(steps)
+    table[Word.STEPS] = memory.put_steps(steps)
+    table[Word.GUARD_COUNT] = len(guards)
+    table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
+    table[Word.PLACE_GUARD_COUNT] = len(place_guards)
+    table[Word.PLACE_GUARDS] = memory.put(w for guard in place_guards for w in guard.words())
+    table[Word.CONDITION_COUNT] = len(conditions)
+    table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
+    table[Word.ASKS_NUMBERS] = asks_numbers
+    table[Word.PLACE] = id(device)
+    table[Word.COUNTER] = ctypes.addressof(counter.words)
+    table[Word.BUFFER] = ctypes.addressof(buffer)
+    table[Word.BUFFER_WORDS] = len(padded) // 8
+    table[Word.PARAMETERS] = len(head)
+    table[Word.PARAMETER_BYTES] = len(parameters)
+    table[Word.CURRENT_STREAM] = current_stream
+    table[Word.DEVICE] = device.index
+    if stream_getter is not None:
+        table[Word.STREAM_GETTER] = id(stream_getter)
+        table[Word.STREAM_HANDLE] = id(_HANDLE)
+    _write_entry(table, entry)
+    table.key = key
+    table.counter = counter
+    table.keep = (
+        *(device, tuple(guards), tuple(place_guards), stream_getter, entry, counter, keep),
+        *(buffer, tuple(memory.kept)),
+    )
+    return table
+
+
+def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
+    if isinstance(entry, HostEntry):
+        table[Word.ENTRY] = EntryKind.HOST
+        table[HostWord.ADDRESS] = entry.address
+        table[HostWord.RANGE] = entry.steps
+        table[HostWord.PARALLEL_FOR] = entry.parallel_for
+        table[HostWord.THREADS] = entry.thread_count
+        table[HostWord.RUNNING] = entry.running
+        if entry.fail is not None:
+            table[HostWord.FAILURE] = 8 * entry.failure_word
+            table[HostWord.FAIL] = id(entry.fail)
+        return
+    table[Word.ENTRY] = EntryKind.DRIVER
+    table[DriverWord.LAUNCH] = _signed(entry.launch)
+    table[DriverWord.FUNCTION] = _signed(entry.function)
+    table[DriverWord.GRID : DriverWord.GRID + 3] = entry.grid_dim
+    table[DriverWord.BLOCK : DriverWord.BLOCK + 3] = entry.block_dim
+    table[DriverWord.SHARED_BYTES] = entry.shared_bytes
+    table[DriverWord.STREAM] = _signed(entry.stream)
+    table[DriverWord.CONTEXT] = _signed(entry.context)
+    table[DriverWord.GET_CONTEXT] = _signed(entry.get_context)
+    table[DriverWord.SET_CONTEXT] = _signed(entry.set_context)
+    table[DriverWord.MAY_STAY] = entry.may_stay
+    table[DriverWord.NOTE], table[DriverWord.NOTE_OWNER] = builtin_method(entry.note)
+    table[DriverWord.NOTED] = id(entry.noted)
+
+
+def _signed(handle: int) -> int:
+    """A driver's handle as a word; it may be any 64 bits."""
+    return ctypes.c_int64(handle).value

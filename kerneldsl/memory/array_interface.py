@@ -1,0 +1,104 @@
+"""Arrays of other libraries by ``__cuda_array_interface__``, taken over without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.contract import MemoryType
+from kerneldsl.devices.placement import device_of_memory
+from kerneldsl.devices.registry import get_target, target_of_memory
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
+from kerneldsl.memory import dlpack
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.strided import contiguous_strides
+from kerneldsl.streams.current import stream_of
+from kerneldsl.streams.order import is_recorded
+
+__all__ = ["as_geometry", "from_cuda_array_interface", "has_protocol"]
+
+_TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items()}
+
+
+def as_geometry(obj: Any) -> ArrayGeometry:
+    """The array that a foreign object is, ready for the current stream.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it shares its memory in no way, or has a dtype that kernels do not take.
+    """
+    if has_protocol(obj, "__cuda_array_interface__"):
+        array, producer = from_cuda_array_interface(obj)
+        current = stream_of(array.device, None)
+        if producer is not None and not is_recorded(current):
+            array.device.wait_stream(current, producer)
+        return array
+    return dlpack.import_array(obj, stream=None)
+
+
+def has_protocol(value: Any, name: str) -> bool:
+    """Return whether an object, or its type, has a method of a protocol."""
+    return hasattr(type(value), name) or hasattr(value, name)
+
+
+def from_cuda_array_interface(
+    value: Any, interface: dict[str, Any] | None = None
+) -> tuple[ArrayGeometry, int | None]:
+    """Return the array that an object describes by ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    value : object
+        What owns the memory.
+    interface : dict, optional
+        Its description, where it was read already.
+
+    Returns
+    -------
+    array : ArrayGeometry
+        Over the same memory.
+    stream : int or None
+        Handle of the stream that the producer works in, where one must be waited for.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the array has a mask, or its data is not aligned.
+
+    References
+    ----------
+    Numba documentation, "CUDA Array Interface (Version 3)".
+    """
+    if interface is None:
+        interface = value.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise ArgumentTypeError(
+            "an array with a mask cannot be passed to a kernel",
+            value=value,
+            remedy="Fill the masked elements, or pass data and mask as two arrays",
+        )
+    dtype = _dtype_of(interface["typestr"])
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
+    pointer, is_read_only = interface["data"]
+    pointer = pointer or 0
+    if pointer % max(dtype.alignment, 1):
+        raise ArgumentTypeError(
+            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
+            value=value,
+            limit="A device reads an element at a multiple of its size",
+            remedy="Copy the array",
+        )
+    target = get_target(target_of_memory(MemoryType.CUDA))
+    index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
+    device = device_of_memory(MemoryType.CUDA, index)
+    array = ArrayGeometry(device, pointer, shape, tuple(strides), dtype, value, bool(is_read_only))
+    return array, interface.get("stream")
+
+
+def _dtype_of(typestr: str) -> np.dtype[Any]:
+    name = _TYPESTRS.get(typestr)
+    return np.dtype(typestr) if name is None else numpy_dtype(name)

@@ -1,0 +1,378 @@
+"""Arrays in the memory of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from kerneldsl.contract import Device, MemoryType
+from kerneldsl.devices.placement import place_of
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.language.kinds import Layout
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
+from kerneldsl.memory.pools import allocate
+from kerneldsl.memory.strided import Order, contiguous_strides
+from kerneldsl.memory.transfer import fill_array, read_array, write_array
+from kerneldsl.streams.current import stream_of
+
+__all__ = ["DeviceArray", "new_array"]
+
+#: The number by which the CUDA Array Interface names the legacy default stream.
+_LEGACY_DEFAULT_STREAM = 1
+
+
+class DeviceArray(ArrayGeometry):
+    """An array in the memory of one device.
+
+    Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
+    it is; plain Python sees its shape, takes views of it and copies it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Extents.
+    size : int
+        Number of elements.
+    strides : tuple of int
+        Steps in bytes along each axis.
+    dtype : numpy.dtype
+        Of an element.
+    pointer : int
+        Address of the first element on the device.
+    device : Device
+        Where it is.
+    is_read_only : bool
+        Whether kernels and copies may not write it.
+    is_closed : bool
+        Whether its memory was given back by :meth:`close`.
+
+    Notes
+    -----
+    Indexing gives views (ints, slices, ``...``, ``None``), never elements: read with
+    :meth:`copy_to_host` or :meth:`item`.
+
+    References
+    ----------
+    NumPy, "The array interface protocol", version 3; Numba, "CUDA Array Interface", version 3.
+    """
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Self:
+        """View with the axes reversed."""
+        return self._view(self._phantom().T)
+
+    # ------------------------------------------------------------------ views
+
+    def __getitem__(self, index: BasicIndex) -> Self:
+        return self._view(self._phantom()[checked_index(index)])
+
+    def __setitem__(self, index: BasicIndex, value: Any) -> None:
+        view = self[index]
+        if isinstance(value, DeviceArray):
+            if value.shape == view.shape and value.dtype == view.dtype:
+                from kerneldsl.memory.copies import copy_between
+
+                copy_between(view, value)
+                return
+            value = value.copy_to_host()
+        elif np.ndim(value) == 0:
+            view.fill(value)
+            return
+        view.copy_from_host(np.broadcast_to(np.asarray(value), view.shape))
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Self:
+        """Return a view of another shape; one extent may be -1.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the array is not contiguous in C order, or the sizes differ.
+        """
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if self.layout != "C":
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} and strides {self.strides} cannot be reshaped "
+                "without a copy",
+                value=wanted,
+                limit="reshape gives views of arrays that are contiguous in C order",
+            )
+        try:
+            return self._view(self._phantom().reshape(wanted))
+        except ValueError as error:
+            raise ArgumentValueError(str(error), value=wanted) from error
+
+    def _phantom(self) -> np.ndarray[Any, Any]:
+        return phantom(self.shape, self.strides, self.dtype)
+
+    def _view(self, view: np.ndarray[Any, Any]) -> Self:
+        """The view of this array that is like a view of its phantom."""
+        pointer = self.pointer + byte_offset(view)
+        return self._over(pointer, view.shape, view.strides, self.is_read_only)
+
+    def as_read_only(self) -> Self:
+        """Return a view that neither kernels nor copies write."""
+        return self._over(self.pointer, self.shape, self.strides, is_read_only=True)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a device array of rank 0")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise ArgumentTypeError(
+            "a device array is not iterated over, element by element",
+            limit="Each step would be a transfer",
+            remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
+            "range(len(array))",
+        )
+
+    # ------------------------------------------------------------------ copies
+
+    def copy_to_host(
+        self,
+        out: np.ndarray[Any, Any] | None = None,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> np.ndarray[Any, Any]:
+        """Copy the elements into a NumPy array, after what was started before has finished.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Array of the same shape and dtype to copy into; a new one by default.
+        stream : optional
+            Stream whose work to wait for; the current stream.
+        blocking : bool, optional
+            Whether to wait for the copy. With ``False`` the elements are there when the stream has
+            come so far; a new array is then in page-locked memory, because only from there the host
+            can go on. A copy between arrays whose elements follow each other differently waits all
+            the same.
+
+        Returns
+        -------
+        ndarray
+            `out`, or a new array: in Fortran order if this array is, else in C order.
+        """
+        self.check_open()
+        if out is None:
+            order: Order = "F" if self.layout == "F" else "C"
+            if blocking or self.device.is_host:
+                out = np.empty(self.shape, self.dtype, order=order)
+            else:
+                from kerneldsl.memory.host_memory import pinned_empty
+
+                out = pinned_empty(self.shape, self.dtype, order=order, device=self.device)
+        read_array(self, out, stream_of(self.device, stream), blocking=blocking)
+        return out
+
+    def copy_from_host(
+        self, array: np.ndarray[Any, Any], stream: Any = None, *, blocking: bool = True
+    ) -> None:
+        """Overwrite the elements with those of a NumPy array of the same shape and dtype.
+
+        Parameters
+        ----------
+        array : ndarray
+            What to copy.
+        stream : optional
+            Stream in whose order the copy is made; the current stream.
+        blocking : bool, optional
+            Whether to return only when `array` may be changed. With ``False`` it must be left alone
+            until the stream has come so far; it is kept alive until then. Only from page-locked
+            memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
+        """
+        write_array(self, array, stream_of(self.device, stream), blocking=blocking)
+
+    def fill(self, value: Any, stream: Any = None) -> None:
+        """Set every element to a value, converted to the dtype, in the stream's order.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
+        """
+        self.check_writable()
+        element = np.empty((), self.dtype)
+        try:
+            element[...] = value
+        except KernelError:  # of a device array that is not converted by itself
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"an array of dtype {self.dtype} cannot be filled with {value!r}",
+                value=value,
+                limit=f"NumPy says: {error}",
+                remedy="Pass one number that the dtype holds",
+            ) from error
+        fill_array(self, element, stream_of(self.device, stream))
+
+    def item(self) -> Any:
+        """Return the only element as a Python number; a transfer from the device."""
+        if self.size != 1:
+            raise ArgumentValueError(
+                f"item() reads arrays of one element; this one has {self.size}",
+                value=self.shape,
+                remedy="Take a view of one element, or copy_to_host()",
+            )
+        return self.copy_to_host().item()
+
+    def __copy__(self) -> DeviceArray:
+        """An array of its own with the same elements on the same device, as NumPy's copies are."""
+        self.check_open()
+        from kerneldsl.memory.copies import copy_between
+
+        made = new_array(self.device, self.shape, self.dtype, "F" if self.layout == "F" else "C")
+        copy_between(made, self)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The elements, by way of the host, and the device that they go to where they arrive."""
+        return _arrived, (self.copy_to_host(), str(self.device))
+
+    # ------------------------------------------------------------------ memory
+
+    def host_view(self) -> np.ndarray[Any, Any]:
+        """Return a NumPy array over the same memory, after the device has come to rest.
+
+        What kernels write later is there once they have finished: `kerneldsl.synchronize`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the host cannot reach the memory.
+        """
+        self.check_open()
+        pointer = self.pointer
+        if self.is_managed:
+            self.device.synchronize()
+            pointer += self._owner.buffer.host_pointer - self._owner.buffer.pointer
+        elif not self.device.is_host:
+            raise ArgumentTypeError(
+                f"the host cannot reach an array on {self.device}",
+                value=self,
+                limit="host_view() is there for managed arrays and arrays on the CPU",
+                remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
+            )
+        self.lend()
+        return self.as_numpy(self._owner, pointer)
+
+    # ------------------------------------------------------------------ protocols
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
+        if self.device.memory_type is not MemoryType.CUDA:
+            raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
+        self.lend()
+        current = stream_of(self.device, None)
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer if self.size else 0, self.is_read_only),
+            "version": 3,
+            "strides": None if self.layout == "C" else self.strides,
+            # The stream that the consumer has to wait for.
+            "stream": _LEGACY_DEFAULT_STREAM if current is None else current.handle,
+        }
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface; only where the memory is the host's."""
+        if not self.device.is_host:
+            raise AttributeError(f"an array on {self.device} has no __array_interface__")
+        if np.dtype(self.dtype.str) != self.dtype:
+            # NumPy then asks __array__, which has the dtype.
+            raise AttributeError(f"the array interface has no name for {self.dtype}")
+        self.lend()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, self.is_read_only),
+            "version": 3,
+            "strides": self.strides,
+        }
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """A NumPy array over the same memory, or a copy; only where the memory is the host's."""
+        self.check_open()
+        if not self.device.is_host:
+            raise ArgumentTypeError(
+                f"an array on {self.device} is not converted to NumPy by itself",
+                value=self,
+                limit="The copy would be hidden",
+                remedy="Use array.copy_to_host()",
+            )
+        self.lend()
+        view = self.as_numpy(self)
+        if dtype is not None and view.dtype != dtype:
+            if copy is False:
+                raise ValueError("a conversion to another dtype needs a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from kerneldsl.memory import dlpack
+
+        return dlpack.device_of(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from kerneldsl.memory import dlpack
+
+        return dlpack.export(self, stream, max_version, dl_device, copy)
+
+    def __repr__(self) -> str:
+        strides = "" if self.layout == "C" else f", strides={self.strides}"
+        notes = strides + (", closed" if self.is_closed else "")
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.device})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "shape": " × ".join(map(str, self.shape)) or "scalar",
+            "dtype": str(self.dtype),
+            "layout": {"C": "C contiguous", "F": "Fortran contiguous", "A": "strided"}[self.layout],
+            "bytes": f"{self.nbytes:,}",
+            "device": f"{self.device} ({self.device.name})",
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>DeviceArray</caption>{cells}</table>"
+
+
+def new_array(
+    place: Device,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    order: Order = "C",
+    stream: Any = None,
+) -> DeviceArray:
+    """Allocate a contiguous array from the active pool; see :func:`kerneldsl.empty`."""
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    buffer = allocate(place, size, stream)
+    strides = contiguous_strides(shape, dtype.itemsize, order)
+    layout: Layout | None = "C" if order == "C" else None
+    return DeviceArray(place, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
+
+
+def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
+    """The array that has been pickled, on the device of that name."""
+    order: Order = "F" if elements.flags.fnc else "C"
+    made = new_array(place_of(device), elements.shape, elements.dtype, order)
+    made.copy_from_host(elements)
+    return made

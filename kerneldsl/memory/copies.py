@@ -1,0 +1,217 @@
+"""Copies between any two arrays: of the host, of one device, of two devices.
+
+Copies are ordered by streams and wait for nothing on the host, but for host memory that takes part:
+by default that may be read or changed when the copy returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.contract import Device, DeviceLike
+from kerneldsl.devices.placement import place_of
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.pools import allocate
+from kerneldsl.memory.strided import byte_bounds
+from kerneldsl.memory.transfer import host_copy, pieces_between, read_array, write_array
+from kerneldsl.statistics.collect import note_copy
+from kerneldsl.streams.current import stream_of
+from kerneldsl.streams.order import put
+
+__all__ = ["can_access_peer", "copy", "copy_between", "enable_peer_access"]
+
+
+def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = True) -> None:
+    """Copy the elements of one array into another of the same shape and dtype.
+
+    Parameters
+    ----------
+    destination, source : ArrayGeometry or ndarray
+        Both may be on the host, on one device, or on two. Contiguous arrays are copied in one
+        piece; strided ones in pieces, and where those are many, over the host.
+    stream : optional
+        Stream in whose order the copy is made: of the device that takes part, or of either of two.
+        By default the current stream; between the default streams of two devices the copy waits for
+        both, and both wait for it.
+    blocking : bool, optional
+        Whether to return only when host memory that takes part may be read or changed. With
+        ``False`` it must be left alone until the stream has come so far; only page-locked memory
+        (`kerneldsl.pinned_empty`) is copied while the host goes on. Copies between devices never
+        hold up the host.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If one of the two is neither a NumPy nor a device array.
+    ArgumentValueError
+        If shapes or dtypes differ.
+    ReadOnlyArrayError
+        If the destination is read-only.
+    ClosedResourceError
+        If one of the two has been closed.
+    GraphError
+        In a stream that is recorded, for a copy that waits or needs the host.
+    """
+    for name, array in (("destination", destination), ("source", source)):
+        if not isinstance(array, ArrayGeometry | np.ndarray):
+            raise ArgumentTypeError(
+                f"the {name} is a {type(array).__qualname__}",
+                value=array,
+                limit="copy() takes NumPy and device arrays",
+                remedy="Take arrays of other libraries over with kd.as_array(array)",
+            )
+    if destination.shape != source.shape or destination.dtype != source.dtype:
+        raise ArgumentValueError(
+            f"the destination has shape {destination.shape} and dtype {destination.dtype}; the "
+            f"source has shape {source.shape} and dtype {source.dtype}",
+            value=source,
+            limit="copy() neither converts nor broadcasts",
+            remedy="Copy to an array made with kd.empty_like(source)",
+        )
+    if isinstance(destination, ArrayGeometry):
+        if isinstance(source, ArrayGeometry):
+            copy_between(destination, source, stream)
+        else:
+            stream = stream_of(destination.device, stream)
+            write_array(destination, source, stream, blocking=blocking)
+    elif isinstance(source, ArrayGeometry):
+        source.check_open()
+        read_array(source, destination, stream_of(source.device, stream), blocking=blocking)
+    else:
+        _copy_on_host(destination, source)
+
+
+def _copy_on_host(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+    """Copy as if all of the source were read before anything is written.
+
+    NumPy copies one-dimensional arrays that overlap without a copy of the source, in a direction
+    that is right for equal strides alone (seen with 2.4).
+    """
+    if destination.strides != source.strides and np.may_share_memory(destination, source):
+        source = source.copy()
+    np.copyto(destination, source)
+
+
+def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any = None) -> None:
+    """Copy from one device array to another of the same shape and dtype."""
+    destination.check_writable()
+    source.check_open()
+    place, peer, nbytes = source.device, destination.device, source.nbytes
+    if nbytes == 0:
+        return
+    is_one = place is peer
+    stream = stream_of(place, stream) if is_one else _stream_of_either(stream, place, peer)
+    needed: tuple[Any, ...] = (destination, source)
+    if is_one and place.is_host:
+        held = destination.as_numpy(None), source.as_numpy(None)
+        put(stream, f"copy {nbytes} bytes on {place}", lambda: _copy_on_host(*held), *needed)
+        note_copy(place, "device_to_device", nbytes)
+        return
+    pieces = pieces_between(destination, source) if place.target == peer.target else None
+    if pieces is None or (is_one and len(pieces) > 1 and _overlap(destination, source)):
+        _copy_over_host(destination, source, stream)
+        return
+    (to, come_from, size), *rest = pieces
+    if is_one and not rest and abs(to - come_from) < size:  # ranges that overlap
+        if to == come_from:
+            return
+        between = allocate(place, size, stream)
+        pieces = [(between.pointer, come_from, size), (to, between.pointer, size)]
+        needed += (between,)
+
+    def run() -> None:
+        for to, come_from, size in pieces:
+            if is_one:
+                place.copy_on_device(to, come_from, size, stream)
+            else:
+                place.copy_to_peer(come_from, peer, to, size, stream)
+
+    where = f"on {place}" if is_one else f"from {place} to {peer}"
+    put(stream, f"copy {nbytes} bytes {where}", run, *needed)
+    for each in needed:
+        each.note_use(stream)  # without one, of the default streams, each on its own device
+    note_copy(place, "device_to_device" if is_one else "device_to_peer", nbytes)
+
+
+def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
+    """Return whether the spans of two arrays of one device have bytes in common."""
+    bounds = [byte_bounds(a.pointer, a.shape, a.strides, a.itemsize) for a in (one, other)]
+    return bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
+
+
+def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
+    """Copy by way of host memory; the stream is of one of the two devices, or of both."""
+    home = getattr(stream, "device", None)
+    read, write = (
+        stream if home in (None, array.device) else stream_of(array.device, None)
+        for array in (source, destination)
+    )
+    write_array(destination, host_copy(source, read), write)
+
+
+def _stream_of_either(stream: Any, *places: Device) -> Any:
+    """The stream that is meant, of whichever of some places it is."""
+    if stream is None:
+        found = (stream_of(place, None) for place in places)
+        return next((s for s in found if s is not None), None)
+    *others, last = [place for place in places if not place.is_host]
+    for place in others:
+        try:
+            return stream_of(place, stream)
+        except DeviceMismatchError:
+            continue
+    return stream_of(last, stream)
+
+
+# --------------------------------------------------------------------------- peers
+
+
+def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
+    """Return whether kernels on a device can reach arrays of another one where they are.
+
+    Parameters
+    ----------
+    device, peer : str or Device
+        The two; a device can always reach its own memory.
+
+    Notes
+    -----
+    Copies between devices need no such access: without it the driver takes them over the host.
+    """
+    place, other = place_of(device), place_of(peer)
+    if place is other:
+        return True
+    if place.target != other.target:
+        return False
+    return place.can_access_peer(other)
+
+
+def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
+    """Let kernels on a device reach arrays of another one where they are, from now on.
+
+    Copies between the two then go directly over their link. A second call is harmless.
+
+    Parameters
+    ----------
+    device, peer : str or Device
+        The device whose kernels, and the one whose memory.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If the device cannot reach the other one.
+    """
+    place, other = place_of(device), place_of(peer)
+    if place is other:
+        return
+    if not can_access_peer(place, other):
+        raise DeviceMismatchError(
+            f"{place} cannot reach the memory of {other}",
+            value=str(other),
+            limit="The two are not linked in a way that their driver supports",
+            remedy="Copy the arrays: kd.copy(destination, source) takes them over the host",
+        )
+    place.enable_peer_access(other)

@@ -1,0 +1,340 @@
+"""Making device arrays: empty, filled, from NumPy, from other libraries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kerneldsl.contract import DeviceLike
+from kerneldsl.devices.placement import chosen_place, current_place
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.memory.arrays import DeviceArray, new_array
+from kerneldsl.memory.pools import PooledBuffer, checked_size
+from kerneldsl.memory.shared_memory import SharedMemory
+from kerneldsl.memory.strided import (
+    HostMemory,
+    Order,
+    Shape,
+    checked_dtype,
+    checked_shape,
+    contiguous_strides,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = [
+    "as_array",
+    "empty",
+    "empty_like",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "managed_empty",
+    "mapped_view",
+    "ones",
+    "ones_like",
+    "to_device",
+    "zeros",
+    "zeros_like",
+]
+
+
+def empty(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array whose elements have no particular value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents.
+    dtype : dtype, optional
+        Of an element: float64 by default, as NumPy's.
+    order : {"C", "F"}, optional
+        Which axis is contiguous: the last or the first.
+    device : str or Device, optional
+        Where; by default where kernels run now (:class:`kerneldsl.use`).
+    stream : optional
+        Stream in whose order the memory is allocated; the default stream.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        For a dtype that kernels do not take, or a shape that is not made of ints >= 0 or names more
+        bytes than there can be.
+    OutOfMemoryError
+        There is no room on the device, or below the limit of the active pool.
+    """
+    extents, element = checked_shape(shape), checked_dtype(dtype)
+    return new_array(chosen_place(device), extents, element, order, stream)
+
+
+def full(
+    shape: Shape,
+    fill_value: Any,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of one value; its dtype by default is NumPy's for the value. See `empty`."""
+    element = np.asarray(fill_value).dtype if dtype is None else dtype
+    array = empty(shape, element, order=order, device=device, stream=stream)
+    array.fill(fill_value, stream)
+    return array
+
+
+def zeros(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of zeros. See `empty`."""
+    return full(shape, 0, dtype, order=order, device=device, stream=stream)
+
+
+def ones(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of ones. See `empty`."""
+    return full(shape, 1, dtype, order=order, device=device, stream=stream)
+
+
+def _like(array: Any, dtype: npt.DTypeLike | None, device: DeviceLike | None) -> dict[str, Any]:
+    if not isinstance(array, DeviceArray):
+        array = np.asanyarray(array)
+        fortran = array.flags.fnc
+    else:
+        fortran = array.layout == "F"
+        device = array.device if device is None else device
+    return {
+        "shape": array.shape,
+        "dtype": array.dtype if dtype is None else dtype,
+        "order": "F" if fortran else "C",
+        "device": device,
+    }
+
+
+def empty_like(
+    array: DeviceArray | npt.ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of another's shape, dtype and order, where that is. See `empty`."""
+    return empty(**_like(array, dtype, device), stream=stream)
+
+
+def zeros_like(
+    array: DeviceArray | npt.ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of zeros like another. See `empty_like`."""
+    return zeros(**_like(array, dtype, device), stream=stream)
+
+
+def ones_like(
+    array: DeviceArray | npt.ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of ones like another. See `empty_like`."""
+    return ones(**_like(array, dtype, device), stream=stream)
+
+
+def full_like(
+    array: DeviceArray | npt.ArrayLike,
+    fill_value: Any,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    stream: Any = None,
+) -> DeviceArray:
+    """Make an array of one value like another. See `empty_like`."""
+    return full(fill_value=fill_value, **_like(array, dtype, device), stream=stream)
+
+
+def to_device(
+    array: DeviceArray | npt.ArrayLike, *, device: DeviceLike | None = None, stream: Any = None
+) -> DeviceArray:
+    """Copy an array to a device.
+
+    Parameters
+    ----------
+    array : array_like
+        A NumPy array or what NumPy makes one of, or a device array, which is copied without the
+        host where it can be.
+    device : str or Device, optional
+        Where to; by default where kernels run now.
+    stream : optional
+        Stream in whose order the copy is made; the default stream.
+
+    Returns
+    -------
+    DeviceArray
+        Contiguous, in Fortran order if `array` is, else in C order.
+    """
+    if isinstance(array, DeviceArray):
+        if device is None:
+            device = current_place()
+        copy = empty_like(array, device=device)
+        from kerneldsl.memory.copies import copy_between
+
+        copy_between(copy, array, stream)
+        return copy
+    source = np.asarray(array)
+    copy = empty_like(source, device=device, stream=stream)
+    copy.copy_from_host(source, stream)
+    return copy
+
+
+def from_dlpack(obj: Any) -> DeviceArray:
+    """Take over an array of another library by DLPack, without a copy.
+
+    Parameters
+    ----------
+    obj : object
+        With ``__dlpack__`` and ``__dlpack_device__``, in host or CUDA memory.
+
+    Returns
+    -------
+    DeviceArray
+        Over the same memory, which it keeps alive; on ``cpu`` for host memory.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is no such object, or its device or dtype is not one of ours.
+
+    References
+    ----------
+    Python array API standard, "Data interchange mechanisms".
+    """
+    from kerneldsl.memory import dlpack
+
+    return DeviceArray.over(dlpack.import_array(obj, stream=None))
+
+
+def as_array(obj: Any) -> DeviceArray:
+    """Take over any array without a copy: ours, DLPack's, or by ``__cuda_array_interface__``.
+
+    Returns
+    -------
+    DeviceArray
+        `obj` itself if it is one.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the object shares its memory in neither way.
+    """
+    from kerneldsl.memory.array_interface import as_geometry
+
+    if isinstance(obj, DeviceArray):
+        return obj
+    return DeviceArray.over(as_geometry(obj))
+
+
+# --------------------------------------------------------------------------- shared with the host
+
+
+def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
+    """Return the array that kernels take to work on mapped host memory where it is.
+
+    Parameters
+    ----------
+    array : ndarray
+        From ``pinned_empty(…, mapped=True)`` or ``pinned_copy(…, mapped=True)``, or a view of one.
+
+    Returns
+    -------
+    DeviceArray
+        Over the same memory. Wait for the device before the host reads what kernels write.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If the array is not in mapped page-locked memory.
+    """
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(
+            f"a {type(array).__qualname__} has no mapped view", limit="It must be a NumPy array"
+        )
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    owner = base.owner if isinstance(base, HostMemory) else None
+    start = array.ctypes.data
+    is_read_only = not array.flags.writeable
+    if isinstance(owner, PooledBuffer) and owner.device.is_host:
+        pointer, place = start, owner.device
+    elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
+        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.device
+    else:
+        raise ArgumentValueError(
+            "the array is not in mapped page-locked memory",
+            value=array,
+            limit="Kernels reach host memory only if it was mapped for them",
+            remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
+        )
+    return DeviceArray(place, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
+
+
+def managed_empty(
+    shape: Shape,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    order: Order = "C",
+    device: DeviceLike | None = None,
+) -> DeviceArray:
+    """Make an array in managed memory, which the host reaches by ``array.host_view()``.
+
+    Parameters
+    ----------
+    shape, dtype, order
+        As for `kerneldsl.empty`.
+    device : str or Device, optional
+        The device that mostly uses it; by default where kernels run now.
+
+    Returns
+    -------
+    DeviceArray
+        Pages of it move to where they are used, each time by a fault; what is used on one side at a
+        time is better copied. On the CPU it is an ordinary array.
+
+    Raises
+    ------
+    DeviceMemoryError
+        The device has no managed memory.
+    OutOfMemoryError
+        There is no room.
+    """
+    place, extents, element = chosen_place(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = checked_size(place, extents, element.itemsize)
+    if place.is_host or nbytes == 0:
+        return empty(extents, element, order=order, device=place)
+    owner = SharedMemory(place, "managed", lambda: place.allocate_managed(nbytes))
+    strides = contiguous_strides(extents, element.itemsize, order)
+    return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)

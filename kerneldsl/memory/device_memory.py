@@ -1,0 +1,275 @@
+"""Memory of a device that its pools share, and the blocks that they give out.
+
+Memory is freed by finalizers, which Python may run at any moment, also while this thread is inside
+a pool. So freeing never waits: what is freed is put into a queue, and whoever holds the lock of the
+device empties it before going on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.contract import Buffer, Device, DeviceStream
+from kerneldsl.contract.error_history import error_log
+from kerneldsl.contract.memory import WHOLE_DEVICE
+from kerneldsl.errors import DriverError
+from kerneldsl.streams.order import is_foreign
+
+if TYPE_CHECKING:
+    from kerneldsl.memory.arrays import DeviceArray
+    from kerneldsl.memory.pools import MemoryPool
+
+__all__ = ["Counts", "DeviceMemory", "PooledBuffer"]
+
+#: The handle of each thread's own default stream (CUDA Driver API, ``CU_STREAM_PER_THREAD``).
+_THREADS_DEFAULT = 2
+
+
+class Counts:
+    """Counters of a pool."""
+
+    __slots__ = ("allocations", "frees", "hits", "in_use", "largest", "peak")
+
+    def __init__(self) -> None:
+        self.in_use = self.peak = self.largest = 0
+        self.allocations = self.frees = self.hits = 0
+
+    def add(self, other: Counts) -> None:
+        """Take over what a pool that is gone has counted; nothing of it is in use."""
+        self.largest = max(self.largest, other.largest)
+        self.allocations += other.allocations
+        self.frees += other.frees
+        self.hits += other.hits
+
+
+class DeviceMemory:
+    """Shared state of a device's pools: the lock, the sums, and the queue of memory to be freed.
+
+    Attributes
+    ----------
+    device : Device
+        The device.
+    lock : RLock
+        Held for each call of a backend. A finalizer may allocate while its thread holds it.
+    in_use, peak : int
+        Bytes that arrays have, and the most they ever had, over all pools.
+    pools : WeakSet of MemoryPool
+        The pools that are there.
+    gone : Counts
+        What was counted by pools that are gone, after `forget_pools`.
+    going : deque of Counts
+        What was counted by pools whose finalizers ran since then.
+    freed : deque
+        What finalizers have given up: pool, address, size, home stream, other uses.
+    shared : dict
+        Page-locked and managed memory by the id of its owner: which of the two, and bytes.
+    default : MemoryPool
+        Serves where no other pool is active.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.lock = threading.RLock()
+        self.in_use = self.peak = 0
+        self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
+        self.gone = Counts()
+        self.going: deque[Counts] = deque()
+        self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
+        self.shared: dict[int, tuple[str, int]] = {}
+        self.default: MemoryPool
+        #: Whether the thread that holds the lock is inside of a backend.
+        self._is_busy = False
+
+    def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> int:
+        """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
+        if self.freed:
+            self.drain()
+        counts = pool._counts
+        with self.lock:
+            if pool._limit is not None or pool._is_closed:
+                pool._check_room(nbytes)
+            was_busy, self._is_busy = self._is_busy, True
+            try:
+                pointer, is_new = pool._backend.acquire(nbytes, stream)
+            finally:
+                self._is_busy = was_busy
+            counts.allocations += 1
+            if not is_new:
+                counts.hits += 1
+            # Plain comparisons: a call of max() costs as much as all the rest here.
+            if nbytes > counts.largest:  # noqa: PLR1730
+                counts.largest = nbytes
+            counts.in_use += nbytes
+            if counts.in_use > counts.peak:  # noqa: PLR1730
+                counts.peak = counts.in_use
+            self.in_use += nbytes
+            if self.in_use > self.peak:  # noqa: PLR1730
+                self.peak = self.in_use
+        if self.freed:
+            self.drain()
+        return pointer
+
+    def release(
+        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+    ) -> None:
+        """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
+        lock = self.lock
+        if lock.acquire(False):  # by keyword it costs twice as much
+            if not self._is_busy:
+                self._is_busy = True
+                try:
+                    self._free(pool, pointer, nbytes, stream, used_on)
+                finally:
+                    self._is_busy = False
+                    lock.release()
+                if self.freed:
+                    self.drain()
+                return
+            lock.release()  # a finalizer that interrupts this very thread
+        self.freed.append((pool, pointer, nbytes, stream, used_on))
+        self.drain()
+
+    def drain(self) -> None:
+        """Free what has been given up, unless that would mean to wait for another thread.
+
+        Whoever keeps this one from doing so looks at the queue again after it has let go of the
+        lock, so nothing is left behind.
+        """
+        lock = self.lock
+        while self.freed:
+            if not lock.acquire(blocking=False):
+                return
+            try:
+                if self._is_busy:
+                    return  # a finalizer that interrupts this very thread, which goes on below
+                self._is_busy = True
+                try:
+                    while self.freed:
+                        self._free(*self.freed.popleft())
+                finally:
+                    self._is_busy = False
+            finally:
+                lock.release()
+
+    def _free(
+        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+    ) -> None:
+        counts = pool._counts
+        counts.frees += 1
+        counts.in_use -= nbytes
+        self.in_use -= nbytes
+        try:
+            pool._backend.release(pointer, nbytes, stream, used_on)
+        except DriverError as error:  # a finalizer has nobody to tell; the next call says it again
+            error_log.record(error, was_swallowed=True)
+
+    def forget_pools(self) -> None:
+        """Add up what was counted by pools that are gone."""
+        with self.lock:
+            while self.going:
+                self.gone.add(self.going.popleft())
+
+    def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
+        """Give back what the pool keeps unused."""
+        self.drain()
+        with self.lock:
+            was_busy, self._is_busy = self._is_busy, True
+            try:
+                pool._backend.trim(keep_bytes)
+            finally:
+                self._is_busy = was_busy
+        self.drain()
+
+
+class PooledBuffer(Buffer):
+    """Memory of a pool; goes back when the object goes, or at `close`.
+
+    Attributes
+    ----------
+    pointer : int
+        Address on the device; 0 without memory.
+    nbytes : int
+        Size as asked for.
+    """
+
+    __slots__ = (
+        "_home",
+        "_pool",
+        "_uses",
+        "family",
+        "is_recorded",
+        "is_shared",
+        "nbytes",
+        "pointer",
+    )
+
+    def __init__(self, pool: MemoryPool, pointer: int, nbytes: int, home: Any) -> None:
+        self.pointer = pointer
+        self.nbytes = nbytes
+        self._pool = pool
+        #: The stream it was acquired in, kept alive; None for the default stream.
+        self._home = home
+        #: Handle of another stream to that stream, or to a mark in it.
+        self._uses: dict[Any, Any] | None = None
+        #: Whether other libraries have the memory, which use it in streams that nobody knows.
+        self.is_shared = False
+        #: Whether a graph works with it.
+        self.is_recorded = False
+        #: The arrays over this memory, once there is more than one.
+        self.family: weakref.WeakSet[DeviceArray] | None = None
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]  # read alone
+        """On which device."""
+        return self._pool.device
+
+    def note_use(self, stream: Any) -> None:
+        """Note that something in `stream` now uses the memory.
+
+        Parameters
+        ----------
+        stream : DeviceStream or None or object
+            A stream of ours, which is kept alive until the memory is free; ``None`` for the
+            default stream; or another library's, whose handle is not touched after this call.
+        """
+        if stream is self._home or not self.pointer:
+            return
+        uses = self._uses
+        if uses is None:
+            uses = self._uses = {}
+        if stream is None:
+            uses[0] = None
+        elif not is_foreign(stream):
+            uses[stream.own_handle] = stream
+        else:
+            handle = stream.handle if isinstance(stream, DeviceStream) else stream
+            # One number names the default streams of all threads.
+            key = threading.current_thread() if handle == _THREADS_DEFAULT else handle
+            uses[key] = self._pool._backend.mark(handle, uses.get(key))
+
+    def close(self) -> None:
+        """Give the memory back now, in the order of the streams that used it; twice is harmless."""
+        pointer = self.pointer
+        if not pointer:
+            return
+        self.pointer = 0
+        if not self.nbytes:
+            return
+        used_on = () if self._uses is None else tuple(self._uses.values())
+        if self.is_shared:
+            used_on += (WHOLE_DEVICE,)
+        pool = self._pool
+        pool._memory.release(pool, pointer, self.nbytes, self._home, used_on)
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # At the end of the interpreter the driver frees everything with the process.
+        if not _is_finalizing():
+            self.close()
+
+    def __repr__(self) -> str:
+        state = f"at {self.pointer:#x}" if self.pointer else "without memory"
+        return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"

@@ -1,0 +1,236 @@
+"""Geometry of an array: where its elements are, and the access to its memory.
+
+Copies, other libraries' protocols and the readers of arguments work on an :class:`ArrayGeometry`;
+:class:`~kerneldsl.memory.arrays.DeviceArray` stands above them, with their methods.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import weakref
+from typing import Any, Self
+
+import numpy as np
+
+from kerneldsl.contract import Device
+from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
+from kerneldsl.language.kinds import Layout
+from kerneldsl.memory.strided import host_view, layout_of
+from kerneldsl.streams.order import is_recorded
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry"]
+
+#: Flags of an array's block.
+READ_ONLY, OTHER_HOME = 1, 2
+#: Stands for owners that do not know the arrays over their memory.
+_NO_FAMILY: Any = object()
+#: Held where an array gets a family, lest two threads make it one each.
+_family_lock = ForkSafeLock()
+
+
+class ArrayGeometry:
+    """An array in the memory of a device: where it is, its shape, and who owns the memory.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is.
+    pointer : int
+        Address of the first element.
+    shape, strides : tuple of int
+        Extents, and steps in bytes along each axis.
+    dtype : numpy.dtype
+        Of an element.
+    owner : object
+        What keeps the memory alive.
+    is_read_only : bool, optional
+        Whether kernels and copies may not write it.
+    layout : {"C", "F", "A"}, optional
+        The contiguity, where it is known.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_block",
+        "_owner",
+        "code",
+        "device",
+        "dtype",
+        "is_closed",
+        "is_read_only",
+        "layout",
+        "packed",
+        "pointer",
+        "shape",
+        "size",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        device: Device,
+        pointer: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        owner: Any,
+        is_read_only: bool = False,
+        *,
+        layout: Layout | None = None,
+    ) -> None:
+        self.device = device
+        self.pointer = pointer
+        self.shape = shape
+        #: Stored, for ``kernel.forall(array.size)``.
+        self.size = math.prod(shape)
+        self.strides = strides
+        self.dtype = dtype
+        self._owner = owner
+        self.is_read_only = is_read_only
+        self.is_closed = False
+        self.layout: Layout = layout or layout_of(shape, strides, dtype.itemsize)
+        #: What a launch passes: pointer, extents, and strides unless contiguous.
+        self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
+        #: Code of the kind, filled in when it is first passed to a kernel.
+        self.code = -1
+        #: The same for native code, filled in with the code: see :meth:`seal`.
+        self._block: bytes | None = None
+
+    @classmethod
+    def over(cls, array: ArrayGeometry) -> Self:
+        """Return an array of this class over the same memory."""
+        return cls(
+            array.device,
+            array.pointer,
+            array.shape,
+            array.strides,
+            array.dtype,
+            array._owner,
+            array.is_read_only,
+            layout=array.layout,
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_managed(self) -> bool:
+        """True if it is in managed memory, which moves between host and device by itself."""
+        return getattr(self._owner, "is_managed", False)
+
+    def as_numpy(self, owner: Any, pointer: int | None = None) -> np.ndarray[Any, Any]:
+        """Return a NumPy array over the same memory, which the host must be able to reach.
+
+        Parameters
+        ----------
+        owner : object
+            What the NumPy array keeps alive.
+        pointer : int, optional
+            Where the host finds the first element, if not at the device's address.
+        """
+        start = self.pointer if pointer is None else pointer
+        return host_view(start, self.shape, self.strides, self.dtype, owner, self.is_read_only)
+
+    def _over(
+        self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
+    ) -> Self:
+        """An array over the same memory, which is closed when this one is."""
+        self.check_open()
+        owner = self._owner
+        view = type(self)(self.device, pointer, shape, strides, self.dtype, owner, is_read_only)
+        family = getattr(owner, "family", _NO_FAMILY)
+        if family is None:
+            with _family_lock:
+                if owner.family is None:
+                    owner.family = weakref.WeakSet((self,))
+                family = owner.family
+        if family is not _NO_FAMILY:
+            family.add(view)
+        return view
+
+    # ------------------------------------------------------------------ the memory
+
+    def note_use(self, stream: Any) -> None:
+        """Note that something in a stream now uses the memory, so that it is not given out before.
+
+        Parameters
+        ----------
+        stream : DeviceStream or None
+            As :func:`~kerneldsl.streams.current.stream_of` returns it. Launches and copies
+            note theirs.
+        """
+        note_use = getattr(self._owner, "note_use", None)
+        if note_use is not None and (stream is None or not is_recorded(stream)):
+            note_use(stream)
+
+    def lend(self) -> None:
+        """Note that another library gets the memory, and uses it in streams that nobody knows."""
+        self.check_open()
+        if hasattr(self._owner, "is_shared"):
+            self._owner.is_shared = True
+
+    def close(self) -> None:
+        """Give the memory back now, in the order of the streams that used it.
+
+        This array and every other array over the same memory cannot be used any more. Memory that
+        was taken over from another library, lent to one, or recorded into a graph is only let go
+        of. Twice is harmless.
+        """
+        owner = self._owner
+        is_lent = getattr(owner, "is_shared", False) or getattr(owner, "is_recorded", False)
+        for array in (self, *(getattr(owner, "family", None) or ())):
+            array.is_closed = True
+            array.code = -1  # so that a launch looks
+            array._block = None
+            if not is_lent:
+                array._owner = None
+        if hasattr(owner, "family") and not is_lent:
+            owner.close()
+
+    def check_open(self) -> None:
+        """Raise `ClosedResourceError` if the memory has been given back."""
+        if self.is_closed:
+            raise ClosedResourceError.after_close(
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.device}",
+                self,
+                given_back="the memory of an array and of its views",
+                instead="Leave it to Python",
+            )
+
+    def check_writable(self) -> None:
+        """Raise `ClosedResourceError` or `ReadOnlyArrayError` if it cannot be written."""
+        self.check_open()
+        if self.is_read_only:
+            raise ReadOnlyArrayError(
+                f"{self!r} is read-only",
+                value=self,
+                remedy="Write to the array it is a view of, or to a copy",
+            )
+
+    def seal(self, code: int) -> None:
+        """Note the code of the kind, and lay out what native code passes to a kernel.
+
+        The block is the place's identity, the code and flags (1: read-only; 2: the memory comes
+        from another stream than the default one), then pointer, extents and strides, all int64.
+        """
+        home = getattr(self._owner, "_home", None)
+        flags = READ_ONLY * self.is_read_only | OTHER_HOME * (home is not None)
+        self._block = struct.pack(
+            f"=qqqQ{2 * len(self.shape)}q",
+            *(id(self.device), code, flags, self.pointer, *self.shape, *self.strides),
+        )
+        self.code = code

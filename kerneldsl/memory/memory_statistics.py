@@ -1,0 +1,156 @@
+"""Statistics of a pool's and of a device's memory, as values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerneldsl.utilities.formatting import format_bytes, format_count, html_table
+
+__all__ = ["MemoryStatistics", "PoolStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatistics:
+    """Statistics of a pool.
+
+    Parameters
+    ----------
+    device : str
+        Whose memory it is, such as ``"cuda:0"``.
+    name : str
+        Name of the pool; ``"default"`` for the one that serves where none is active.
+    in_use_bytes : int
+        Bytes that arrays have now, as they were asked for.
+    reserved_bytes : int
+        Bytes that the pool holds of the device, in use or kept for later; the driver hands out
+        whole pages.
+    peak_bytes : int
+        The most that was in use at one time.
+    largest_bytes : int
+        The largest single allocation so far.
+    limit_bytes : int or None
+        What may be in use at one time; ``None`` for no limit.
+    allocation_count, free_count : int
+        How often memory was taken and given back. Arrays without elements take none.
+    hit_count : int
+        Allocations that were served without more memory from the device.
+    """
+
+    device: str
+    name: str
+    in_use_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+    largest_bytes: int
+    limit_bytes: int | None
+    allocation_count: int
+    free_count: int
+    hit_count: int
+
+    @property
+    def hit_ratio(self) -> float:
+        """Share of the allocations that needed no more memory from the device; 1 for none."""
+        return self.hit_count / self.allocation_count if self.allocation_count else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every value by its name, for JSON."""
+        return {**asdict(self), "hit_ratio": self.hit_ratio}
+
+    def __str__(self) -> str:
+        limit = "" if self.limit_bytes is None else f" of at most {format_bytes(self.limit_bytes)}"
+        return (
+            f"pool {self.name!r} on {self.device}: {format_bytes(self.in_use_bytes)} in use"
+            f"{limit}, {format_bytes(self.reserved_bytes)} reserved, peak "
+            f"{format_bytes(self.peak_bytes)}; "
+            f"{format_count(self.allocation_count, 'allocation')}, {self.hit_ratio:.0%} hits, "
+            f"{format_count(self.free_count, 'free')}"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADERS, [_row(self)], f"memory pool on {self.device}")
+
+
+#: What tables show of a pool.
+_HEADERS = ("pool", "in use", "reserved", "peak", "limit", "allocations", "frees", "hits")
+
+
+def _row(pool: PoolStatistics) -> tuple[object, ...]:
+    return (
+        pool.name,
+        format_bytes(pool.in_use_bytes),
+        format_bytes(pool.reserved_bytes),
+        format_bytes(pool.peak_bytes),
+        None if pool.limit_bytes is None else format_bytes(pool.limit_bytes),
+        pool.allocation_count,
+        pool.free_count,
+        f"{pool.hit_ratio:.0%}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """The memory of a device: what all pools have of it, and what is left.
+
+    Parameters
+    ----------
+    device : str
+        Such as ``"cuda:0"``.
+    total_bytes, free_bytes : int or None
+        What the device has, and what nobody has taken; ``None`` where the target cannot say.
+    in_use_bytes, reserved_bytes, peak_bytes, largest_bytes : int
+        As of a pool, over all pools of the device; the peak is that of their sum.
+    allocation_count, free_count, hit_count : int
+        As of a pool, also of pools that are gone.
+    pinned_bytes, managed_bytes : int
+        Page-locked host memory and managed memory that live arrays have.
+    pools : tuple of PoolStatistics
+        Each pool that is there now.
+    """
+
+    device: str
+    total_bytes: int | None
+    free_bytes: int | None
+    in_use_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+    largest_bytes: int
+    allocation_count: int
+    free_count: int
+    hit_count: int
+    pinned_bytes: int
+    managed_bytes: int
+    pools: tuple[PoolStatistics, ...]
+
+    @property
+    def hit_ratio(self) -> float:
+        """Share of the allocations that needed no more memory from the device; 1 for none."""
+        return self.hit_count / self.allocation_count if self.allocation_count else 1.0
+
+    @property
+    def elsewhere_bytes(self) -> int | None:
+        """Bytes that are neither free nor ours: other processes, other libraries, contexts."""
+        if self.total_bytes is None or self.free_bytes is None:
+            return None
+        return max(self.total_bytes - self.free_bytes - self.reserved_bytes, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every value by its name, for JSON."""
+        return {
+            **asdict(self),
+            "hit_ratio": self.hit_ratio,
+            "elsewhere_bytes": self.elsewhere_bytes,
+            "pools": [pool.to_dict() for pool in self.pools],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"memory of {self.device}: {format_bytes(self.in_use_bytes)} in use"]
+        if self.total_bytes is not None and self.free_bytes is not None:
+            lines[0] += (
+                f"; {format_bytes(self.free_bytes)} of {format_bytes(self.total_bytes)} free"
+            )
+        return "\n  ".join([*lines, *map(str, self.pools)])
+
+    def _repr_html_(self) -> str:
+        caption, *_ = str(self).splitlines()
+        return html_table(_HEADERS, map(_row, self.pools), caption)

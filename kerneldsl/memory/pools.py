@@ -1,0 +1,435 @@
+"""Pools of device memory: where every device array's memory comes from.
+
+A target's :class:`~kerneldsl.contract.PoolBackend` takes and gives memory; what a pool promises is
+here and in :mod:`~kerneldsl.memory.device_memory`, once for all targets: limits, counts,
+what happens when memory runs out, and that freed memory is not given out again before the streams
+that used it are done with it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import itertools
+import math
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kerneldsl.contract import Device, DeviceLike, PoolBackend
+from kerneldsl.devices.placement import chosen_place
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ClosedResourceError,
+    OutOfMemoryError,
+)
+from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
+from kerneldsl.streams.current import stream_of
+from kerneldsl.streams.order import is_foreign
+from kerneldsl.utilities.formatting import format_bytes
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
+    from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
+
+__all__ = [
+    "MemoryPool",
+    "PooledBuffer",
+    "allocate",
+    "checked_size",
+    "device_memories",
+    "device_memory",
+    "memory_stats",
+]
+
+#: More bytes than an address can name.
+_ABSURD_BYTES = 1 << 63
+_serial = itertools.count()
+
+
+#: Host memory that empty arrays on a host target point at, so that NumPy takes them.
+_nothing = bytearray(512)
+
+
+def _address_of_nothing() -> int:
+    start = ctypes.addressof(ctypes.c_char.from_buffer(_nothing))
+    return -(-start // 256) * 256
+
+
+class MemoryPool(ProcessOwned):
+    """A pool of device memory of one's own, beside the default one of each device.
+
+    ``with pool:`` lets arrays of that device come from it in this context (thread or asyncio task);
+    their memory goes back to it whenever they go, also after the block.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        Whose memory; by default where kernels run now.
+    limit : int, optional
+        Bytes that may be in use at one time; no limit by default.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        For a limit that is not an int >= 0.
+
+    Notes
+    -----
+    Freed memory is kept for the next array; :meth:`trim` gives it back to the device. It is given
+    out again only in an order that the streams allow in which it was used.
+    """
+
+    _backend: PoolBackend
+
+    def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
+        place = chosen_place(device)
+        self._set_up(device_memory(place), None)
+        self.limit = limit
+
+    @classmethod
+    def _of(cls, memory: DeviceMemory, name: str) -> Self:
+        pool = cls.__new__(cls)
+        pool._set_up(memory, name)
+        return pool
+
+    def _set_up(self, memory: DeviceMemory, name: str | None) -> None:
+        self._memory = memory
+        self.number = next(_serial)
+        #: What statistics and errors call it.
+        self.name = name or f"pool {self.number}"
+        self._limit: int | None = None
+        self._counts = Counts()
+        self._is_closed = False
+        self._backend = memory.device.create_pool()
+        memory.forget_pools()
+        memory.pools.add(self)
+
+    @classmethod
+    def default(cls, device: DeviceLike | None = None) -> MemoryPool:
+        """Return the pool that serves a device where no other one is active."""
+        place = chosen_place(device)
+        return device_memory(place).default
+
+    @property
+    def device(self) -> Device:
+        """Whose memory it gives."""
+        return self._memory.device
+
+    @property
+    def is_closed(self) -> bool:
+        """True if `close` was called."""
+        return self._is_closed
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes that may be in use at one time; ``None`` for no limit. It can be set.
+
+        Setting it below what is in use raises `ArgumentValueError` and changes nothing.
+        """
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int | None) -> None:
+        if limit is not None:
+            if not isinstance(limit, int) or isinstance(limit, bool):
+                raise ArgumentTypeError(
+                    f"the limit of a memory pool is {limit!r}",
+                    value=limit,
+                    limit="It is a number of bytes as an int, or None for no limit",
+                )
+            if limit < 0:
+                raise ArgumentValueError(
+                    f"the limit of a memory pool is {limit} bytes",
+                    value=limit,
+                    limit="It must be at least 0; None means no limit",
+                )
+        memory = self._memory
+        memory.drain()
+        with memory.lock:
+            in_use = self._counts.in_use
+            if limit is not None and limit < in_use:
+                raise ArgumentValueError(
+                    f"the limit of {limit} bytes is less than the {in_use} bytes that arrays of "
+                    f"the pool {self.name!r} on {self.device} have",
+                    value=limit,
+                    limit=f"It must be at least {in_use} bytes now",
+                    remedy="Free arrays first, with array.close() or by dropping them",
+                )
+            self._limit = limit
+
+    def stats(self) -> PoolStatistics:
+        """Return what the pool has done, and holds."""
+        from kerneldsl.memory.memory_statistics import PoolStatistics
+
+        memory, counts = self._memory, self._counts
+        memory.drain()
+        with memory.lock:
+            return PoolStatistics(
+                device=str(self.device),
+                name=self.name,
+                in_use_bytes=counts.in_use,
+                reserved_bytes=self._backend.reserved_bytes(),
+                peak_bytes=counts.peak,
+                largest_bytes=counts.largest,
+                limit_bytes=self._limit,
+                allocation_count=counts.allocations,
+                free_count=counts.frees,
+                hit_count=counts.hits,
+            )
+
+    def trim(self, keep_bytes: int = 0) -> None:
+        """Give memory that is not in use back to the device.
+
+        Parameters
+        ----------
+        keep_bytes : int
+            Down to so many reserved bytes, in use included.
+
+        Notes
+        -----
+        Memory whose last work has not finished yet stays; wait with `kerneldsl.synchronize` first.
+        """
+        if not isinstance(keep_bytes, int) or isinstance(keep_bytes, bool) or keep_bytes < 0:
+            raise ArgumentValueError(
+                f"keep_bytes is {keep_bytes!r}", value=keep_bytes, limit="It is an int >= 0"
+            )
+        self._memory.trim(self, keep_bytes)
+
+    def close(self) -> None:
+        """Give nothing out any more, and give back what is not in use; twice is harmless.
+
+        Arrays that the pool has given out stay valid; their memory goes back to the device when
+        they go.
+
+        Raises
+        ------
+        ArgumentValueError
+            For the default pool of a device.
+        """
+        if self is self._memory.default:
+            raise ArgumentValueError(
+                f"the default pool of {self.device} cannot be closed",
+                value=self.name,
+                remedy="pool.trim() gives back what it keeps unused",
+            )
+        self._memory.drain()
+        with self._memory.lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._backend.close()
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # Buffers hold their pool, so none are left. A pool that failed to be made has no backend.
+        if not _is_finalizing() and hasattr(self, "_backend"):
+            self._memory.going.append(self._counts)
+            if not self._is_closed:
+                self._backend.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        _active.set((*_active.get(), self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stack = _active.get()
+        last = max(place for place, pool in enumerate(stack) if pool is self)
+        _active.set(stack[:last] + stack[last + 1 :])
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._is_closed else ""
+        in_use = format_bytes(self._counts.in_use)
+        return f"MemoryPool({self.name!r} on {self.device}, {in_use} in use{closed})"
+
+    # ------------------------------------------------------------------ allocating
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedResourceError(
+                f"the memory pool {self.name!r} on {self.device} has been closed",
+                value=self,
+                limit="A closed pool gives no memory",
+                remedy="Make another one: kd.MemoryPool(device)",
+            )
+
+    def _check_room(self, nbytes: int) -> None:
+        self._check_open()
+        limit = self._limit
+        if limit is not None and self._counts.in_use + nbytes > limit:
+            raise OutOfMemoryError(
+                f"{nbytes} bytes do not fit into the pool {self.name!r} on {self.device}",
+                code=0,
+                name="POOL_LIMIT",
+                value=nbytes,
+                limit=f"{self._counts.in_use} of at most {limit} bytes are in use",
+                remedy="Free arrays, or raise pool.limit",
+                doing=f"allocate {nbytes} bytes on {self.device}",
+            )
+
+    def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
+        """Take memory from this pool; see :func:`allocate`."""
+        if not 0 < nbytes < _ABSURD_BYTES:
+            return self._allocate_nothing(nbytes)
+        memory = self._memory
+        home = stream_of(memory.device, stream)
+        if home is not None and is_foreign(home):
+            # Another library's stream may be gone when the memory is freed, so the memory belongs
+            # to the default stream; the other one only waits for it.
+            buffer = self._take(nbytes, None)
+            memory.device.wait_stream(home, None)
+            buffer.note_use(home)
+            return buffer
+        return self._take(nbytes, home)
+
+    def _take(self, nbytes: int, home: Any) -> PooledBuffer:
+        """Take memory that belongs to a stream of ours."""
+        try:
+            pointer = self._memory.acquire(self, nbytes, home)
+        except OutOfMemoryError as error:
+            from kerneldsl.memory.out_of_memory import acquire_again
+
+            pointer = acquire_again(self, nbytes, home, error)
+        return PooledBuffer(self, pointer, nbytes, home)
+
+    def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
+        """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
+        if nbytes != 0:
+            raise _size_error(self.device, nbytes)
+        self._check_open()
+        pointer = _address_of_nothing() if self.device.is_host else 0
+        return PooledBuffer(self, pointer, 0, None)
+
+
+def _size_error(place: Device, nbytes: int) -> ArgumentValueError:
+    """The error for more bytes than an address can name, or fewer than none."""
+    return ArgumentValueError(
+        f"{nbytes} bytes were asked for on {place}",
+        value=nbytes,
+        limit="An allocation has at least 0 and fewer than 2**63 bytes",
+        remedy="Check the shape, and how it was computed",
+    )
+
+
+def checked_size(place: Device, shape: tuple[int, ...], itemsize: int) -> int:
+    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
+    size = math.prod(shape) * itemsize
+    if size >= _ABSURD_BYTES:
+        raise _size_error(place, size)
+    return size
+
+
+_devices: dict[Device, DeviceMemory] = {}
+_devices_lock = ForkSafeLock()
+
+
+def device_memory(place: Device) -> DeviceMemory:
+    """Return what the pools of a device share, made at the first call."""
+    found = _devices.get(place)
+    if found is None:
+        with _devices_lock:
+            found = _devices.get(place)
+            if found is None:
+                found = _devices[place] = _begin(place)
+    return found
+
+
+def _begin(place: Device) -> DeviceMemory:
+    memory = DeviceMemory(place)
+    memory.default = MemoryPool._of(memory, "default")
+    return memory
+
+
+def device_memories() -> tuple[DeviceMemory, ...]:
+    """Of every device whose memory was used."""
+    return tuple(_devices.values())
+
+
+def _after_fork_in_child() -> None:
+    for memory in device_memories():
+        # Another thread may have held the lock, and does not exist here.
+        memory.lock = threading.RLock()
+        memory._is_busy = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+_active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
+    "kerneldsl_pools", default=()
+)
+
+
+def allocate(place: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
+    """Take memory of a device from its active pool.
+
+    Parameters
+    ----------
+    place : Device
+        The device.
+    nbytes : int
+        How many bytes; without any, no memory is taken.
+    stream : optional
+        Stream in whose order the memory may be used; the default stream.
+
+    Returns
+    -------
+    PooledBuffer
+        At least 256-byte aligned, its contents undefined.
+
+    Raises
+    ------
+    OutOfMemoryError
+        There is no room, also after unused memory has been collected and given back.
+    ArgumentValueError
+        A negative or absurd size.
+    """
+    memory = device_memory(place)
+    for pool in reversed(_active.get()):
+        if pool._memory is memory:
+            return pool.allocate(nbytes, stream)
+    return memory.default.allocate(nbytes, stream)
+
+
+def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
+    """Return what all pools of a device have done and hold, and what is left of its memory.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        Which one; by default where kernels run now.
+    """
+    from kerneldsl.memory.memory_statistics import MemoryStatistics
+
+    place = chosen_place(device)
+    memory = device_memory(place)
+    pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
+    free, total = place.memory_info() or (None, None)
+    shared = memory.shared.copy().values()  # a finalizer may change it at any time
+    with memory.lock:
+        memory.forget_pools()
+        counts = [memory.gone, *(pool._counts for pool in memory.pools)]
+        return MemoryStatistics(
+            device=str(place),
+            total_bytes=total,
+            free_bytes=free,
+            in_use_bytes=memory.in_use,
+            reserved_bytes=sum(pool.reserved_bytes for pool in pools),
+            peak_bytes=memory.peak,
+            largest_bytes=max(c.largest for c in counts),
+            allocation_count=sum(c.allocations for c in counts),
+            free_count=sum(c.frees for c in counts),
+            hit_count=sum(c.hits for c in counts),
+            pinned_bytes=sum(nbytes for kind, nbytes in shared if kind == "pinned"),
+            managed_bytes=sum(nbytes for kind, nbytes in shared if kind == "managed"),
+            pools=pools,
+        )

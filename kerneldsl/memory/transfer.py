@@ -1,0 +1,272 @@
+"""Copies between NumPy arrays and the memory of a device, and fills.
+
+Most copies are of contiguous arrays of one dtype, and a small one takes as long as what Python does
+around it. So these plain copies are told from all others by comparisons alone, and are one call of
+the target. The others are planned by :func:`~kerneldsl.memory.strided.copy_pieces`.
+
+Streams are as :func:`~kerneldsl.streams.current.stream_of` returns them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, GraphError, ReadOnlyArrayError
+from kerneldsl.memory.device_memory import PooledBuffer
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.shared_memory import SharedMemory
+from kerneldsl.memory.strided import (
+    MAX_RUNS,
+    HostMemory,
+    Pieces,
+    address_of,
+    as_strided_like,
+    byte_bounds,
+    copy_pieces,
+    is_dense,
+)
+from kerneldsl.statistics.collect import note_copy
+from kerneldsl.streams.order import is_recorded, keep_until_done, put
+
+__all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_array"]
+
+
+def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = True) -> None:
+    """Copy an array on a device into a NumPy array of its shape and dtype.
+
+    Parameters
+    ----------
+    array : ArrayGeometry
+        The array on the device.
+    out : ndarray
+        Where to.
+    stream : DeviceStream or None
+        In whose order.
+    blocking : bool
+        Whether to wait for the copy. One that has to be unpacked on the host always waits.
+    """
+    place = array.device
+    if (
+        _is_plain(array, out)
+        and out.flags.writeable
+        and not is_recorded(stream)
+        and (blocking or _lives_until_used(array, out))
+    ):
+        nbytes = out.nbytes
+        start = address_of(out)
+        place.copy_to_host(start, array.pointer, nbytes, stream, blocking=blocking)
+        note_copy(place, "device_to_host", nbytes)
+        if not blocking:
+            array.note_use(stream)
+        return
+    _check_partner(array, out, "out")
+    if not out.flags.writeable:
+        raise ReadOnlyArrayError(
+            "out is a read-only array", value=out, remedy="Pass a writable array"
+        )
+    if out.size == 0:
+        return
+    shape, size = array.shape, array.itemsize
+    destination, source = (out.ctypes.data, out.strides), (array.pointer, array.strides)
+    pieces = copy_pieces(shape, size, destination, source, max_count=1)
+    if pieces is not None:
+        _copy(array, out, pieces, stream, blocking, to_host=True)
+    else:
+        _refuse_recording(stream, "a copy that is unpacked on the host")
+        out[...] = host_copy(array, stream)
+    if not blocking:
+        array.note_use(stream)
+
+
+def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
+    """Copy the memory that an array on a device spans; return the same array over the copy.
+
+    Parameters are those of `read_array`; the array has elements.
+    """
+    _refuse_recording(stream, "a copy to the host that waits")
+    low, high = byte_bounds(array.pointer, array.shape, array.strides, array.itemsize)
+    span = np.empty(high - low, np.uint8)
+    array.device.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
+    note_copy(array.device, "device_to_host", span.nbytes)
+    return array.as_numpy(span, span.ctypes.data + array.pointer - low)
+
+
+def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: bool = True) -> None:
+    """Copy a NumPy array into an array of its shape and dtype on a device.
+
+    Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
+    are contiguous on the device are copied one by one, or, where they are many, the span is read,
+    changed and written back after the device has come to rest.
+    """
+    place = array.device
+    if (
+        not array.is_read_only
+        and _is_plain(array, source)
+        and not is_recorded(stream)
+        and (blocking or _lives_until_used(array, source))
+    ):
+        nbytes = source.nbytes
+        start = address_of(source)
+        place.copy_from_host(array.pointer, start, nbytes, stream, blocking=blocking)
+        note_copy(place, "host_to_device", nbytes)
+        array.note_use(stream)
+        return
+    _check_partner(array, source, "array")
+    array.check_writable()
+    if source.size == 0:
+        return
+    shape, strides, size = array.shape, array.strides, array.itemsize
+    is_one = is_dense(shape, strides, size)
+    if is_one or not place.is_host:
+        packed = as_strided_like(source, strides) if is_one else np.ascontiguousarray(source)
+        left, right = (array.pointer, strides), (packed.ctypes.data, packed.strides)
+        pieces = copy_pieces(shape, size, left, right)
+        if pieces is not None:
+            _copy(array, packed, pieces, stream, blocking, to_host=False)
+            array.note_use(stream)
+            return
+    _refuse_recording(stream, "a copy into many small pieces")
+    if place.is_host:
+        array.as_numpy(None)[...] = source
+    else:
+        place.synchronize()
+        changed = host_copy(array, stream)
+        changed[...] = source
+        low, high = byte_bounds(array.pointer, shape, strides, size)
+        on_host = low + changed.ctypes.data - array.pointer
+        place.copy_from_host(low, on_host, high - low, stream)
+        note_copy(place, "host_to_device", high - low)
+    array.note_use(stream)
+
+
+def _copy(
+    array: ArrayGeometry,
+    host: np.ndarray[Any, Any],
+    pieces: Pieces,
+    stream: Any,
+    blocking: bool,
+    *,
+    to_host: bool,
+) -> None:
+    """Copy contiguous pieces between the host and a device."""
+    place = array.device
+    copy = place.copy_to_host if to_host else place.copy_from_host
+    direction = "to" if to_host else "from"
+    nbytes = sum(size for _, _, size in pieces)
+
+    def run() -> None:
+        for to, come_from, size in pieces:
+            copy(to, come_from, size, stream, blocking=blocking)
+
+    if blocking:
+        _refuse_recording(stream, f"a copy {direction} the host that waits")
+        run()
+    else:
+        put(stream, f"copy {nbytes} bytes {direction} the host", run, host, array)
+        if not place.is_host:
+            keep_until_done(place, stream, host, array)
+    note_copy(place, "device_to_host" if to_host else "host_to_device", nbytes)
+
+
+def _is_plain(array: ArrayGeometry, host: Any) -> bool:
+    """Return whether the same bytes, one after the other, are the elements of both."""
+    return (
+        isinstance(host, np.ndarray)
+        and array.strides == host.strides
+        and array.shape == host.shape
+        and array.layout != "A"
+        and array.dtype == host.dtype
+        and not array.is_closed
+        and host.nbytes > 0
+    )
+
+
+def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
+    """Return whether neither memory is given back before what is in a stream has used it.
+
+    A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
+    device. Other memory has to be kept alive.
+    """
+    place = array.device
+    if place.is_host:  # where copies are done when they return
+        return True
+    base: Any = host.base
+    if isinstance(base, np.ndarray):  # of which a view was taken; NumPy makes no longer chains
+        base = base.base
+    owner = base.owner if type(base) is HostMemory else None
+    return (
+        type(owner) is SharedMemory
+        and owner.device is place
+        and type(array._owner) in (PooledBuffer, SharedMemory)
+    )
+
+
+def _check_partner(array: ArrayGeometry, host: Any, name: str) -> None:
+    if not isinstance(host, np.ndarray):
+        raise ArgumentTypeError(
+            f"{name} is a {type(host).__qualname__}", limit="It must be a NumPy array"
+        )
+    if host.shape != array.shape or host.dtype != array.dtype:
+        raise ArgumentValueError(
+            f"{name} has shape {host.shape} and dtype {host.dtype}; the device array has "
+            f"shape {array.shape} and dtype {array.dtype}",
+            value=host,
+            remedy="Make one with np.empty(array.shape, array.dtype)",
+        )
+
+
+def _refuse_recording(stream: Any, what: str) -> None:
+    if is_recorded(stream):
+        raise GraphError(
+            f"{what} cannot be recorded in a stream of {stream.device}",
+            limit="A recording holds copies of contiguous arrays that do not wait (blocking=False)",
+            remedy="Copy with blocking=False between contiguous arrays, or before the recording",
+        )
+
+
+# --------------------------------------------------------------------------- on a device
+
+
+def pieces_between(
+    destination: ArrayGeometry, source: ArrayGeometry, max_count: int = MAX_RUNS
+) -> Pieces | None:
+    """Plan a copy between two arrays of one shape; see `copy_pieces`."""
+    if destination.strides == source.strides and source.layout != "A":  # as most are
+        return [(destination.pointer, source.pointer, source.nbytes)]
+    left, right = (destination.pointer, destination.strides), (source.pointer, source.strides)
+    return copy_pieces(source.shape, source.itemsize, left, right, max_count)
+
+
+def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any) -> None:
+    """Set every element of an array on a device to one value, in the stream's order.
+
+    Parameters are those of `read_array`, `element` a NumPy array of rank 0. Nothing is copied from
+    the host unless the array is strided in many small pieces.
+    """
+    if array.size == 0:
+        return
+    place = array.device
+    pieces = pieces_between(array, array, 1 if place.is_host else MAX_RUNS)
+    if pieces is None:
+        write_array(array, np.broadcast_to(element, array.shape), stream)
+        return
+    pattern = _shortest(element.tobytes())
+
+    def run() -> None:
+        for start, _, nbytes in pieces:
+            place.fill(start, pattern, nbytes // len(pattern), stream)
+
+    if stream is None:  # as mostly, and never recorded
+        run()
+    else:
+        put(stream, f"fill {array.nbytes} bytes", run, array)
+    array.note_use(stream)
+
+
+def _shortest(pattern: bytes) -> bytes:
+    """The shortest pattern that gives the same bytes when it is repeated."""
+    while len(pattern) % 2 == 0 and pattern[: len(pattern) // 2] == pattern[len(pattern) // 2 :]:
+        pattern = pattern[: len(pattern) // 2]
+    return pattern

@@ -1,1 +1,0 @@
-"""Arrays, arguments, placement, dispatch and launch, neutral of any target."""

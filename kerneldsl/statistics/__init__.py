@@ -1,0 +1,1 @@
+"""Statistics of launches, copies, fallbacks and memory."""

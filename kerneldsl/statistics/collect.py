@@ -1,0 +1,176 @@
+"""Statistics of launches, fallbacks, times, bytes moved and memory, as one value.
+
+Launches are counted by :mod:`~kerneldsl.statistics.launch_counters`; copies and fallbacks here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kerneldsl.contract import Device
+from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.statistics.launch_counters import launch_counters
+from kerneldsl.utilities.locks import ForkSafeLock
+
+if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values
+    from kerneldsl.statistics.values import (
+        DeviceStatistics,
+        HostMemory,
+        KernelStatistics,
+        Statistics,
+    )
+
+__all__ = ["Direction", "note_copy", "note_fallback", "reset_stats", "stats"]
+
+#: Which way bytes go; a copy to a peer is counted at the device that it comes from.
+Direction: TypeAlias = Literal[
+    "host_to_device", "device_to_host", "device_to_device", "device_to_peer"
+]
+
+_lock = ForkSafeLock()
+_copied: defaultdict[Device, Counter[str]] = defaultdict(Counter)
+_fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+
+#: Copies that are not in the sums yet: to append is atomic, and costs less than a lock.
+_fresh_copies: deque[tuple[Device, Direction, int]] = deque()
+#: So many of them are added up at one time.
+_BATCH = 16
+
+
+def note_copy(device: Device, direction: Direction, nbytes: int) -> None:
+    """Count bytes that were copied to, from or on a device."""
+    _fresh_copies.append((device, direction, nbytes))
+    if len(_fresh_copies) >= _BATCH:
+        with _lock:
+            _add_up()
+
+
+def _add_up() -> None:
+    """Add fresh copies to the sums; the caller holds the lock."""
+    while _fresh_copies:
+        try:
+            device, direction, nbytes = _fresh_copies.popleft()
+        except IndexError:  # a finalizer of this very thread was faster
+            return
+        _copied[device][direction] += nbytes
+
+
+def note_fallback(device: str, reason: str) -> None:
+    """Count a launch that was meant for a device and runs on the CPU."""
+    with _lock:
+        _fallbacks[device][reason] += 1
+
+
+def reset_stats() -> None:
+    """Count from zero again; memory is what it is."""
+    with _lock:
+        _fresh_copies.clear()
+        _copied.clear()
+        _fallbacks.clear()
+    for counter in launch_counters():
+        counter.reset()
+
+
+def stats() -> Statistics:
+    """Count what has run where since the start of the process, or since :func:`reset_stats`.
+
+    Returns
+    -------
+    Statistics
+        Every device that was used, every kernel that was launched, and the totals.
+
+    Notes
+    -----
+    Launches, fallbacks and bytes are counted exactly, also under threads. The time of a kernel is
+    measured at its first launches and at every 64th after them, on a GPU by events on the device;
+    its total is the mean of these times the number of launches. The first launch counts only as
+    long as it is the only one, because it may hold costs that no later one has. On an idle GPU the
+    time holds the few microseconds of the launch itself, which show in short kernels. A launch
+    counts when it was started; one that is recorded into a graph counts once, however often the
+    graph is replayed.
+    """
+    from kerneldsl.statistics.values import KernelStatistics, Statistics
+
+    with _lock:
+        _add_up()
+        copied = {device: dict(counts) for device, counts in _copied.items()}
+        fallbacks = {device: dict(counts) for device, counts in _fallbacks.items()}
+    kernels = tuple(
+        sorted(
+            (
+                KernelStatistics(t.kernel, str(t.device), launches, t.average_ns())
+                for t in launch_counters()
+                if (launches := t.launches)
+            ),
+            key=lambda k: (k.kernel, k.device),
+        )
+    )
+    places = {str(t.device): t.device for t in launch_counters()} | {str(p): p for p in copied}
+    names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
+    by_name = {str(device): counts for device, counts in copied.items()}
+    return Statistics(
+        tuple(
+            _device(name, places.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {}))
+            for name in sorted(names)
+        ),
+        kernels,
+        _host_memory(),
+    )
+
+
+def _device(
+    name: str,
+    device: Device | None,
+    kernels: tuple[KernelStatistics, ...],
+    copied: dict[str, int],
+    fallbacks: dict[str, int],
+) -> DeviceStatistics:
+    from kerneldsl.statistics.values import DeviceStatistics
+
+    own = [k for k in kernels if k.device == name]
+    timed = [k.total_ns for k in own if k.total_ns is not None]
+    used, total = _memory(device)
+    return DeviceStatistics(
+        device=name,
+        # A device of which only fallbacks are known was asked for in vain; the host never is.
+        is_gpu=device is None or not device.is_host,
+        launches=sum(k.launches for k in own),
+        fallbacks=sum(fallbacks.values()),
+        fallback_reasons=fallbacks,
+        kernel_ns=sum(timed) if timed else None,
+        host_to_device_bytes=copied.get("host_to_device", 0),
+        device_to_host_bytes=copied.get("device_to_host", 0),
+        device_to_device_bytes=copied.get("device_to_device", 0),
+        device_to_peer_bytes=copied.get("device_to_peer", 0),
+        memory_used_bytes=used,
+        memory_total_bytes=total,
+    )
+
+
+def _memory(device: Device | None) -> tuple[int | None, int | None]:
+    """Bytes of a device's memory that are used, by anybody, and in all; ``None`` if unknown."""
+    if device is None:
+        return None, None
+    try:
+        known = device.memory_info()
+    except DriverError as error:  # such as a lost device
+        device.swallow(error)
+        return None, None
+    except TargetUnavailableError:
+        return None, None
+    return (None, None) if known is None else (known[1] - known[0], known[1])
+
+
+def _host_memory() -> HostMemory:
+    import psutil
+
+    from kerneldsl.statistics.values import HostMemory
+
+    machine = psutil.virtual_memory()
+    return HostMemory(
+        used_bytes=machine.total - machine.available,
+        total_bytes=machine.total,
+        process_bytes=psutil.Process().memory_info().rss,
+    )

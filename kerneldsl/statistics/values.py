@@ -1,0 +1,247 @@
+"""The value that :func:`kerneldsl.stats` returns, and how it is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kerneldsl.utilities.formatting import format_bytes, format_duration, html_table, text_table
+
+__all__ = ["DeviceStatistics", "HostMemory", "KernelStatistics", "Statistics"]
+
+#: From which share of launches on a GPU on it is worth having.
+_EFFECTIVE_SHARE = 0.8
+#: Rows of kernels that a summary shows.
+_SHOWN_KERNELS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStatistics:
+    """The launches of one kernel on one device.
+
+    Parameters
+    ----------
+    kernel : str
+        Module and qualified name; kernels of one name are counted together.
+    device : str
+        Such as ``"cuda:0"``.
+    launches : int
+        How many were started there.
+    average_ns : float or None
+        Mean time of a launch over the timed ones, in nanoseconds; ``None`` where none was timed.
+    """
+
+    kernel: str
+    device: str
+    launches: int
+    average_ns: float | None
+
+    @property
+    def total_ns(self) -> float | None:
+        """Estimated time of all launches together, in nanoseconds."""
+        return None if self.average_ns is None else self.average_ns * self.launches
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatistics:
+    """Statistics of one device.
+
+    Parameters
+    ----------
+    device : str
+        Such as ``"cuda:0"``; ``"cuda"`` where that was asked for and no such device was usable.
+    is_gpu : bool
+        Whether it has memory of its own, so that it is not the host.
+    launches : int
+        Launches that were started there.
+    fallbacks : int
+        Launches that were meant for it and ran on the CPU.
+    fallback_reasons : mapping
+        Their number by reason, such as ``"CUDA_ERROR_OUT_OF_MEMORY"`` or ``"CompileError"``.
+    kernel_ns : float or None
+        Estimated time of the kernels, in nanoseconds; ``None`` where none was timed.
+    host_to_device_bytes, device_to_host_bytes, device_to_device_bytes, device_to_peer_bytes : int
+        Bytes that were copied.
+    memory_used_bytes, memory_total_bytes : int or None
+        Of the device, by every process; ``None`` where it cannot be read.
+    """
+
+    device: str
+    is_gpu: bool
+    launches: int
+    fallbacks: int
+    fallback_reasons: Mapping[str, int]
+    kernel_ns: float | None
+    host_to_device_bytes: int
+    device_to_host_bytes: int
+    device_to_device_bytes: int
+    device_to_peer_bytes: int
+    memory_used_bytes: int | None = field(compare=False)
+    memory_total_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Memory of the machine, in bytes: used by everybody, in all, and held by this process."""
+
+    used_bytes: int
+    total_bytes: int
+    process_bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics:
+    """Launches, fallbacks, times and bytes moved, by kernel and device.
+
+    Parameters
+    ----------
+    devices : tuple of DeviceStatistics
+        Each device that was used or meant.
+    kernels : tuple of KernelStatistics
+        Each kernel on each device.
+    host_memory : HostMemory
+        Memory of the machine.
+    """
+
+    devices: tuple[DeviceStatistics, ...]
+    kernels: tuple[KernelStatistics, ...]
+    host_memory: HostMemory = field(compare=False)
+
+    @property
+    def launches(self) -> int:
+        """Launches on every device together."""
+        return sum(d.launches for d in self.devices)
+
+    @property
+    def fallbacks(self) -> int:
+        """Launches that ran on the CPU instead of a GPU."""
+        return sum(d.fallbacks for d in self.devices)
+
+    @property
+    def fallback_reasons(self) -> dict[str, int]:
+        """Number of fallbacks by reason."""
+        total: Counter[str] = Counter()
+        for device in self.devices:
+            total.update(device.fallback_reasons)
+        return dict(total)
+
+    @property
+    def gpu_share_of_launches(self) -> float | None:
+        """Part of the launches that ran on GPUs, from 0 to 1; ``None`` where nothing ran."""
+        launches = self.launches
+        return sum(d.launches for d in self.devices if d.is_gpu) / launches if launches else None
+
+    @property
+    def gpu_share_of_time(self) -> float | None:
+        """Part of the kernels' time that was spent on GPUs; ``None`` where none was timed."""
+        timed = [(d.is_gpu, d.kernel_ns) for d in self.devices if d.kernel_ns]
+        total = sum(ns for _, ns in timed)
+        return sum(ns for is_gpu, ns in timed if is_gpu) / total if total else None
+
+    @property
+    def average_kernel_ns(self) -> float | None:
+        """Estimated mean time of a launch of any kernel, in nanoseconds."""
+        timed = [(k.launches, k.total_ns) for k in self.kernels if k.total_ns is not None]
+        launches = sum(count for count, _ in timed)
+        return sum(ns for _, ns in timed) / launches if launches else None
+
+    def is_gpu_effective(self) -> bool:
+        """Return whether at least 0.8 of the launches ran on GPUs; False where nothing ran."""
+        share = self.gpu_share_of_launches
+        return share is not None and share >= _EFFECTIVE_SHARE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain dicts, lists and numbers, as JSON takes them."""
+        return {
+            "launches": self.launches,
+            "fallbacks": self.fallbacks,
+            "fallback_reasons": self.fallback_reasons,
+            "gpu_share_of_launches": self.gpu_share_of_launches,
+            "gpu_share_of_time": self.gpu_share_of_time,
+            "average_kernel_ns": self.average_kernel_ns,
+            "is_gpu_effective": self.is_gpu_effective(),
+            "devices": [
+                {**asdict(d), "fallback_reasons": dict(d.fallback_reasons)} for d in self.devices
+            ],
+            "kernels": [{**asdict(k), "total_ns": k.total_ns} for k in self.kernels],
+            "host_memory": asdict(self.host_memory),
+        }
+
+    def summary(self) -> str:
+        """The same for a reader: a few sentences and two tables."""
+        lines = [*self._sentences(), "", text_table(_DEVICE_HEADERS, self._device_rows())]
+        if self.kernels:
+            lines += ["", text_table(_KERNEL_HEADERS, self._kernel_rows())]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        text = "".join(f"<p>{line}</p>" for line in self._sentences())
+        return (
+            text
+            + html_table(_DEVICE_HEADERS, self._device_rows(), "Devices")
+            + html_table(_KERNEL_HEADERS, self._kernel_rows(), "Kernels")
+        )
+
+    def _sentences(self) -> list[str]:
+        launches = f"{self.launches:,} launch{'es' * (self.launches != 1)}"
+        on_gpu, of_time = self.gpu_share_of_launches, self.gpu_share_of_time
+        if on_gpu is not None:
+            launches += f", {on_gpu:.1%} of them on a GPU"
+        if of_time is not None:
+            launches += f" and {of_time:.1%} of the kernels' time"
+        reasons = ", ".join(f"{name} {count:,}" for name, count in self.fallback_reasons.items())
+        memory = self.host_memory
+        return [
+            f"{launches}.",
+            f"{self.fallbacks:,} ran on the CPU instead of a GPU{': ' * bool(reasons)}{reasons}.",
+            f"Host memory: {format_bytes(memory.used_bytes)} of {format_bytes(memory.total_bytes)} "
+            f"used, {format_bytes(memory.process_bytes)} by this process.",
+        ]
+
+    def _device_rows(self) -> list[tuple[object, ...]]:
+        return [
+            (
+                d.device,
+                f"{d.launches:,}",
+                f"{d.fallbacks:,}",
+                None if d.kernel_ns is None else format_duration(d.kernel_ns),
+                format_bytes(d.host_to_device_bytes),
+                format_bytes(d.device_to_host_bytes),
+                format_bytes(d.device_to_device_bytes + d.device_to_peer_bytes),
+                None if d.memory_used_bytes is None else format_bytes(d.memory_used_bytes),
+                None if d.memory_total_bytes is None else format_bytes(d.memory_total_bytes),
+            )
+            for d in self.devices
+        ]
+
+    def _kernel_rows(self) -> list[tuple[object, ...]]:
+        """The kernels that took longest."""
+        longest = sorted(self.kernels, key=lambda k: k.total_ns or 0.0, reverse=True)
+        return [
+            (
+                k.kernel,
+                k.device,
+                f"{k.launches:,}",
+                None if k.average_ns is None else format_duration(k.average_ns),
+            )
+            for k in longest[:_SHOWN_KERNELS]
+        ]
+
+
+_DEVICE_HEADERS = (
+    "device",
+    "launches",
+    "fell back",
+    "kernel time",
+    "from host",
+    "to host",
+    "on devices",
+    "memory used",
+    "of",
+)
+_KERNEL_HEADERS = ("kernel", "device", "launches", "average time")

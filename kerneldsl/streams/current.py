@@ -1,0 +1,397 @@
+"""Choice of the stream that work goes into: a named one, the active one or the default.
+
+The order is: the stream that was named; the innermost active ``with stream:`` of the device; the
+streams in which other libraries' arguments were made; the device's default stream.
+
+Inside of the core a stream is a :class:`~kerneldsl.contract.DeviceStream`, or ``None`` for the
+device's default stream; :func:`resolve_stream` makes it of whatever stands for a stream.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn, Self
+
+from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
+from kerneldsl.devices.placement import StandIn, chosen_place, context_place
+from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
+from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
+from kerneldsl.streams.stream_handles import adopt, find, place_of_foreign
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+__all__ = [
+    "BaseStream",
+    "active_stream",
+    "ambient_stream",
+    "are_in_use",
+    "are_some_nonblocking",
+    "as_stream",
+    "in_use_word",
+    "launch_stream",
+    "note_uses",
+    "refuse_waiting",
+    "resolve_stream",
+    "stream_of",
+]
+
+#: Whether a stream was ever made, so that launches need not look for one before.
+are_in_use = False
+#: The same for native code.
+in_use_word = (ctypes.c_int64 * 1)(0)
+#: Whether a stream was ever made that does not wait for the default stream.
+are_some_nonblocking = False
+
+#: What is handed over by mistake, and would mean nothing where work is done at once.
+_NEVER_STREAMS = (bool, float, str, tuple, list)
+
+#: The active ``with stream:`` blocks of this context, outermost first, each with the device that
+#: was chosen before it.
+_active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | StandIn | None], ...]] = (
+    contextvars.ContextVar("kerneldsl_streams", default=())
+)
+
+
+class BaseStream(ProcessOwned):
+    """A stream as events, graphs and copies know it: a queue of a device, and whether it is open.
+
+    The streams that programs hold are :class:`~kerneldsl.streams.streams.Stream`, which
+    adds what can be done with events and graphs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_is_closed",
+        "_is_default",
+        "_stream",
+        "device",
+        "is_blocking",
+        "priority",
+    )
+
+    #: The default streams of devices, one object each.
+    _defaults: ClassVar[dict[tuple[type[BaseStream], Device], Any]] = {}
+
+    def _begin(self, place: Device, stream: DeviceStream) -> None:
+        global are_in_use, are_some_nonblocking  # noqa: PLW0603 -- facts about the process
+        self.device = place
+        self._stream = stream
+        self._is_default = False
+        self._is_closed = False
+        self.priority = stream.priority
+        self.is_blocking = stream.is_blocking
+        are_in_use = True
+        in_use_word[0] = 1
+        if not stream.is_blocking:
+            are_some_nonblocking = True
+
+    @classmethod
+    def from_foreign(cls, stream: Any, device: DeviceLike | None = None) -> Self:
+        """Take over a stream of another library.
+
+        Parameters
+        ----------
+        stream : object
+            A stream of torch, CuPy, numba or cuda.core, or another object with
+            ``__cuda_stream__``, or a handle as ``int``. It is kept alive.
+        device : str or Device, optional
+            Where it is; by default what the object says, else where kernels run now.
+
+        Returns
+        -------
+        Stream
+            A stream over the same queue; closing it leaves the other library's open. A stream of
+            ours that another library has wrapped comes back as itself in all but identity, and
+            the legacy default stream as :func:`kerneldsl.default_stream`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the object is no stream.
+        DeviceMismatchError
+            If it is on another device.
+        """
+        if isinstance(stream, cls):
+            return stream
+        if stream is None:
+            raise ArgumentTypeError(
+                "None is not a stream",
+                value=None,
+                limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
+                remedy="Take the default stream with kd.default_stream()",
+            )
+        place = chosen_place(device)
+        if device is None:
+            place = place_of_foreign(stream, place)
+        if place.is_host:
+            raise ArgumentTypeError(
+                f"a {type(stream).__qualname__} is not a stream of {place}",
+                value=stream,
+                limit="Launches there finish before they return, in no other library's stream",
+                remedy="Name the device: kd.Stream.from_foreign(stream, device=…)",
+            )
+        found = adopt(place, stream)
+        if names_default_stream(found.handle):
+            return cls._default(place)
+        self = cls.__new__(cls)
+        self._begin(place, found)
+        return self
+
+    @classmethod
+    def _default(cls, place: Device) -> Self:
+        """Return the default stream of a device, always the same object."""
+        key = cls, place
+        if key not in cls._defaults:
+            made, stream = cls.__new__(cls), place.wrap_stream(None)
+            stream.is_blocking = True
+            made._begin(place, stream)
+            made._is_default = True
+            cls._defaults.setdefault(key, made)
+        found: Self = cls._defaults[key]
+        return found
+
+    @property
+    def handle(self) -> int:
+        """The driver's number for the stream, as other libraries take it.
+
+        While the stream is recorded it is the number of the recording: what another library puts
+        into *that* stream is recorded, too. The default stream is 0, as torch and CuPy count.
+        """
+        handle = self._open().handle
+        return 0 if self._is_default else handle
+
+    @property
+    def is_closed(self) -> bool:
+        """True if :meth:`close` was called."""
+        return self._is_closed
+
+    @property
+    def is_capturing(self) -> bool:
+        """True if what is put into the stream is recorded instead of run."""
+        return self._stream.recording is not None
+
+    def _open(self) -> DeviceStream:
+        """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
+        if self._is_closed:
+            raise ClosedResourceError.after_close(
+                f"a stream on {self.device}",
+                self,
+                given_back="the stream",
+                instead="Make another one with kd.Stream()",
+            )
+        return self._stream
+
+    def __enter__(self) -> Self:
+        self._open()
+        _active.set((*_active.get(), (self, context_place.get())))
+        context_place.set(self.device)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # No tokens: one stream may be active in several threads, which end in any order. So may
+        # blocks of generators, which can even end in another context, where there is nothing to do.
+        active = _active.get()
+        depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
+        if depth is None:
+            return
+        place_before = active[depth][1]
+        inner = active[depth + 1 :]
+        if inner:
+            inner = ((inner[0][0], place_before), *inner[1:])
+        else:
+            context_place.set(place_before)
+        _active.set((*active[:depth], *inner))
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<Stream on {self.device}, closed>"
+        if self._is_default:
+            return f"<Stream on {self.device}, the default>"
+        notes = [f"{self._stream.handle:#x}"]
+        if self._stream.is_foreign:
+            notes.append("of another library")
+        else:
+            notes += [] if self.is_blocking else ["not blocking"]
+            notes += [f"priority {self.priority}"] if self.priority else []
+        notes += ["recording"] if self.is_capturing else []
+        return f"<Stream on {self.device}, {', '.join(notes)}>"
+
+
+# --------------------------------------------------------------------------- which one
+
+
+def active_stream(place: Device) -> BaseStream | None:
+    """The stream of the innermost active ``with stream:`` of a device."""
+    for stream, _ in reversed(_active.get()):
+        if stream.device is place:
+            return stream
+    return None
+
+
+def as_stream(stream: Any, otherwise: Device) -> BaseStream:
+    """Return a stream of ours, or one over another library's.
+
+    Parameters
+    ----------
+    stream : object
+        ``None`` for the current stream.
+    otherwise : Device
+        The device whose current stream that is.
+    """
+    if stream is None:
+        return active_stream(otherwise) or BaseStream._default(otherwise)
+    return stream if isinstance(stream, BaseStream) else BaseStream.from_foreign(stream)
+
+
+def ambient_stream(place: Device) -> DeviceStream | None:
+    """The stream of the innermost active ``with stream:`` of a device, or ``None``.
+
+    Raises
+    ------
+    ClosedResourceError
+        If it was closed inside of its own block.
+    """
+    if not are_in_use:
+        return None
+    stream = active_stream(place)
+    return None if stream is None or stream._is_default else stream._open()
+
+
+def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
+    """The stream of a device that something stands for, or ``None`` for its default stream.
+
+    Parameters
+    ----------
+    place : Device
+        The device.
+    stream : object
+        ``None`` for the current stream; a `Stream`; another library's stream or handle, which a
+        device whose launches finish before they return does not look at.
+
+    Raises
+    ------
+    ClosedResourceError
+        If the stream was closed.
+    DeviceMismatchError
+        If it is on another device.
+    ArgumentTypeError
+        If the object is no stream.
+    """
+    if stream is None:
+        return ambient_stream(place)
+    if isinstance(stream, BaseStream):
+        found = stream._open()
+        if stream.device is not place:
+            _refuse_place(str(stream.device), place)
+        return None if stream._is_default else found
+    if isinstance(stream, DeviceStream):
+        if stream.device != place:
+            _refuse_place(str(stream.device), place)
+        return stream
+    if place.is_host or names_default_stream(stream):
+        return None
+    return adopt(place, stream)
+
+
+def _refuse_place(found: str, place: Device) -> NoReturn:
+    raise DeviceMismatchError(
+        f"the stream is on {found}, and the work on {place}",
+        value=found,
+        limit="Work goes into a stream of its own device",
+        remedy=f"Make the stream with kd.Stream('{place}'), or leave it out",
+    )
+
+
+def stream_of(place: Device, stream: Any) -> DeviceStream | None:
+    """Return the stream that work on memory of a device goes into; see :func:`resolve_stream`.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Also where work is done at once, if it is a bool, float, text or sequence.
+    """
+    if stream is None:
+        return ambient_stream(place) if are_in_use else None
+    if isinstance(stream, _NEVER_STREAMS):
+        raise ArgumentTypeError(
+            f"stream is {stream!r}",
+            value=stream,
+            limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
+            "handle",
+            remedy="Leave it out, or make one with kd.Stream()",
+        )
+    return resolve_stream(place, stream)
+
+
+def refuse_waiting() -> None:
+    """Raise `GraphError` in a context in which a stream is recorded, where devices are waited for.
+
+    The driver would refuse, and drop the recording.
+    """
+    for stream, _ in _active.get():
+        refuse_recording(stream._stream, "wait for a device")
+
+
+# --------------------------------------------------------------------------- launches
+
+
+def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
+    """Return where to launch, after what other libraries have started on the arguments.
+
+    Parameters
+    ----------
+    place : Device
+        Where the kernel runs.
+    named : object
+        The stream of the launch, or ``None``.
+    producers : tuple of int
+        Handles of the streams in which other libraries made arguments.
+
+    Returns
+    -------
+    DeviceStream or int or None
+        What `LaunchConfig.stream` takes.
+    """
+    if named is None and not producers:
+        return ambient_stream(place)
+    stream: Any = resolve_stream(place, named)
+    if not producers or place.is_host:
+        return stream
+    first, *others = dict.fromkeys(producers)
+    if stream is None and named is None and active_stream(place) is None:
+        known = find(place, first)
+        stream = first if known is None else known
+    else:
+        others.insert(0, first)
+    if not is_recorded(stream):
+        # In a recording nothing runs now, so there is nothing to wait for.
+        handle = getattr(stream, "handle", stream)
+        for other in others:
+            if other != handle:
+                place.wait_stream(stream, other)
+    return stream
+
+
+def note_uses(objects: Iterable[Any], stream: Any) -> None:
+    """Note that a stream uses the memory of the device arrays among some objects.
+
+    Parameters
+    ----------
+    objects : iterable
+        As for `order.owners_of`.
+    stream : DeviceStream or int or None
+        The stream; a number is another library's.
+    """
+    if stream is None and not are_some_nonblocking:
+        return  # every stream waits for the default stream before memory is given out again
+    for owner in owners_of(objects):
+        note_use = getattr(owner, "note_use", None)
+        if note_use is not None:
+            note_use(stream)

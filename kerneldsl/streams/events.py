@@ -1,0 +1,348 @@
+"""Events: marks in streams, which can be waited for and timed."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from kerneldsl.contract import Device, DeviceEvent, DeviceStream, Recording
+from kerneldsl.devices.placement import current_place
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    GraphError,
+)
+from kerneldsl.streams.current import BaseStream, as_stream
+from kerneldsl.streams.order import refuse_recording
+from kerneldsl.streams.stream_handles import register
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+__all__ = ["Event", "as_event", "wait_for"]
+
+
+class Event(ProcessOwned):
+    """A mark in a stream: it is reached when everything before it has finished.
+
+    An event belongs to the device of the stream in which it is first recorded. It can be recorded
+    again; what waits for it then keeps waiting for the mark as it was.
+
+    Parameters
+    ----------
+    timed : bool, optional
+        Whether :meth:`elapsed_ms` can be asked; marks without a time cost the device less.
+    blocking : bool, optional
+        Whether a thread in :meth:`synchronize` sleeps until the mark is reached. By default it
+        keeps a core busy, and goes on a little earlier. (To `Stream` the same word means the order
+        with the default stream.)
+
+    Attributes
+    ----------
+    is_timed, is_blocking : bool
+        As given.
+    device : Device or None
+        Where the event is; ``None`` before it is first recorded.
+
+    References
+    ----------
+    CUDA Driver API, section "Event Management" (``CU_EVENT_BLOCKING_SYNC``).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_event",
+        "_is_closed",
+        "_recording",
+        "device",
+        "is_blocking",
+        "is_timed",
+    )
+
+    def __init__(self, timed: bool = True, *, blocking: bool = False) -> None:
+        self.is_timed = bool(timed)
+        self.is_blocking = bool(blocking)
+        self._event: DeviceEvent | None = None
+        self.device: Device | None = None
+        self._is_closed = False
+        #: The recording in which it was recorded last, if any.
+        self._recording: Recording | None = None
+
+    @property
+    def handle(self) -> int:
+        """The driver's number for the event.
+
+        Raises
+        ------
+        ArgumentValueError
+            If it was never recorded, so that there is none yet.
+        """
+        self._check_open()
+        return self._recorded("read the handle of").handle
+
+    @property
+    def is_closed(self) -> bool:
+        """True if :meth:`close` was called."""
+        return self._is_closed
+
+    def record(self, stream: BaseStream | None = None) -> Self:
+        """Put the mark behind what is in a stream now.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Where to; the current stream by default.
+
+        Returns
+        -------
+        Event
+            The event itself.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If the event belongs to another device.
+        ClosedResourceError
+            If one of the two was closed.
+        """
+        self._check_open()
+        stream = as_stream(stream, current_place())
+        into, place = stream._open(), stream.device
+        if self._event is None:
+            self._event = place.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
+            self.device = place
+        elif self.device is not place:
+            raise DeviceMismatchError(
+                f"the stream is on {place}, and the event on {self.device}",
+                value=str(place),
+                limit="An event belongs to the device on which it was first recorded",
+                remedy="Take another event: kd.Event()",
+            )
+        self._event.record(into)
+        self._recording = into.recording
+        return self
+
+    def wait(self, stream: BaseStream | None = None) -> None:
+        """Let what is put into a stream from now on wait until the mark is reached.
+
+        An event that was never recorded is not waited for. A stream that waits for an event of a
+        recording takes part in the recording from then on.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            What waits; the current stream by default. It may be of another device.
+
+        Raises
+        ------
+        GraphError
+            If the event was recorded before the recording that the stream is in, in another one,
+            or in one that has ended.
+        """
+        self._check_open()
+        stream = as_stream(stream, current_place())
+        waiting = stream._open()
+        if self._event is None:
+            return
+        _check_recordings(self._recording, waiting)
+        if self._recording is None or waiting.recording is not None:
+            waiting.wait(self._event)
+        else:
+            _join(waiting, self._event, self._recording, stream)
+
+    def synchronize(self) -> None:
+        """Wait until the mark is reached; at once if the event was never recorded.
+
+        Raises
+        ------
+        DriverError
+            If something before the mark has failed.
+        """
+        self._check_open()
+        if self._event is not None:
+            self._refuse_recorded("wait for")
+            self._event.synchronize()
+
+    def query(self) -> bool:
+        """Return whether the mark is reached, without waiting; True if it was never recorded."""
+        self._check_open()
+        if self._event is None:
+            return True
+        self._refuse_recorded("query")
+        return self._event.is_done()
+
+    def elapsed_ms(self, later: Event) -> float:
+        """Milliseconds on the device between this mark and a later one; waits for both.
+
+        Parameters
+        ----------
+        later : Event
+            Recorded on the same device.
+
+        Returns
+        -------
+        float
+            Negative where `later` was reached before this one.
+
+        Raises
+        ------
+        ArgumentValueError
+            If one of the two is not timed or was never recorded.
+        DeviceMismatchError
+            If they are of two devices, whose clocks differ.
+        """
+        if not isinstance(later, Event):
+            raise ArgumentTypeError(
+                f"elapsed_ms was given a {type(later).__qualname__}",
+                value=later,
+                limit="It takes the event up to which to measure",
+                remedy="Record one: later = stream.record()",
+            )
+        marks = []
+        for event in (self, later):
+            event._check_open()
+            mark = event._recorded("time")
+            event._refuse_recorded("time")
+            if not event.is_timed:
+                raise ArgumentValueError(
+                    "the event has no time",
+                    value=event,
+                    limit="It was made with timed=False",
+                    remedy="Make it with kd.Event()",
+                )
+            marks.append(mark)
+        if self.device is not later.device:
+            raise DeviceMismatchError(
+                f"the events are on {self.device} and {later.device}",
+                value=later,
+                limit="Each device has a clock of its own",
+                remedy="Measure on one device, or on the host with time.perf_counter()",
+            )
+        for mark in marks:
+            mark.synchronize()
+        return marks[1].elapsed_ms_since(marks[0])
+
+    def close(self) -> None:
+        """Give the event back; what waits for it keeps waiting. Twice is harmless."""
+        if not self._is_closed:
+            self._is_closed = True
+            if self._event is not None:
+                self._event.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedResourceError.after_close(
+                "an event",
+                self,
+                given_back="the event",
+                instead="Make another one with kd.Event()",
+            )
+
+    def _recorded(self, doing: str) -> DeviceEvent:
+        if self._event is None:
+            raise ArgumentValueError(
+                f"kerneldsl cannot {doing} an event that was never recorded",
+                value=self,
+                limit="An event gets its place and time when it is recorded",
+                remedy="Record it first: event.record(stream)",
+            )
+        return self._event
+
+    def _refuse_recorded(self, doing: str) -> None:
+        if self._recording is not None:
+            raise GraphError(
+                f"kerneldsl cannot {doing} an event that was last recorded in a "
+                "`with stream.capture()`",
+                value=self,
+                limit="It is a mark in a recording, and not in a stream",
+                remedy="Record it again outside of the block, or after graph.launch()",
+            )
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return "<Event, closed>"
+        if self.device is None:
+            return "<Event, never recorded>"
+        notes = "" if self.is_timed else ", not timed"
+        notes += ", blocking" if self.is_blocking else ""
+        return f"<Event on {self.device}{notes}>"
+
+
+def as_event(event: Any) -> Event:
+    """The event itself, where it is one that can be recorded.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is none of ours: another library's is recorded by that library.
+    """
+    if not isinstance(event, Event):
+        raise ArgumentTypeError(
+            f"record was given a {type(event).__qualname__}",
+            value=event,
+            limit="A stream records events of kerneldsl: stream.record(event), or "
+            "event.record(stream)",
+            remedy="Make one with kd.Event(), or leave it out: mark = stream.record()",
+        )
+    return event
+
+
+def _check_recordings(recording: Recording | None, waiting: DeviceStream) -> None:
+    """Refuse an order between what is recorded and what is not."""
+    if recording is not None and not recording.is_open:
+        raise GraphError(
+            "the event was last recorded in a `with stream.capture()` that has ended",
+            limit="It is a mark in the recording, and not in a stream",
+            remedy="Record it again: after graph.launch(stream), stream.record(event)",
+        )
+    if waiting.recording is not None and waiting.recording is not recording:
+        raise GraphError(
+            "a stream that is being recorded cannot wait for an event from outside of the "
+            "recording",
+            limit="A recording runs whenever it is launched, so it waits for nothing before it",
+            remedy="Wait before the `with stream.capture()`, or let the stream wait in which the "
+            "graph is launched",
+        )
+
+
+def _join(
+    waiting: DeviceStream, event: DeviceEvent, recording: Recording, stream: BaseStream
+) -> None:
+    """Let a stream take part in a recording."""
+    if stream._is_default or waiting.is_foreign:
+        raise GraphError(
+            f"{stream!r} cannot take part in a recording",
+            value=stream,
+            limit="Streams that kerneldsl made can, other libraries' and the default stream cannot",
+            remedy="Use a kd.Stream()",
+        )
+    if stream.device != recording.streams[0].device:
+        raise DeviceMismatchError(
+            f"the stream is on {stream.device}, and the recording on {recording.streams[0].device}",
+            value=stream,
+            limit="A graph belongs to one device",
+            remedy="Record one graph for each device, and order them with events",
+        )
+    waiting.join_capture(event)
+    waiting.recording = recording
+    recording.streams.append(waiting)
+    register(stream.device, waiting.handle, waiting)
+
+
+def wait_for(stream: BaseStream, other: Any) -> None:
+    """Let a stream wait for another library's event, or for what is in its stream now."""
+    waiting = stream._open()
+    refuse_recording(
+        waiting,
+        "wait for another library",
+        "Wait before the `with stream.capture()`, or in the stream in which the graph is launched",
+    )
+    place = stream.device
+    if _is_event(other):
+        waiting.wait(place.wrap_event(other))
+        return
+    Event(timed=False).record(BaseStream.from_foreign(other)).wait(stream)
+
+
+def _is_event(other: Any) -> bool:
+    """Return whether another library's object is an event: they look much like streams."""
+    return hasattr(other, "cuda_event") or type(other).__name__ == "Event"

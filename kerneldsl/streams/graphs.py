@@ -1,0 +1,372 @@
+"""Graphs: launches and copies that are recorded once, and launched together as often as wanted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kerneldsl.contract import Device, DeviceEvent, DeviceGraph, DeviceStream, Recording
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    DriverError,
+    GraphError,
+    KernelError,
+)
+from kerneldsl.streams.current import BaseStream, as_stream, note_uses
+from kerneldsl.streams.order import refuse_recording
+from kerneldsl.streams.stream_handles import forget_recorded, register
+from kerneldsl.utilities.formatting import format_count
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+__all__ = ["Graph", "capture"]
+
+_lock = ForkSafeLock()
+
+#: Where graphs ran that are gone, the marks after which nothing needs them, and what they needed.
+_retired: deque[tuple[Device, tuple[DeviceEvent, ...], list[Any]]] = deque()
+
+
+class Graph(ProcessOwned):
+    """Launches and copies that were recorded, to be launched together.
+
+    Made by ``with stream.capture() as graph:``. A launch of it costs the host as much as about one
+    launch of a kernel, however many it holds.
+
+    A recording holds what is put into its stream: launches whose arrays are on the device, copies
+    that do not wait, fills, graphs. Values of arguments are those of the recording; memory is read
+    and written when the graph is launched. What it needs (arrays, page-locked and other host
+    memory, kernels) stays alive as long as it does, closed arrays excepted. Memory that is
+    allocated inside of the block is taken at once, as outside, and is not a part of the graph.
+
+    What needs an answer from the device cannot be recorded and raises `GraphError`: NumPy arguments
+    that would have to be copied, kernels in debug mode, copies that wait, and waiting itself. The
+    recording is then dropped, unless the error is caught inside of the block.
+
+    Several threads may use a graph: one after the other launches, updates or closes it.
+
+    References
+    ----------
+    CUDA Programming Guide, section "CUDA Graphs"; CUDA Driver API, section "Graph object thread
+    safety".
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_fences",
+        "_foreign_runs",
+        "_graph",
+        "_kept",
+        "_lock",
+        "_noted",
+        "_problem",
+        "_runs",
+        "device",
+    )
+
+    def __init__(self, device: Device) -> None:
+        #: Where it runs.
+        self.device = device
+        self._graph: DeviceGraph | None = None
+        #: Why there is none.
+        self._problem = "it is still being recorded"
+        #: What its steps need: arrays, memory, code.
+        self._kept: list[Any] = []
+        #: Marks behind what was allocated while it was recorded.
+        self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
+        #: The streams, ours, in which its memory is known to be used.
+        self._noted: dict[int, DeviceStream] = {}
+        #: Marks behind its last launch in each stream of ours, and behind those in others' streams.
+        self._runs: dict[int, DeviceEvent] = {}
+        self._foreign_runs: list[DeviceEvent] = []
+        #: The driver's graphs are not guarded against two calls at once.
+        self._lock = ForkSafeLock()
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def node_count(self) -> int:
+        """Number of launches, copies and other steps."""
+        return self._ready("count the nodes of").node_count
+
+    @property
+    def is_closed(self) -> bool:
+        """True if :meth:`close` was called."""
+        return self._problem == _CLOSED
+
+    def debug_dot(self, path: str | os.PathLike[str]) -> None:
+        """Write the steps and their order to a file, in the language of Graphviz.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that is there is overwritten.
+        """
+        with self._lock:
+            self._ready("draw").write_dot(os.fspath(path))
+
+    # ------------------------------------------------------------------ running
+
+    def launch(self, stream: Any = None) -> None:
+        """Put the whole recording into a stream.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Where to; the current stream of its device by default. In a stream that is being
+            recorded the graph becomes a step of that recording, as it is now.
+
+        Raises
+        ------
+        GraphError
+            If its recording has not ended, or was dropped.
+        ClosedResourceError
+            If the graph or the stream was closed.
+        DeviceMismatchError
+            If the stream is on another device.
+        """
+        self._ready("launch")
+        _drop_retired()
+        stream = as_stream(stream, self.device)
+        into = stream._open()
+        if stream.device is not self.device:
+            raise DeviceMismatchError(
+                f"the stream is on {stream.device}, and the graph on {self.device}",
+                value=stream,
+                limit="A graph runs on the device on which it was recorded",
+                remedy=f"Launch it in a kd.Stream('{self.device}')",
+            )
+        with self._lock:
+            graph = self._ready("launch")
+            self._pass_fences(into)
+            graph.launch(into)
+            if into.recording is not None:
+                into.recording.kept.extend(self._kept)
+            elif not self.device.is_host:
+                self._note_launch(stream, into)
+
+    def _pass_fences(self, into: DeviceStream) -> None:
+        """Let a stream wait until memory that was allocated in other streams is there."""
+        still_open = []
+        for home, fence in self._fences:
+            if fence.is_done():
+                continue
+            still_open.append((home, fence))
+            if into.recording is not None:
+                fence.synchronize()  # whoever launches that recording knows nothing of it
+            elif into is not home:
+                into.wait(fence)
+        self._fences = still_open
+
+    def _note_launch(self, stream: BaseStream, into: DeviceStream) -> None:
+        key = into.own_handle
+        if into.is_foreign or key not in self._noted:
+            note_uses(self._kept, None if stream._is_default else into)
+            if not into.is_foreign:
+                self._noted[key] = into
+        if any(isinstance(needed, np.ndarray) for needed in self._kept):
+            self._mark_run(into)
+
+    def _mark_run(self, into: DeviceStream) -> None:
+        """Mark the end of a launch, up to which its host memory is needed."""
+        key = into.own_handle
+        event = None if into.is_foreign else self._runs.get(key)
+        if event is None:
+            event = self.device.create_event(is_timed=False)
+            if into.is_foreign:
+                # Its handle may name another stream at the next launch, so each has its own mark.
+                under_way = [run for run in self._foreign_runs if not run.is_done()]
+                self._foreign_runs = [*under_way, event]
+            else:
+                self._runs[key] = event
+        event.record(into)
+
+    def update(self, newer: Graph) -> None:
+        """Take over the arguments of a newer recording of the same steps; that one stays as it is.
+
+        Parameters
+        ----------
+        newer : Graph
+            Of the same steps in the same order, with other arrays, values or shapes of launches.
+
+        Raises
+        ------
+        GraphError
+            If the steps differ; this graph then stays as it was.
+        """
+        self._ready("update")
+        if not isinstance(newer, Graph):
+            raise ArgumentTypeError(
+                f"update was given a {type(newer).__qualname__}",
+                value=newer,
+                limit="A graph is updated from another graph",
+                remedy="Record one: with stream.capture() as newer",
+            )
+        if newer.device is not self.device:
+            raise DeviceMismatchError(
+                f"the newer graph is on {newer.device}, and this one on {self.device}",
+                value=newer,
+                limit="A graph is updated from one of its own device",
+                remedy="Record it in a stream of that device",
+            )
+        # In one order, whichever of two graphs is updated from the other.
+        first, second = sorted((self, newer), key=id)
+        with first._lock, second._lock:
+            self._ready("update").update(newer._ready("update from"))
+            self._retire()
+            self._kept = newer._kept
+            self._fences = self._fences + newer._fences
+            self._noted = {}
+
+    def close(self) -> None:
+        """Give the recording back; launches that are under way go on. Twice is harmless."""
+        with self._lock:
+            graph, self._graph = self._graph, None
+            self._problem = _CLOSED
+            if graph is not None:
+                graph.close()
+                self._retire()
+            self._kept = []
+            self._fences = []
+            self._noted = {}
+
+    def _retire(self) -> None:
+        """Keep what launches under way need until they are done."""
+        runs = (*self._runs.values(), *self._foreign_runs)
+        self._runs, self._foreign_runs = {}, []
+        if runs:
+            _retired.append((self.device, runs, self._kept))
+        _drop_retired()
+
+    _send_instead = "Record it there"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise ArgumentTypeError(
+            f"{self!r} cannot be copied deeply",
+            value=self,
+            limit="It works on the arrays that were recorded, and not on copies of them",
+            remedy="Record it again with the copies, or give it a __deepcopy__ of your own that "
+            "keeps this one",
+        )
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # At the end of the interpreter the driver takes everything back with the process; a call
+        # of the class with wrong arguments has made nothing.
+        if not _is_finalizing() and getattr(self, "_graph", None) is not None:
+            self.close()
+
+    def _ready(self, doing: str) -> DeviceGraph:
+        if self._graph is None:
+            if self.is_closed:
+                raise ClosedResourceError.after_close(
+                    "a graph", self, given_back="the graph", instead="Record it again"
+                )
+            raise GraphError(
+                f"kerneldsl cannot {doing} a graph when {self._problem}",
+                value=self,
+                limit="A graph is ready when its `with stream.capture()` has ended without an "
+                "error",
+                remedy="Use the graph after the block, or record it again",
+            )
+        return self._graph
+
+    def __repr__(self) -> str:
+        if self._graph is None:
+            return f"<Graph on {self.device}: {self._problem}>"
+        return f"<Graph on {self.device} of {format_count(self._graph.node_count, 'step')}>"
+
+
+_CLOSED = "it was closed"
+
+
+def _drop_retired() -> None:
+    """Let go of what no launch needs any more, oldest first; never waits."""
+    while True:
+        try:
+            retired = _retired.popleft()
+        except IndexError:
+            return
+        try:
+            is_done = all(event.is_done() for event in retired[1])
+        except DriverError as error:
+            retired[0].swallow(error)
+            is_done = True  # the device has failed, and nothing runs there any more
+        if not is_done:
+            _retired.appendleft(retired)
+            return
+
+
+class capture(ProcessOwned):
+    """A ``with`` block in which a stream is recorded; see :meth:`kerneldsl.Stream.capture`."""
+
+    __slots__ = ("_graph", "_recording", "_stream")
+
+    def __init__(self, stream: BaseStream) -> None:
+        self._stream = stream
+        self._graph: Graph | None = None
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> Graph:
+        stream = self._stream
+        device_stream = stream._open()
+        if stream._is_default or device_stream.is_foreign:
+            raise GraphError(
+                f"{stream!r} cannot be recorded",
+                value=stream,
+                limit="Streams that kerneldsl made can be, other libraries' and the default stream "
+                "cannot",
+                remedy="Make one: stream = kd.Stream()",
+            )
+        with _lock:
+            refuse_recording(device_stream, "record a second graph")
+            device_stream.begin_capture()
+            self._recording = device_stream.recording = Recording(device_stream)
+        register(stream.device, device_stream.handle, device_stream)
+        stream.__enter__()
+        self._graph = Graph(stream.device)
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stream, recording, graph = self._stream, self._recording, self._graph
+        assert recording is not None
+        assert graph is not None
+        stream.__exit__(kind, error, traceback)
+        recording.is_open = False
+        origin = recording.streams[0]
+        try:
+            if error is not None:
+                graph._problem = f"its recording ended with {type(error).__name__}"
+                origin.abort_capture()
+                return
+            try:
+                made = origin.end_capture()
+            except KernelError:
+                graph._problem = "what was recorded made no graph"
+                raise
+        finally:
+            for member in recording.streams:
+                forget_recorded(stream.device, member)
+                member.recording = None
+                member.leave_capture()
+        graph._graph = made
+        graph._kept = recording.kept
+        if not stream.device.is_host:
+            graph._fences = [(s, _fence(stream.device, s)) for s in recording.streams]
+
+
+def _fence(place: Device, stream: DeviceStream) -> DeviceEvent:
+    event = place.create_event(is_timed=False)
+    event.record(stream)
+    return event

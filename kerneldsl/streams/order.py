@@ -1,0 +1,176 @@
+"""Put work into a stream, or let it be recorded, and keep alive what it needs until it is done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kerneldsl.contract import Device, DeviceEvent, DeviceStream
+from kerneldsl.errors import DriverError, GraphError
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = [
+    "is_foreign",
+    "is_recorded",
+    "keep_until_done",
+    "let_go",
+    "note_recorded",
+    "owners_of",
+    "put",
+    "record_launch",
+    "refuse_recording",
+]
+
+
+def is_foreign(stream: Any) -> bool:
+    """Return whether a stream is another library's, so that its handle may die at any time."""
+    # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "is_foreign", True)
+
+
+def is_recorded(stream: Any) -> bool:
+    """Return whether what is put into a stream is recorded instead of run."""
+    # What is no DeviceStream has no recording; to ask for that class takes far longer.
+    return stream is not None and getattr(stream, "recording", None) is not None
+
+
+def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:
+    """Let a stream record a launch.
+
+    Parameters
+    ----------
+    stream : DeviceStream
+        A stream that is being recorded.
+    name : str
+        The kernel's: that of its function.
+    run : callable
+        Starts the kernel in the stream.
+    *needed
+        What the launch needs as long as it can be repeated: arguments, code.
+    """
+    assert stream.recording is not None
+    stream.recording.kernels.append(name)
+    put(stream, f"launch {name}", run, *needed)
+
+
+def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None:
+    """Raise `GraphError` if a stream is recorded.
+
+    Parameters
+    ----------
+    stream : DeviceStream or int or None
+        What is to be used.
+    doing : str
+        What cannot be done then; begins with a verb.
+    remedy : str, optional
+        What to do instead.
+    """
+    if is_recorded(stream):
+        raise GraphError(
+            f"a stream on {stream.device} is being recorded, so kerneldsl cannot {doing} in it",
+            limit="A recording runs nothing before it is launched",
+            remedy=remedy or "Do it before or after the `with stream.capture()`",
+        )
+
+
+def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
+    """Do a piece of work in a stream, or let the stream record it.
+
+    Parameters
+    ----------
+    stream : object
+        As :func:`~kerneldsl.streams.current.stream_of` returns it.
+    what : str
+        Such as ``"copy 4 bytes to the host"``.
+    run : callable
+        Does it, in this stream.
+    *needed
+        What a recording must keep alive.
+    """
+    if isinstance(stream, DeviceStream):
+        if stream.recording is not None:
+            stream.recording.kept += needed
+            note_recorded(needed)
+        stream.put(what, run)
+    else:
+        run()
+
+
+def note_recorded(objects: Iterable[Any]) -> None:
+    """Note that a graph works with arrays, so that closing one leaves the memory to the graph.
+
+    Parameters
+    ----------
+    objects : iterable
+        As for `owners_of`.
+    """
+    for owner in owners_of(objects):
+        if hasattr(owner, "is_recorded"):
+            owner.is_recorded = True
+
+
+def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
+    """Give what owns the memory of each device array among some objects, and the other objects.
+
+    Parameters
+    ----------
+    objects : iterable
+        Device arrays, their memory, tuples of them, and anything else.
+    """
+    for each in objects:
+        if isinstance(each, tuple):
+            yield from owners_of(each)
+        else:
+            yield getattr(each, "_owner", each)
+
+
+#: What the work in each stream still needs, oldest first, with an event behind that work.
+_kept: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+#: Held while that is changed: who looks whether the oldest is done must be who takes it out.
+_kept_lock = ForkSafeLock()
+
+
+def keep_until_done(place: Device, stream: Any, *needed: Any) -> None:
+    """Keep objects alive until what is in a stream now has finished.
+
+    Parameters
+    ----------
+    place : Device
+        The device.
+    stream : object
+        As for `put`. In a recorded stream the recording has the objects already.
+    *needed
+        Such as the array that a copy reads.
+    """
+    if not isinstance(stream, DeviceStream):
+        stream = place.wrap_stream(stream)
+    if stream.recording is not None:
+        return
+    event = place.create_event(is_timed=False)
+    event.record(stream)
+    with _kept_lock:
+        _kept.setdefault((place, stream.handle), deque()).append((event, needed))
+    let_go()
+
+
+def let_go() -> None:
+    """Let go of what the streams have done with."""
+    done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
+    failures: list[tuple[Device, DriverError]] = []
+    with _kept_lock:
+        for key, waiting in tuple(_kept.items()):
+            try:
+                while waiting and waiting[0][0].is_done():
+                    done.append(waiting.popleft())
+            except DriverError as error:  # the device has failed, and nothing on it goes on
+                failures.append((key[0], error))
+                done += waiting
+                waiting.clear()
+            if not waiting:
+                del _kept[key]
+    # What is told, and what goes with the events, may run anything, so not under the lock.
+    for place, failure in failures:
+        place.swallow(failure)
+    for event, _ in done:
+        event.close()

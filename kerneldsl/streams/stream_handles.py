@@ -1,0 +1,62 @@
+"""Streams by their handles: which one of ours a number means, and where another library's is."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from kerneldsl.contract import Device, DeviceStream, MemoryType
+from kerneldsl.devices.placement import device_of_memory, place_of
+
+__all__ = ["adopt", "find", "forget", "forget_recorded", "place_of_foreign", "register"]
+
+#: Streams of ours by device and handle, so that they are known again when another library has
+#: wrapped them.
+_by_handle: weakref.WeakValueDictionary[tuple[Device, int], DeviceStream] = (
+    weakref.WeakValueDictionary()
+)
+_places_with_streams: set[Device] = set()
+
+
+def register(place: Device, handle: int, stream: DeviceStream) -> None:
+    """Let a stream of ours be known again by its handle."""
+    _by_handle[place, handle] = stream
+    _places_with_streams.add(place)
+
+
+def find(place: Device, handle: int) -> DeviceStream | None:
+    """The stream of ours that has a handle."""
+    return _by_handle.get((place, handle))
+
+
+def forget(place: Device, handle: int) -> None:
+    """Forget a handle that the device may give to another stream."""
+    _by_handle.pop((place, handle), None)
+
+
+def forget_recorded(place: Device, stream: DeviceStream) -> None:
+    """Forget the handle that a stream has in a recording, which ends now."""
+    if stream.handle != stream.own_handle:
+        forget(place, stream.handle)
+
+
+def adopt(place: Device, stream: Any) -> DeviceStream:
+    """The device's stream behind another library's, ours if it is one of ours."""
+    wrapped = place.wrap_stream(stream)
+    if place in _places_with_streams:
+        return _by_handle.get((place, wrapped.handle), wrapped)
+    return wrapped
+
+
+def place_of_foreign(stream: Any, otherwise: Device) -> Device:
+    """Return where another library's stream says it is."""
+    if isinstance(stream, DeviceStream):
+        return place_of(stream.device)
+    index = getattr(getattr(stream, "device", None), "index", None)  # torch
+    if not isinstance(index, int):
+        index = getattr(getattr(stream, "device", None), "device_id", None)  # cuda.core
+    if not isinstance(index, int):
+        index = getattr(stream, "device_id", None)  # CuPy, where -1 says that it is not known
+    if not isinstance(index, int) or index < 0:
+        return otherwise
+    return device_of_memory(MemoryType.CUDA, index)

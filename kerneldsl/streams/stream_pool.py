@@ -1,0 +1,126 @@
+"""Several streams of one device, given out in turn."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from kerneldsl.contract import Device, DeviceLike
+from kerneldsl.errors import ArgumentValueError, ClosedResourceError
+from kerneldsl.streams.streams import Stream
+from kerneldsl.utilities.process_owned import ProcessOwned
+
+__all__ = ["StreamPool"]
+
+#: More than any device has queues for.
+_MAX_STREAMS = 1024
+
+
+class StreamPool(ProcessOwned):
+    """A fixed number of streams of one device, given out in turn.
+
+    A device runs a handful of queues side by side; a program with more pieces of independent work
+    than that spreads them over a few streams: ``with pool.stream() as s:``.
+
+    Parameters
+    ----------
+    count : int, optional
+        How many streams, up to 1024.
+    device : str or Device, optional
+        Where; by default where kernels run now.
+    priority : int, optional
+        As for :class:`kerneldsl.Stream`.
+    blocking : bool, optional
+        As for :class:`kerneldsl.Stream`.
+
+    Raises
+    ------
+    ArgumentValueError
+        If the count is no int from 1 to 1024.
+    """
+
+    __slots__ = ("__weakref__", "_is_closed", "_streams", "_turns")
+
+    def __init__(
+        self,
+        count: int = 4,
+        device: DeviceLike | None = None,
+        *,
+        priority: int = 0,
+        blocking: bool = True,
+    ) -> None:
+        try:
+            number = operator.index(count)
+        except TypeError:
+            number = 0
+        if isinstance(count, bool) or not 1 <= number <= _MAX_STREAMS:
+            raise ArgumentValueError(
+                f"count is {count!r}",
+                value=count,
+                limit=f"A pool has 1 to {_MAX_STREAMS} streams; a device runs 128 kernels side by "
+                "side at most (CUDA Programming Guide, technical specifications)",
+            )
+        first = Stream(device, priority=priority, blocking=blocking)
+        others = (
+            Stream(first.device, priority=priority, blocking=blocking) for _ in range(number - 1)
+        )
+        self._streams = (first, *others)
+        self._turns = itertools.cycle(self._streams)
+        self._is_closed = False
+
+    @property
+    def device(self) -> Device:
+        """Device of the streams."""
+        return self._streams[0].device
+
+    def stream(self) -> Stream:
+        """The stream whose turn it is; may be called from any thread."""
+        if self._is_closed:
+            raise ClosedResourceError.after_close(
+                f"a pool of streams on {self.device}",
+                self,
+                given_back="its streams",
+                instead="Make another one with kd.StreamPool()",
+            )
+        return next(self._turns)
+
+    def synchronize(self) -> None:
+        """Wait until everything in the streams has finished.
+
+        Raises
+        ------
+        DriverError
+            If something in them has failed.
+        """
+        for stream in self._streams:
+            stream.synchronize()
+
+    def close(self) -> None:
+        """Close the streams; twice is harmless."""
+        self._is_closed = True
+        for stream in self._streams:
+            stream.close()
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self._streams)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else ""
+        return f"<StreamPool of {len(self)} streams on {self.device}{state}>"

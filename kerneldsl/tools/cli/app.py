@@ -1,0 +1,168 @@
+"""The commands of ``kerneldsl``: its own, and those of the registry.
+
+Each command imports what it needs when it runs, so that a list of devices does not wait for a
+compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kerneldsl.devices.registry import command_names, command_summary, get_command
+from kerneldsl.errors import FallbackWarning, KernelError
+from kerneldsl.tools.cli import health, machine
+from kerneldsl.tools.cli.cache import make_cache_app
+from kerneldsl.tools.cli.output import print_json
+from kerneldsl.tools.cli.warm import warm
+
+__all__ = ["make_app", "run"]
+
+#: Exit code for a request that could not be met, as of a usage error.
+_EXIT_REFUSED = 2
+
+
+def _versions(as_json: machine.JsonOption = False) -> None:
+    """Print the versions of everything a kernel depends on, and the devices that are there."""
+    from kerneldsl.tools.versions import collect_versions, show_versions
+
+    if as_json:
+        print_json(collect_versions())
+    else:
+        show_versions()
+
+
+def _compile(
+    kernel: Annotated[
+        str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
+    ],
+    signature: Annotated[
+        str | None,
+        typer.Option(
+            "--signature",
+            "-s",
+            help='Types of the arguments, such as "float32, float32[::1]"; may be left out where '
+            "the kernel declares one.",
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option("--arch", "-a", help="Architecture, such as sm_90.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; without it, standard output."),
+    ] = None,
+    ptx_version: Annotated[
+        str | None, typer.Option("--ptx-version", help="PTX ISA version, such as 8.7.")
+    ] = None,
+    forall: Annotated[
+        int | None,
+        typer.Option("--forall", help="Compile the entry of forall, for extents of this rank."),
+    ] = None,
+    block: Annotated[
+        str | None, typer.Option("--block", help="Block, such as 256 or 32,8, for --target cpu.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was made as JSON, on standard output.")
+    ] = False,
+) -> None:
+    """Compile a kernel ahead of time, and describe its parameters beside it.
+
+    With -o NAME.ptx the layout of the parameters goes to NAME.params.txt. Needs no GPU.
+    """
+    from kerneldsl.tools.cli.compile import CompileRequest, compile_to_file
+
+    compile_to_file(
+        CompileRequest(kernel, signature, arch, output, ptx_version, forall, block, target, as_json)
+    )
+
+
+def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
+    """The command-line application.
+
+    Parameters
+    ----------
+    extra : tuple of str
+        Names of the registry's commands to load; others are listed, and loaded when they are run.
+    """
+    app = typer.Typer(
+        name="kerneldsl",
+        help="Kernels written in Python, for GPUs and CPUs.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for command in (
+        machine.backends,
+        machine.devices,
+        machine.default,
+        health.status,
+        health.summary,
+        health.doctor,
+    ):
+        app.command(command.__name__)(command)
+    app.command("compile")(_compile)
+    app.command("versions")(_versions)
+    app.command("warm")(warm)
+    app.add_typer(make_cache_app(), name="cache")
+    for name in command_names():
+        if name in extra:
+            app.command(name)(get_command(name))
+        else:
+            app.command(name, help=command_summary(name))(_unloaded)
+    return app
+
+
+def _unloaded() -> None:
+    """Stand in the list of commands for one that is loaded when it is run."""
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line; an error of ours is one message and exit code 2, no traceback."""
+    if sys.stdout is None:  # it was closed before the start, as by `>&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- for good
+    # A terminal that lacks a character shows another in its place, instead of an error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    given: list[str] = sys.argv[1:] if arguments is None else arguments
+    wanted = next((a for a in given if not a.startswith("-")), "")
+    with warnings.catch_warnings():
+        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        try:
+            make_app((wanted,))(given, prog_name="kerneldsl")
+        except KernelError as error:
+            _print_message("error", "bold red", error)
+            raise SystemExit(_EXIT_REFUSED) from error
+
+
+def _show_warning(
+    otherwise: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    *where: Any,
+    **fields: Any,
+) -> None:
+    """Show a fallback as a message: whoever typed a command has no line of code that did it."""
+    if issubclass(category, FallbackWarning):
+        _print_message("warning", "yellow", message)
+    else:
+        otherwise(message, category, *where, **fields)
+
+
+def _print_message(kind: str, style: str, said: object) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}: ", style), str(said)))

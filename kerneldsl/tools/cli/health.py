@@ -1,0 +1,269 @@
+"""``kerneldsl status``, ``summary`` and ``doctor``: how this machine is now, and what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from kerneldsl.tools.cli.machine import JsonOption, known, memory_text
+from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress, styled
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import DeviceInfo
+    from kerneldsl.tools.doctor import Report
+
+__all__ = ["doctor", "status", "summary"]
+
+T = TypeVar("T")
+
+#: Exit code of ``doctor`` where something does not work.
+EXIT_PROBLEM = 1
+
+
+# ----------------------------------------------------------------------------------------- status
+
+
+def status(as_json: JsonOption = False) -> None:
+    """Show what devices and host are doing now, and the settings in effect."""
+    from kerneldsl.devices.placement import current_target, devices
+
+    found = devices()
+    default, refusal = _or_refusal(current_target)
+    live = [_live(info) for info in found]
+    environment, errors = _environment(), _errors()
+    if as_json:
+        print_json(
+            {
+                "default": default,
+                "default_refused": refusal,
+                "devices": live,
+                "host": _host(),
+                "environment": environment,
+                "errors": errors,
+            }
+        )
+        return
+    print_table(
+        ("device", "name", "memory free / total", "busy", "temperature", "power", "clock"),
+        [_status_row(each) for each in live],
+        fixed=("device",),
+    )
+    processes = [
+        (each["device"], process["pid"], process["name"], _amount(process["memory_bytes"]))
+        for each in live
+        for process in each["processes"] or ()
+    ]
+    if processes:
+        print_table(("device", "process", "program", "memory"), processes, fixed=("device",))
+    console = new_console()
+    if refusal is None:
+        console.print(f"Kernels run on {default} unless something else is said.", markup=False)
+    else:
+        console.print(f"Kernels run nowhere unless a device is named: {refusal}", markup=False)
+    if environment:
+        print_table(("variable", "value", "meaning"), _variable_rows(), fixed=("variable",))
+    else:
+        console.print("No environment variable of kerneldsl is set.")
+    if errors["counts"]:
+        print_table(("errors", "count"), sorted(errors["counts"].items()))
+
+
+def _live(info: DeviceInfo) -> dict[str, Any]:
+    """Return what changes from moment to moment, read once; ``None`` for what cannot be had."""
+    values: dict[str, Any] = {}
+    unavailable: dict[str, str] = {}
+    for field in info.fields(is_live=True):
+        values[field.name] = known(info, field.name, unavailable)
+    held = values.pop("processes", None)
+    return {
+        "device": str(info),
+        "name": info.name,
+        "total_memory_bytes": known(info, "total_memory_bytes"),
+        **values,
+        "processes": None if held is None else [_process(pid, used) for pid, used in held],
+        "unavailable": unavailable,
+    }
+
+
+def _process(pid: int, used: int | None) -> dict[str, Any]:
+    import psutil
+
+    try:
+        name: str | None = psutil.Process(pid).name()
+    except psutil.Error:  # it has ended, or is not ours to see
+        name = None
+    return {"pid": pid, "name": name, "memory_bytes": used}
+
+
+def _status_row(live: dict[str, Any]) -> tuple[object, ...]:
+    def with_unit(name: str, form: str) -> str | None:
+        value = live.get(name)
+        return None if value is None else form.format(value)
+
+    return (
+        live["device"],
+        live["name"],
+        memory_text(live["free_memory_bytes"], live["total_memory_bytes"]),
+        with_unit("utilization_percent", "{:.0f} %"),
+        with_unit("temperature_celsius", "{:.0f} °C"),
+        with_unit("power_watts", "{:.0f} W"),
+        with_unit("current_clock_mhz", "{:.0f} MHz"),
+    )
+
+
+def _host() -> dict[str, Any]:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return {
+        "total_memory_bytes": int(memory.total),
+        "available_memory_bytes": int(memory.available),
+        "logical_core_count": psutil.cpu_count() or os.cpu_count(),
+    }
+
+
+def _environment() -> dict[str, str]:
+    from kerneldsl.utilities.environment import VARIABLES
+
+    shown = (*VARIABLES, "CUDA_VISIBLE_DEVICES", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT")
+    return {name: os.environ[name] for name in shown if name in os.environ}
+
+
+def _variable_rows() -> list[tuple[object, ...]]:
+    from kerneldsl.utilities.environment import VARIABLES
+
+    return [(name, value, VARIABLES.get(name)) for name, value in _environment().items()]
+
+
+def _errors() -> dict[str, Any]:
+    """Return what the devices answered with an error while this command looked at them."""
+    from kerneldsl.contract.error_history import error_log
+
+    return {
+        "counts": {category: n for category, n in error_log.counts().items() if n},
+        "entries": [entry.to_dict() for entry in error_log.entries()],
+    }
+
+
+def _amount(nbytes: int | None) -> str | None:
+    from kerneldsl.utilities.formatting import format_bytes
+
+    return None if nbytes is None else format_bytes(nbytes)
+
+
+# ---------------------------------------------------------------------------------------- summary
+
+
+def summary(as_json: JsonOption = False) -> None:
+    """Show the machine on one screen: backends, devices, the default, versions, the verdict."""
+    from kerneldsl.devices.placement import current_target, devices
+    from kerneldsl.tools.detection import backends
+    from kerneldsl.tools.versions import package_versions
+
+    with progress("Looking at the machine", is_quiet=as_json) as say:
+        versions = package_versions()
+        # A variable with a wrong value is for the checks to tell, with all the rest.
+        found, default = _or_refusal(backends)[0] or (), _or_refusal(current_target)[0]
+        infos = devices()
+        say("Checking")
+        report = _check(run_kernels=False)
+    if as_json:
+        print_json(
+            {
+                "versions": versions,
+                "backends": [backend.to_dict() for backend in found],
+                "devices": [info.to_dict(live=False) for info in infos],
+                "default": default,
+                "cache_folder": _cache_folder(),
+                "environment": _environment(),
+                "report": report.to_dict(),
+            }
+        )
+        return
+    print_table(
+        ("device", "name", "kind", "arch", "memory free / total"),
+        [
+            (
+                f"{info} *" if str(info) == default else str(info),
+                info.name,
+                info.kind,
+                info.arch,
+                memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
+            )
+            for info in infos
+        ],
+        fixed=("device",),
+    )
+    rows = [
+        ("default", default and f"{default} (* above); `kerneldsl default` says why"),
+        ("detected", ", ".join(b.name for b in found if b.is_detected)),
+        ("usable", ", ".join(b.name for b in found if b.is_usable)),
+        ("versions", ", ".join(f"{n} {v}" for n, v in versions.items() if v)),
+        ("cache folder", _cache_folder()),
+        ("settings", ", ".join(f"{n}={v}" for n, v in _environment().items()) or "none"),
+        ("verdict", report.verdict),
+    ]
+    print_table(("this machine", ""), rows, fixed=("this machine",))
+    _print_checks(report, only_faults=True)
+
+
+def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
+    """Return the result, or the message of the error, as for a wrong variable."""
+    from kerneldsl.errors import KernelError
+
+    try:
+        return find(), None
+    except KernelError as error:
+        return None, str(error)
+
+
+def _cache_folder() -> str | None:
+    from kerneldsl.utilities.environment import cache_folder
+
+    try:
+        return str(cache_folder())
+    except (RuntimeError, ImportError):  # no home directory, or no platformdirs
+        return None
+
+
+# ----------------------------------------------------------------------------------------- doctor
+
+
+def doctor(
+    kernels: Annotated[
+        bool, typer.Option(help="Compile and run a small kernel on each device.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Check whether this machine is fit for kernels, and say what to do about each problem.
+
+    Ends with exit code 1 where something does not work, else with 0.
+    """
+    with progress("Checking", is_quiet=as_json) as say:
+        report = _check(run_kernels=kernels, say=lambda part: say(f"Checking {part}"))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print_checks(report)
+        new_console().print(report.verdict, style=styled("ok" if report.is_ok else "problem"))
+    if not report.is_ok:
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def _check(*, run_kernels: bool, say: Any = None) -> Report:
+    from kerneldsl.tools.doctor import preflight
+
+    return preflight(run_kernels=run_kernels, progress=say)
+
+
+def _print_checks(report: Report, *, only_faults: bool = False) -> None:
+    rows = [
+        (c.status, c.name, c.found if c.remedy is None else f"{c.found}\nWhat to do: {c.remedy}")
+        for c in report.checks
+        if not (only_faults and c.status == "ok")
+    ]
+    if rows:
+        print_table(("status", "check", "found"), rows, fixed=("status",))

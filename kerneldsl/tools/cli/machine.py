@@ -1,0 +1,200 @@
+"""``kerneldsl backends``, ``devices`` and ``default``: what this machine has, and what is chosen.
+
+None of them imports Numba.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import DeviceInfo
+
+__all__ = ["JsonOption", "backends", "default", "devices", "known", "memory_text"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def backends(as_json: JsonOption = False) -> None:
+    """List the ways to compute on this machine: what is there, and what kerneldsl uses."""
+    from kerneldsl.tools.detection import backends as find_backends
+
+    found = find_backends()
+    if as_json:
+        print_json({"backends": [backend.to_dict() for backend in found]})
+        return
+    print_table(
+        ("backend", "detected", "version", "usable", "why"),
+        [
+            (
+                b.name,
+                "yes" if b.is_detected else "no",
+                b.version,
+                "yes" if b.is_usable else "no",
+                b.reason,
+            )
+            for b in found
+        ],
+        fixed=("backend", "detected", "usable"),
+    )
+    if any(b.is_faked for b in found):
+        new_console(stderr=True).print("KERNELDSL_FAKE_GPU is set: this is not the real machine.")
+
+
+def devices(
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", help="Show everything of one device, such as cuda:0."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Only the devices of this target.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the devices that kernels can run on, or show everything of one."""
+    from kerneldsl.devices.placement import device_info
+    from kerneldsl.devices.placement import devices as find_devices
+    from kerneldsl.devices.registry import get_target
+
+    if device is not None and target is not None:
+        raise typer.BadParameter("--device names one device, and --target those of a target")
+    if device is not None:
+        info = device_info(device)
+        if as_json:
+            print_json({"device": info.to_dict()})
+        else:
+            _print_device(info)
+        return
+    found = find_devices(target)
+    if as_json:
+        print_json({"devices": [info.to_dict(live=False) for info in found]})
+        return
+    if target is not None and not found:
+        reason = get_target(target).unavailable_reason() or "it has no device"
+        new_console().print(f"No devices of {target}: {reason}", markup=False, soft_wrap=True)
+        return
+    print_table(
+        ("device", "name", "kind", "arch", "processors", "memory free / total", "bandwidth"),
+        [_device_row(info) for info in found],
+        fixed=("device",),
+    )
+
+
+def _device_row(info: DeviceInfo) -> tuple[object, ...]:
+    bandwidth = known(info, "peak_bandwidth_bytes_per_s")
+    return (
+        str(info),
+        info.name,
+        info.kind,
+        info.arch,
+        known(info, "multiprocessor_count") or known(info, "usable_core_count"),
+        memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
+        None if bandwidth is None else f"{bandwidth / 1e9:.0f} GB/s",
+    )
+
+
+def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None) -> Any:
+    """An attribute of a device, or ``None`` where it cannot be had.
+
+    Parameters
+    ----------
+    info : DeviceInfo
+        The device.
+    name : str
+        The attribute.
+    unavailable : dict, optional
+        Gets the reason, under the attribute's name.
+    """
+    from kerneldsl.errors import AttributeUnavailableError
+
+    try:
+        return info.get(name)
+    except AttributeUnavailableError as error:
+        if unavailable is not None:
+            unavailable[name] = error.limit or error.what
+        return None
+
+
+def memory_text(free: int | None, total: int | None) -> str | None:
+    """Free and total memory of a device, for a person."""
+    from kerneldsl.utilities.formatting import format_bytes
+
+    if total is None:
+        return None
+    return f"{'?' if free is None else format_bytes(free)} / {format_bytes(total)}"
+
+
+def _print_device(info: DeviceInfo) -> None:
+    from kerneldsl.contract.info_display import format_value
+
+    groups: dict[str, list[tuple[object, ...]]] = {}
+    for field in info.fields():
+        unavailable: dict[str, str] = {}
+        value = known(info, field.name, unavailable)
+        shown = None if unavailable else format_value(field, value)
+        why = unavailable.get(field.name) or info.reasons.get(field.name, "")
+        groups.setdefault(field.group, []).append((field.name, shown, why))
+    new_console().print(f"{info}: {info.name}", style="bold", markup=False)
+    for group, rows in groups.items():
+        print_table((group, "value", "why"), rows, fixed=(group,))
+
+
+def default(
+    by: Annotated[
+        str,
+        typer.Option("--by", help="score, or benchmark to measure a copy and some arithmetic."),
+    ] = "score",
+    as_json: JsonOption = False,
+) -> None:
+    """Show where kernels run when nothing else is said, and why."""
+    from kerneldsl.devices.placement import current_target, why_current
+    from kerneldsl.tools.ranking import rank_devices
+
+    chosen, why = current_target(), why_current()
+    with progress("Measuring", is_quiet=as_json or by != "benchmark"):
+        ranking = rank_devices(by=by)  # type: ignore[arg-type]  # it refuses other words itself
+    if as_json:
+        told = ranking.to_dict()
+        print_json({"device": chosen, "reason": why, "by": told["by"], "ranking": told["devices"]})
+        return
+    new_console().print(f"Kernels run on {chosen}. {why}.", markup=False, soft_wrap=True)
+    rows: list[tuple[object, ...]] = []
+    for entry in ranking.entries:
+        parts, measured = entry.score, entry.measurement
+        row: tuple[object, ...] = (
+            str(entry.info),
+            entry.info.name,
+            f"{parts.kind_points:.0f} ({parts.kind})",
+            f"{parts.compute_capability_points:.1f}",
+            f"{parts.memory_points:.1f}",
+            f"{parts.multiprocessor_points:.1f}",
+            f"{parts.total:.1f}",
+        )
+        if by == "benchmark":
+            row += (
+                None if measured is None else f"{measured.copy_bytes_per_s / 1e9:.4g} GB/s",
+                None
+                if measured is None
+                else f"{measured.float32_operations_per_s / 1e9:.4g} GFLOP/s",
+            )
+        rows.append((*row, entry.problem or "yes"))
+    measures = ("copy", "float32") if by == "benchmark" else ()
+    print_table(
+        (
+            "device",
+            "name",
+            "kind",
+            "capability",
+            "memory",
+            "processors",
+            "score",
+            *measures,
+            "usable",
+        ),
+        rows,
+        fixed=("device",),
+    )

@@ -1,0 +1,87 @@
+"""``kerneldsl warm``: run a script so that what it launches is compiled and kept.
+
+For an architecture that is named, the script runs with every launch going to a described GPU of
+that architecture: its kernels are compiled as they would be there, and do not run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kerneldsl.errors import ArgumentValueError, CacheError
+from kerneldsl.tools.cli.output import print_table, progress
+
+__all__ = ["warm"]
+
+_RUNNER = "kerneldsl.tools.cli.warmed"
+
+
+def warm(
+    script: Annotated[Path, typer.Argument(help="A Python script that launches kernels.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="The script's own.")] = None,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arch",
+            "-a",
+            help="Compile for this architecture, such as sm_90; kernels do not run. May be given "
+            "several times. Without it the script runs as it would by itself.",
+        ),
+    ] = None,
+) -> None:
+    """Run a script, and keep what it compiles: for an image that ships its cache."""
+    from kerneldsl import cache
+    from kerneldsl.devices.registry import get_target, target_writing
+
+    if not script.is_file():
+        raise ArgumentValueError(
+            f"there is no file {script}", value=str(script), remedy="Check the path"
+        )
+    if not cache.is_on():
+        raise CacheError(
+            "the cache is off",
+            limit="Compiled kernels are stored in the cache",
+            remedy="Unset KERNELDSL_CACHE, and see kerneldsl cache info",
+        )
+    for each in arch or ():
+        # An error here is better than one for each launch.
+        get_target(target_writing("ptx")).described(each)
+    rows = [_run(script, arguments or [], each) for each in arch or [""]]
+    print_table(("for", "found", "compiled and kept", "not kept"), rows)
+
+
+def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, int]:
+    import json
+    import tempfile
+
+    from kerneldsl.tools.cli.warmed import dry_run
+
+    environment = dict(os.environ)
+    if arch:
+        environment["KERNELDSL_TARGET"] = dry_run()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]
+        with progress(f"Running {script}" + (f" for {arch}" if arch else "")):
+            done = subprocess.run(command, env=environment, check=False)
+        if done.returncode or not report.exists():
+            raise ArgumentValueError(
+                f"{script} ended with status {done.returncode}" + (f" for {arch}" if arch else ""),
+                value=done.returncode,
+                limit="For an architecture that is named, kernels are compiled and do not run, so "
+                "results are not right"
+                if arch
+                else None,
+                remedy="Check no results in a script for kerneldsl warm"
+                if arch
+                else f"Run it by itself: {sys.executable} {script}",
+            )
+        stats = json.loads(report.read_text(encoding="utf-8"))
+    missed = sum(stats["misses"].values())
+    return arch or "this machine", stats["hits"], stats["writes"], max(0, missed - stats["writes"])

@@ -1,0 +1,76 @@
+"""Worker of ``kerneldsl warm``, one process for each architecture."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import runpy
+import sys
+from typing import Any
+
+from kerneldsl.contract import Device
+from kerneldsl.devices.registry import built_in_targets, get_target, target_writing
+
+__all__ = ["described_gpu", "dry_run", "main"]
+
+
+def dry_run() -> str:
+    """The target on which launches for an architecture are made, of which none runs."""
+    found = built_in_targets()[target_writing("ptx")].dry_run
+    assert found is not None
+    return found
+
+
+def described_gpu(arch: str, usual: Device) -> Device:
+    """The GPU that launches for an architecture go to.
+
+    It is the one that plans are made for, so that a launch is mapped to threads as on a card of
+    that size. What no plan depends on, such as the size of its memory, is the usual device's.
+
+    Parameters
+    ----------
+    arch : str
+        Such as ``"sm_90"``.
+    usual : Device
+        Of the target that rehearses.
+
+    Raises
+    ------
+    ArgumentValueError
+        Not enough is known of the architecture.
+    """
+    device = get_target(target_writing("ptx")).described(arch).description
+    return dataclasses.replace(device, extra={**usual.extra, **device.extra})
+
+
+def main(arch: str, report: str, script: str, *arguments: str) -> None:
+    """Run a script as Python would, and write down what the cache did.
+
+    Parameters
+    ----------
+    arch : str
+        What its kernels are compiled for; empty for the devices that are there.
+    report : str
+        The file to write, as JSON.
+    script : str
+        The script.
+    *arguments : str
+        Its own.
+    """
+    import kerneldsl as kd
+
+    sys.argv = [script, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    if arch:
+        target: Any = get_target(dry_run())
+        target.set_devices(described_gpu(arch, target.devices()[0]))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump(kd.cache.stats().to_dict(), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,8 @@
+"""Detection: which ways to compute this machine has, and which of them kerneldsl uses."""
+
+from __future__ import annotations
+
+from kerneldsl.tools.detection.report import backends
+from kerneldsl.tools.detection.values import Backend, Backends
+
+__all__ = ["Backend", "Backends", "backends"]

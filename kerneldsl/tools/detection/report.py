@@ -1,0 +1,123 @@
+"""``kd.backends()``: which ways to compute are there, and which of them kerneldsl uses.
+
+What is there is told by :mod:`~kerneldsl.tools.detection.probes`; what kerneldsl can use, by the
+targets themselves. ``KERNELDSL_FAKE_GPU`` puts a made-up machine in place of both, so that people
+can test what their programs do with or without a GPU; where kernels run is not touched by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kerneldsl.contract import MemoryType
+from kerneldsl.devices.registry import get_target, target_names, target_of_memory
+from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.tools.detection.probes import Finding, probes
+from kerneldsl.tools.detection.values import Backend, Backends
+from kerneldsl.utilities import environment
+
+__all__ = ["backends"]
+
+#: Why kerneldsl runs nothing there, for what no target of ours serves.
+_NO_TARGET = {
+    "rocm": "kerneldsl has no target for AMD GPUs",
+    "metal": "kerneldsl has no target for Metal",
+    "vulkan": "kerneldsl has no target for Vulkan",
+    "opengl": "kerneldsl has no target for OpenGL's compute shaders",
+    "webgpu": "kerneldsl has no target for WebGPU",
+    "webgl2": "WebGL 2 has no compute shaders, and never will; WebGPU takes its place",
+}
+
+
+def backends() -> Backends:
+    """Report the ways to compute on this machine, and which of them kerneldsl uses.
+
+    Looks at files, tools and packages; of all drivers it starts CUDA's alone, and only to learn
+    whether kernels can run there.
+
+    Returns
+    -------
+    Backends
+        A tuple of :class:`Backend`: cuda, rocm, metal, vulkan, opengl, webgpu, webgl2, cpu.
+
+    Raises
+    ------
+    ArgumentValueError
+        If ``KERNELDSL_FAKE_GPU`` names a backend that does not exist.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.backends().named("cpu").is_usable
+    True
+    """
+    found = probes()
+    faked = _faked_names(found)
+    if faked is not None:
+        return Backends(_fake(name, name in faked) for name in found)
+    provided = target_names()
+    return Backends(_report(name, probe(), provided) for name, probe in found.items())
+
+
+def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
+    if name in provided:
+        is_usable, why = _ask_target(name, finding)
+    else:
+        is_usable, why = False, f"{finding.what}; {_NO_TARGET[name]}"
+    return Backend(
+        name,
+        # A target that runs kernels is there, whatever the files say.
+        is_detected=finding.is_detected or is_usable,
+        version=finding.version,
+        is_usable=is_usable,
+        reason=why,
+        evidence=finding.evidence,
+    )
+
+
+def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
+    """Return whether the target of a backend's name runs kernels here, and why."""
+    try:
+        target = get_target(name)
+        reason = target.unavailable_reason()
+        found = () if reason is not None else target.devices()
+    except (KernelError, ImportError) as error:
+        return False, f"its target cannot be loaded: {' '.join(str(error).split())}"
+    if reason is not None and not finding.is_detected and not finding.evidence:
+        # Nothing of it is here, so there is nothing to mend.
+        return False, f"{finding.what}; kernels run on the CPU"
+    if reason is not None:
+        return False, " ".join(reason.split())
+    return True, ", ".join(f"{d}: {d.name} ({d.arch})" for d in found)
+
+
+def _faked_names(known: Iterable[str]) -> frozenset[str] | None:
+    spec = environment.fake_gpu_spec()
+    if spec is None:
+        return None
+    names = frozenset(filter(None, (part.strip().lower() for part in spec.split(","))))
+    unknown = sorted(names - set(known))
+    if unknown:
+        raise ArgumentValueError(
+            f"KERNELDSL_FAKE_GPU names {', '.join(unknown)}",
+            value=spec,
+            limit=f"Known backends are {', '.join(known)}",
+            remedy="Name some of them with commas in between, or leave it empty for no GPU",
+        )
+    return names
+
+
+def _fake(name: str, is_detected: bool) -> Backend:
+    if name == target_of_memory(MemoryType.CPU):
+        return Backend(
+            name, True, None, True, "always there; KERNELDSL_FAKE_GPU does not hide it", (), True
+        )
+    said = "pretends that it is there" if is_detected else "pretends that it is not there"
+    return Backend(
+        name,
+        is_detected=is_detected,
+        version=None,
+        is_usable=False,
+        reason=f"KERNELDSL_FAKE_GPU {said}; kernels run where they would without it",
+        is_faked=True,
+    )

@@ -1,0 +1,107 @@
+"""``kd.preflight()``: look at everything, one part after the other.
+
+The core's own checks stand here; what a target needs, its :meth:`~kerneldsl.contract.Target.checks`
+know. Nothing ends the others: a check that fails itself is a finding too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kerneldsl.contract import Target
+from kerneldsl.contract.checks import Check, said_by
+from kerneldsl.devices.registry import get_target, is_hardware, target_names
+from kerneldsl.errors import KernelError
+from kerneldsl.tools.doctor.cache import check_cache_folder
+from kerneldsl.tools.doctor.host import check_environment, check_memory, check_processes
+from kerneldsl.tools.doctor.packages import check_packages, check_python
+from kerneldsl.tools.doctor.report import Report
+
+__all__ = ["preflight"]
+
+
+def preflight(
+    *, run_kernels: bool = True, progress: Callable[[str], object] | None = None
+) -> Report:
+    """Check whether this machine is fit for kernels, and say for each problem what to do.
+
+    Parameters
+    ----------
+    run_kernels : bool
+        Whether to compile and run a small kernel on each device, which takes a second or two. Its
+        launches count in ``kd.stats()`` as any others.
+    progress : callable, optional
+        Called with the name of each part before it is looked at.
+
+    Returns
+    -------
+    Report
+        Python and packages, the environment, the cache folder, memory, how processes are started,
+        then what each target says of itself and of its devices.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.preflight(run_kernels=False).named("python").status
+    'ok'
+    """
+    checks: list[Check] = []
+    for part, look in _parts(run_kernels):
+        if progress is not None:
+            progress(part)
+        checks += _complete(part, look)
+    return Report(tuple(checks))
+
+
+def _parts(run_kernels: bool) -> Iterator[tuple[str, Callable[[], Iterable[Check]]]]:
+    yield "python", check_python
+    yield "packages", check_packages
+    yield "environment", check_environment
+    yield "cache", check_cache_folder
+    yield "memory", check_memory
+    yield "processes", check_processes
+    try:
+        names = target_names()
+    except KernelError as error:
+        yield "targets", _said(_failed("targets", error))
+        return
+    for name in filter(is_hardware, names):
+        try:
+            target = get_target(name)
+        except (KernelError, ImportError) as error:
+            yield name, _said(_failed(name, error))
+            continue
+        yield name, target.checks
+        if run_kernels and target.unavailable_reason() is None:
+            yield f"kernel on {name}", _devices_of(target)
+
+
+def _devices_of(target: Target) -> Callable[[], Iterable[Check]]:
+    def look() -> Iterable[Check]:
+        from kerneldsl.tools.doctor.trial import check_devices  # it decorates a kernel
+
+        return check_devices(target)
+
+    return look
+
+
+def _said(check: Check) -> Callable[[], Iterable[Check]]:
+    return lambda: (check,)
+
+
+def _complete(part: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """The checks of a part; where looking fails, that is the last of them."""
+    try:
+        yield from look()
+    except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at
+        yield _failed(part, error)
+
+
+def _failed(part: str, error: BaseException) -> Check:
+    remedy = getattr(error, "remedy", None)
+    return Check(
+        f"{part}.check",
+        "problem",
+        f"could not be looked at: {type(error).__name__}: {said_by(error)}",
+        remedy or "Please report this, with the output of kerneldsl versions",
+    )

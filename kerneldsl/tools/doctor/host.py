@@ -1,0 +1,224 @@
+"""The host: memory, how processes are started, and the variables that were set.
+
+References
+----------
+Linux kernel documentation, "Control Group v2", section "Memory Interface Files", and "Memory
+Resource Controller" for version 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kerneldsl.contract import MemoryType
+from kerneldsl.contract.checks import Check, CheckStatus, said_by
+from kerneldsl.devices.placement import place_of
+from kerneldsl.devices.registry import get_target, target_of_memory
+from kerneldsl.errors import KernelError
+from kerneldsl.tools.detection import backends
+from kerneldsl.tools.detection.files import read_text
+from kerneldsl.utilities import environment
+from kerneldsl.utilities.formatting import format_bytes
+
+__all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_processes"]
+
+#: Below this, compiling alone can run out of memory.
+_LITTLE_MEMORY_BYTES = 512 * 2**20
+#: Version 1 of control groups says "no limit" with a number near 2**63.
+_NO_LIMIT_BYTES = 2**60
+_SWITCH = ("1", "true", "yes", "on", "0", "false", "no", "off")
+#: What variables may be, in lower case, and what another value does.
+_WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
+    "KERNELDSL_FALLBACK": (
+        ("warn", "silent", "never"),
+        "problem",
+        "a launch that needs it ends with an error",
+    ),
+    "KERNELDSL_DEBUG": (_SWITCH, "warning", "is taken as 1"),
+    "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_LOG": (
+        tuple(name.lower() for name in logging.getLevelNamesMapping()),
+        "warning",
+        "is taken as debug",
+    ),
+}
+
+
+def check_memory() -> Iterator[Check]:
+    """Look at the host's memory, and at the limits put on this process."""
+    try:
+        import psutil
+    except ImportError:
+        yield Check(
+            "memory.host", "warning", "unknown: psutil is not installed", "pip install psutil"
+        )
+        return
+    memory = psutil.virtual_memory()
+    available, total = int(memory.available), int(memory.total)
+    found = f"{format_bytes(available)} of {format_bytes(total)} available"
+    limit = cgroup_memory_limit()
+    if limit is not None and limit < total:
+        left = max(0, limit - int(psutil.Process().memory_info().rss))
+        available = min(available, left)
+        found += f"; the control group allows {format_bytes(limit)}"
+    if available < _LITTLE_MEMORY_BYTES:
+        yield Check(
+            "memory.host",
+            "warning",
+            found,
+            "End other programs, or raise the limit: compiling takes about "
+            f"{format_bytes(_LITTLE_MEMORY_BYTES)}",
+        )
+    else:
+        yield Check("memory.host", "ok", found)
+    yield from _check_address_space()
+
+
+def _check_address_space() -> Iterator[Check]:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit not in (-1, resource.RLIM_INFINITY):
+        yield Check(
+            "memory.address_space",
+            "warning",
+            f"this process may use {format_bytes(limit)} of addresses (ulimit -v)",
+            "Run `ulimit -v unlimited` first: CUDA reserves addresses for all of the memory of "
+            "host and devices",
+        )
+
+
+def cgroup_memory_limit(root: str | Path = "/") -> int | None:
+    """The smallest limit that control groups put on this process's memory, in bytes.
+
+    Parameters
+    ----------
+    root : path
+        Where the system's files begin; another folder in tests.
+
+    Returns
+    -------
+    int or None
+        ``None`` where there is no limit, or the system knows none.
+    """
+    folder = Path(root, "sys/fs/cgroup")
+    limits = []
+    for line in (read_text(Path(root, "proc/self/cgroup")) or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            start, name = folder, "memory.max"
+        elif "memory" in controllers.split(","):
+            start, name = folder / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = Path(path.strip("/"))
+        # A limit of any group above holds as well; in a container the path may not be visible.
+        for part in (group, *group.parents):
+            text = (read_text(start / part / name) or "").strip()
+            if text.isdigit() and int(text) < _NO_LIMIT_BYTES:
+                limits.append(int(text))
+    return min(limits, default=None)
+
+
+def check_processes() -> Iterator[Check]:
+    """Look at how ``multiprocessing`` starts processes."""
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    method = chosen or multiprocessing.get_all_start_methods()[0]
+    if method != "fork":
+        yield Check("processes.start_method", "ok", f"multiprocessing uses {method}")
+        return
+    remedy = (
+        'Use multiprocessing.get_context("spawn"): a forked child cannot use CUDA once its '
+        "parent has"
+    )
+    if chosen and get_target(target_of_memory(MemoryType.CUDA)).unavailable_reason() is None:
+        found = "this program has chosen fork for multiprocessing, and uses CUDA"
+        yield Check("processes.start_method", "warning", found, remedy)
+    else:
+        yield Check(
+            "processes.start_method",
+            "ok",
+            "multiprocessing uses fork; children that use CUDA need spawn or forkserver",
+        )
+
+
+def check_environment() -> Iterator[Check]:
+    """Look at the environment variables of kerneldsl, misspelled ones too."""
+    yield from _check_target_spec()
+    yield from _check_words()
+    yield from _check_fake_gpu()
+    unknown = [
+        n for n in sorted(os.environ) if n.startswith("KERNELDSL_") and not _is_known_variable(n)
+    ]
+    for name in unknown:
+        near = difflib.get_close_matches(name, environment.VARIABLES, n=1, cutoff=0.75)
+        yield Check(
+            f"environment.{name}",
+            "warning",
+            f"kerneldsl reads no variable {name}",
+            f"Did you mean {near[0]}?"
+            if near
+            else f"It reads {', '.join(environment.VARIABLES)}; unset this one",
+        )
+    if not unknown:
+        names = [n for n in environment.VARIABLES if n in os.environ]
+        shown = ", ".join(f"{n}={os.environ[n]!r}" for n in names) or "none is set"
+        yield Check("environment", "ok", f"kerneldsl's variables: {shown}")
+
+
+def _check_fake_gpu() -> Iterator[Check]:
+    spec = environment.fake_gpu_spec()
+    if spec is None:
+        return
+    name = "environment.KERNELDSL_FAKE_GPU"
+    try:
+        backends()  # which reads the variable, and looks at nothing else
+    except KernelError as error:
+        yield Check(name, "problem", said_by(error), error.remedy)
+    else:
+        found = f"KERNELDSL_FAKE_GPU is {spec!r}, so kd.backends() pretends"
+        yield Check(name, "warning", found, "Unset it outside of tests")
+
+
+def _check_words() -> Iterator[Check]:
+    """Look at the variables that are one of a few words."""
+    for name, (words, status, meaning) in _WORDS.items():
+        value = os.environ.get(name, "").strip().lower()
+        if value and value not in words:
+            yield Check(
+                f"environment.{name}",
+                status,
+                f"{name} is {value!r}, and {meaning}",
+                f"Unset it, or set it to one of {', '.join(words)}",
+            )
+
+
+def _is_known_variable(name: str) -> bool:
+    return name in environment.VARIABLES
+
+
+def _check_target_spec() -> Iterator[Check]:
+    spec = environment.target_spec()
+    if spec is None:
+        return
+    check = "environment.KERNELDSL_TARGET"
+    try:
+        place = place_of(spec)
+    except (KernelError, ImportError) as error:
+        yield Check(
+            check,
+            "problem",
+            f"KERNELDSL_TARGET is {spec!r}: {said_by(error)}",
+            getattr(error, "remedy", None)
+            or "Unset it, or set it to a device that is there, such as cpu",
+        )
+    else:
+        yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {place}")

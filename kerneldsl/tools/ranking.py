@@ -1,0 +1,314 @@
+"""Ranking of devices by their score, or by the time of a small copy and some arithmetic."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kerneldsl.contract import DeviceInfo, DeviceLike
+from kerneldsl.devices.fallback import fallback
+from kerneldsl.devices.placement import device_info, use
+from kerneldsl.devices.scores import Score, score_of, usable_devices
+from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.kernels.decorators import kernel
+from kerneldsl.kernels.kernel import Kernel
+from kerneldsl.language.intrinsics import grid
+from kerneldsl.memory.creation import empty, full
+from kerneldsl.streams.waiting import synchronize
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.formatting import html_table, text_table
+
+__all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_devices", "score"]
+
+#: Seconds of measuring, for all devices together; compiling comes on top.
+_BUDGET_SECONDS = 1.0
+#: An array of the copy: larger than the caches, small beside the memory.
+_COPY_BYTES = 128 * 2**20
+_ARITHMETIC_ELEMENTS = 2**22
+_FUSED_OPERATIONS = 256
+#: A sample lasts about so long where a launch is short, so that waiting for it does not count.
+_SAMPLE_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Times of a short trial on a device.
+
+    Parameters
+    ----------
+    copy_bytes_per_s : float
+        Bytes read and written in a second by a kernel that copies float32.
+    float32_operations_per_s : float
+        Additions and multiplications in a second by a kernel of fused multiply-adds.
+    """
+
+    copy_bytes_per_s: float
+    float32_operations_per_s: float
+
+    @property
+    def figure(self) -> float:
+        """Figure that devices are ranked by: the geometric mean of the two."""
+        return math.sqrt(self.copy_bytes_per_s * self.float32_operations_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDevice:
+    """A device in a ranking.
+
+    Parameters
+    ----------
+    info : DeviceInfo
+        Which one.
+    score : Score
+        Its score.
+    measurement : Measurement or None
+        What was measured, if that was asked for.
+    problem : str or None
+        Why it cannot be used, or could not be measured. Such devices stand last.
+    """
+
+    info: DeviceInfo
+    score: Score
+    measurement: Measurement | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Devices, the best first.
+
+    Parameters
+    ----------
+    by : str
+        ``"score"`` or ``"benchmark"``.
+    entries : tuple of RankedDevice
+        The devices.
+    """
+
+    by: str
+    entries: tuple[RankedDevice, ...]
+
+    @property
+    def best(self) -> DeviceInfo:
+        """The first device that can be used.
+
+        Raises
+        ------
+        ArgumentValueError
+            None of them can.
+        """
+        for entry in self.entries:
+            if entry.problem is None:
+                return entry.info
+        problems = "; ".join(f"{entry.info}: {entry.problem}" for entry in self.entries)
+        raise ArgumentValueError(
+            "none of these devices can be used",
+            value=[str(entry.info) for entry in self.entries],
+            limit=problems or "The list of devices is empty",
+            remedy="Let kerneldsl choose among all devices, which has the CPU among them",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ranking as values that JSON knows."""
+        return {
+            "by": self.by,
+            "devices": [
+                {
+                    "device": str(entry.info),
+                    "name": entry.info.name,
+                    "score": entry.score.to_dict(),
+                    "copy_bytes_per_s": getattr(entry.measurement, "copy_bytes_per_s", None),
+                    "float32_operations_per_s": getattr(
+                        entry.measurement, "float32_operations_per_s", None
+                    ),
+                    "problem": entry.problem,
+                }
+                for entry in self.entries
+            ],
+        }
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
+        rows: list[tuple[str | None, ...]] = []
+        for entry in self.entries:
+            measured = entry.measurement
+            figures = (
+                (f"{measured.copy_bytes_per_s / 1e9:.4g}" if measured else None),
+                (f"{measured.float32_operations_per_s / 1e9:.4g}" if measured else None),
+            )
+            rows.append(
+                (
+                    str(entry.info),
+                    entry.info.name,
+                    entry.info.kind,
+                    str(entry.score),
+                    *(figures if self.by == "benchmark" else ()),
+                    entry.problem or "usable",
+                )
+            )
+        measures = ("copy GB/s", "float32 GFLOP/s") if self.by == "benchmark" else ()
+        return ("device", "name", "kind", "score", *measures, ""), rows
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table(), f"Devices, the best first, by {self.by}")
+
+
+def score(device: DeviceLike | None = None) -> Score:
+    """Score a device, as the choice of the default does.
+
+    Parameters
+    ----------
+    device : str, Device or DeviceInfo, optional
+        As :class:`use` takes it; by default the one where kernels run now.
+
+    Returns
+    -------
+    Score
+        Its `total`, and the parts: 1000 points for a discrete GPU, 500 for an integrated one, 100
+        for a share of a GPU, 50 for a CPU, 10 for anything else; and less than 40 together for
+        compute capability, memory and multiprocessors.
+
+    Raises
+    ------
+    UnknownTargetError, TargetUnavailableError, DeviceMismatchError
+        As :class:`use` raises them.
+    """
+    info = device if isinstance(device, DeviceInfo) else device_info(device)
+    return score_of(info.device, info.values.get("total_memory_bytes"))
+
+
+def best_device(
+    *, by: Literal["score", "benchmark"] = "score", among: Iterable[DeviceLike] | None = None
+) -> DeviceInfo:
+    """Return the best device.
+
+    Parameters
+    ----------
+    by, among
+        As for :func:`rank_devices`.
+
+    Raises
+    ------
+    ArgumentValueError
+        None of the devices can be used, or `by` is something else.
+    """
+    return rank_devices(by=by, among=among).best
+
+
+def rank_devices(
+    *, by: Literal["score", "benchmark"] = "score", among: Iterable[DeviceLike] | None = None
+) -> Ranking:
+    """Order devices, the best first.
+
+    Parameters
+    ----------
+    by : {"score", "benchmark"}
+        The documented score (see :func:`score`), or what a copy and an arithmetic kernel take:
+        about a second of measuring for all devices together, and compiling.
+    among : iterable of str, Device or DeviceInfo, optional
+        Which devices; by default those that the choice of the default looks at, which are the GPUs
+        that the CUDA driver shows and the CPU. ``among=kd.devices()`` adds those of other targets.
+
+    Returns
+    -------
+    Ranking
+
+    Raises
+    ------
+    ArgumentValueError
+        If `by` is neither.
+    UnknownTargetError, TargetUnavailableError, DeviceMismatchError
+        As :class:`use` raises them.
+    """
+    if by not in ("score", "benchmark"):
+        raise ArgumentValueError(
+            f"devices cannot be ranked by {by!r}", value=by, limit='by is "score" or "benchmark"'
+        )
+    if among is None:
+        infos = [device.describe() for device in usable_devices()]
+    else:
+        infos = [d if isinstance(d, DeviceInfo) else device_info(d) for d in among]
+    ranked = [
+        RankedDevice(info, score(info), problem=info.device.unusable_reason()) for info in infos
+    ]
+    if by == "benchmark":
+        ranked = [_measured(entry, _BUDGET_SECONDS / len(ranked)) for entry in ranked]
+    ranked.sort(key=_order)
+    ranking = Ranking(by, tuple(ranked))
+    logger.debug("devices by %s:\n%s", by, ranking)
+    return ranking
+
+
+def _order(entry: RankedDevice) -> tuple[bool, float]:
+    figure = entry.score.total if entry.measurement is None else entry.measurement.figure
+    return entry.problem is not None, -figure
+
+
+# --------------------------------------------------------------------------- measuring
+
+
+@kernel
+def _copy(source, out):  # type: ignore[no-untyped-def]
+    i = grid(1)
+    if i < out.size:
+        out[i] = source[i]
+
+
+@kernel
+def _multiply_add(source, out):  # type: ignore[no-untyped-def]
+    i = grid(1)
+    if i < out.size:
+        x = source[i]
+        y = x
+        for _ in range(_FUSED_OPERATIONS):
+            y = y * x + x
+        out[i] = y
+
+
+def _measured(entry: RankedDevice, seconds: float) -> RankedDevice:
+    if entry.problem is not None:
+        return entry
+    try:
+        measurement = _measure(entry.info, seconds)
+    except KernelError as error:
+        logger.info("%s was not measured: %s", entry.info, error)
+        return RankedDevice(entry.info, entry.score, problem=f"it was not measured: {error}")
+    return RankedDevice(entry.info, entry.score, measurement)
+
+
+def _measure(info: DeviceInfo, seconds: float) -> Measurement:
+    room = info.free_memory_bytes // 8
+    nbytes = max(4096, min(_COPY_BYTES, room))
+    with fallback("never"), use(info):  # else a GPU that fails would show the CPU's figures
+        source, out = full(nbytes // 4, 0.5, "float32"), empty(nbytes // 4, "float32")
+        copying = _best_seconds(_copy, (source, out), info, seconds / 2)
+        n = min(_ARITHMETIC_ELEMENTS, source.size)
+        computing = _best_seconds(_multiply_add, (source[:n], out[:n]), info, seconds / 2)
+    return Measurement(2 * nbytes / copying, 2 * _FUSED_OPERATIONS * n / computing)
+
+
+def _best_seconds(
+    function: Kernel[Any, Any], arrays: tuple[Any, Any], info: DeviceInfo, budget: float
+) -> float:
+    """The shortest time of a launch, over as many samples as fit into the budget."""
+    launch = function.forall(arrays[1].size)
+
+    def sample(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            launch(*arrays)
+        synchronize(info)
+        return (time.perf_counter() - start) / count
+
+    sample(1)  # compiles
+    end = time.perf_counter() + budget
+    best = sample(1)
+    count = max(1, min(100, round(_SAMPLE_SECONDS / best)))
+    while time.perf_counter() + count * best < end:
+        best = min(best, sample(count))
+    return best

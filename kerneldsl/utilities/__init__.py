@@ -1,0 +1,1 @@
+"""Settings, locks, text and imports, for every other package; nothing of kernels."""

@@ -1,0 +1,126 @@
+"""Imports of the packages that are installed beside kerneldsl, whatever else has their names.
+
+``targets`` is a common name: a script's folder may hold a ``targets.py``, which Python finds first.
+Ours are found beside this package, where its distribution and its checkout have them. If a module
+of the program has the name, the packages in ``targets`` are imported under their own names, and
+``targets`` itself stays the program's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from kerneldsl.errors import ShadowedPackageError
+from kerneldsl.utilities.environment import logger
+
+__all__ = ["import_own", "require_own_packages"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+def require_own_packages() -> None:
+    """Import the packages that belong to kerneldsl.
+
+    Raises
+    ------
+    ShadowedPackageError
+        If one is missing, or a module of the program hides it.
+    """
+    import_own("targets.null")
+    import_own("stdlib_kernels")
+
+
+def import_own(name: str) -> ModuleType:
+    """Import a module of a package that belongs to kerneldsl.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"targets.cpu"``.
+
+    Raises
+    ------
+    ShadowedPackageError
+        If the package is missing, or a module of the program hides it.
+    """
+    package = name.partition(".")[0]
+    found = _location(package)
+    ours = _ROOT / package / "__init__.py"
+    if not ours.is_file():
+        raise ShadowedPackageError(
+            f"the package {package!r}, which is part of kerneldsl, is not installed",
+            value=package,
+            remedy="Install kerneldsl again, or put the root of its checkout on the path",
+        )
+    if found is None or not _is_same(found, ours):
+        _import_parts(package, found)
+    return importlib.import_module(name)
+
+
+def _location(package: str) -> Path | None:
+    """Return the file or folder of the module that Python finds by a name."""
+    loaded = sys.modules.get(package)
+    if loaded is not None:
+        file = getattr(loaded, "__file__", None)
+    else:
+        spec = importlib.util.find_spec(package)
+        file = spec.origin if spec is not None else None
+    return Path(file) if file is not None else None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _import_parts(package: str, found: Path | None) -> None:
+    """Import what stands in a package of ours whose own name leads elsewhere.
+
+    To import ``targets.cpu.ids`` Python needs ``targets.cpu`` among the loaded modules, and asks
+    for ``targets`` only where that is missing.
+    """
+    files = [f for f in sorted((_ROOT / package).glob("*.py")) if f.name != "__init__.py"]
+    parts = {f"{package}.{file.stem}": file for file in files}
+    for file in sorted((_ROOT / package).glob("*/__init__.py")):
+        parts[f"{package}.{file.parent.name}"] = file
+    # A folder of the program's can have parts of its own with these names.
+    folder = found.parent if found is not None and found.name == "__init__.py" else None
+    taken = {f"{package}.{each.stem}" for each in folder.iterdir()} if folder is not None else set()
+    clash = [n for n, file in parts.items() if n in taken or not _is_ours(sys.modules.get(n), file)]
+    if clash or package != "targets":
+        raise ShadowedPackageError(
+            f"the module {package!r} at {found} hides kerneldsl's own package of that name",
+            value=str(found),
+            limit=f"kerneldsl imports {', '.join(clash) or package} by that name",
+            remedy=f"Rename {found}, or move it behind kerneldsl on sys.path",
+        )
+    for name, file in parts.items():
+        if name not in sys.modules:
+            _import_file(name, file)
+    logger.debug("%s is %s here; kerneldsl's are imported from %s", package, found, _ROOT / package)
+
+
+def _import_file(name: str, file: Path) -> None:
+    """Import a module, or a package by its ``__init__.py``, under a name."""
+    folders = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _is_ours(loaded: ModuleType | None, ours: Path) -> bool:
+    """Return whether a name is free, or stands for a file of ours already."""
+    file = getattr(loaded, "__file__", None)
+    return loaded is None or (file is not None and _is_same(Path(file), ours))

@@ -1,0 +1,1 @@
+"""From a kernel to PTX, which takes neither a driver nor a GPU."""

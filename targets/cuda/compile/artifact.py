@@ -1,0 +1,131 @@
+"""A compiled kernel: its PTX and everything that loading, launching and looking at it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kerneldsl.contract import Artifact, Resources, Specialization
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.utilities.locks import ForkSafeLock
+from targets.cuda.architectures import Architecture, PtxVersion
+
+if TYPE_CHECKING:
+    from kerneldsl.lowering.faults import FaultTable
+
+__all__ = ["CudaArtifact"]
+
+
+class CudaArtifact(Artifact):
+    """PTX for one kernel.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What was compiled.
+    entry_name : str
+        Name of the entry in the PTX.
+    ptx : str
+        The PTX.
+    llvm : str or callable
+        The optimized LLVM module it was written from, or what compiles it anew when it is asked
+        for.
+    arch : Architecture
+        What it was compiled for.
+    ptx_version : tuple of int
+        Version of the PTX ISA.
+    fault_table : FaultTable, optional
+        Debug mode: what the sites in a fault record mean.
+    timings : mapping
+        Seconds spent in each step: ``prepare``, ``numba``, ``link``, ``llvm``.
+    uses_libdevice : bool
+        Whether functions of libdevice are in it.
+    """
+
+    def __init__(
+        self,
+        specialization: Specialization,
+        entry_name: str,
+        *,
+        ptx: str,
+        llvm: str | Callable[[], str],
+        arch: Architecture,
+        ptx_version: PtxVersion,
+        timings: Mapping[str, float],
+        fault_table: FaultTable | None = None,
+        uses_libdevice: bool = False,
+    ) -> None:
+        self.specialization = specialization
+        self.entry_name = entry_name
+        self.ptx = ptx
+        self.arch = arch.name
+        self.ptx_version = ptx_version
+        self.fault_table = fault_table
+        self.timings = dict(timings)
+        self.uses_libdevice = uses_libdevice
+        self._llvm = llvm
+        self._lock = ForkSafeLock()
+        self._resources: Resources | None = None
+
+    def __repr__(self) -> str:
+        major, minor = self.ptx_version
+        return f"<CudaArtifact {self.entry_name} for {self.arch}, PTX ISA {major}.{minor}>"
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """The entry's parameters."""
+        return self.specialization.layout
+
+    @property
+    def uses_dynamic_shared(self) -> bool:
+        """True if a launch may want dynamic shared memory."""
+        return self.specialization.traits.uses_dynamic_shared
+
+    @property
+    def static_shared_bytes(self) -> int:
+        """Bytes of static shared memory of a block."""
+        return self.specialization.traits.static_shared_bytes
+
+    def text(self, form: str) -> str:
+        """Return the code as ``"ptx"``, ``"llvm"`` or ``"source"``.
+
+        Parameters
+        ----------
+        form : str
+            ``"ptx"``; ``"llvm"``, the optimized module; ``"source"``, the normal form as Python.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ValueError
+            For another form.
+        """
+        if form == "ptx":
+            return self.ptx
+        if form == "llvm":
+            if callable(self._llvm):
+                self._llvm = self._llvm()
+            return self._llvm
+        if form == "source":
+            return self.specialization.unit.source()
+        raise ValueError(f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm' and 'source'")
+
+    def resources(self) -> Resources:
+        """Return what ptxas says the kernel takes; assembled once.
+
+        Raises
+        ------
+        ToolMissingError
+            Where there is no ptxas.
+        CompileError
+            Where ptxas refuses the PTX.
+        """
+        from targets.cuda.compile.ptxas import assemble
+
+        with self._lock:
+            if self._resources is None:
+                self._resources = assemble(self.ptx, self.arch).resources[self.entry_name]
+            return self._resources

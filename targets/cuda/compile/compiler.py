@@ -1,0 +1,296 @@
+"""Compile one kernel to PTX, on a machine with or without a GPU."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
+from kerneldsl.errors import (
+    ArgumentValueError,
+    CompileError,
+    ResourceLimitError,
+)
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.intrinsics import Effect
+from kerneldsl.lowering.faults import FaultTable
+from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.barriers import check_barriers
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.ptx import Linked
+
+__all__ = ["LoweredKernel", "compile_kernel", "lower_kernel", "write_kernel"]
+
+_log = logging.getLogger("kerneldsl.cuda.compiler")
+
+
+def compile_kernel(
+    specialization: Specialization,
+    *,
+    arch: str,
+    ptx_version: str | float | PtxVersion | None = None,
+) -> CudaArtifact:
+    """Compile a kernel.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel, its arguments' kinds, and the options.
+    arch : str
+        Such as ``"sm_90"``.
+    ptx_version : str, float or tuple of int, optional
+        Version of the PTX ISA; by default the specialization's, else one that old drivers take.
+
+    Returns
+    -------
+    CudaArtifact
+
+    Raises
+    ------
+    ArgumentValueError
+        For an architecture, a PTX version or an option that does not exist, or a pair that does
+        not fit.
+    BarrierDivergenceError
+        Where a barrier is provably not reached by every thread.
+    KernelTypingError
+        Where Numba cannot type the kernel.
+    LibdeviceMissingError
+        Where a mathematical function needs libdevice and there is none.
+    ResourceLimitError
+        Where it declares more static shared memory than a block can have, or a local array that is
+        larger than a thread's local memory.
+    CompileError
+        Where lowering fails otherwise.
+    ValueError
+        For a mapping that the kernel cannot have.
+    """
+    architecture = parse_arch(arch)
+    version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
+    _check_options(specialization, architecture)
+    _check_shared(specialization, architecture)
+    _check_local(specialization, architecture)
+    _check_mapping(specialization)
+    from kerneldsl.lowering.numba_internals.compiling import collector_paused
+
+    with collector_paused():
+        return write_kernel(lower_kernel(specialization), architecture, version)
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel in LLVM's textual form, for any architecture.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What was lowered.
+    entry_name : str
+        Name of the entry.
+    entry_text : str
+        The module with the entry.
+    body_texts : tuple of str
+        The modules that it calls into.
+    fault_table : FaultTable
+        Debug mode: what the sites of a fault record mean.
+    timings : mapping
+        Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
+    """
+
+    specialization: Specialization
+    entry_name: str
+    entry_text: str
+    body_texts: tuple[str, ...]
+    fault_table: FaultTable
+    timings: Mapping[str, float]
+
+
+def lower_kernel(specialization: Specialization) -> LoweredKernel:
+    """Do what does not depend on the architecture.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel; its `arch` is not looked at.
+
+    Returns
+    -------
+    LoweredKernel
+
+    Raises
+    ------
+    BarrierDivergenceError, KernelTypingError, CompileError
+        As :func:`compile_kernel`.
+    """
+    check_barriers(specialization)
+    # Numba, LLVM and everything built on them are imported by the first compilation.
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
+    from targets.cuda.compile.bodies import body_of
+    from targets.cuda.compile.entry import build_entry
+    from targets.cuda.compile.numba_device import TARGET_NAME
+    from targets.cuda.compile.ptx import entry_identifier
+
+    timings: dict[str, float] = {}
+    name = entry_identifier(specialization.unit.name)
+    with global_compiler_lock, target_override(TARGET_NAME):
+        body = body_of(specialization, timings)
+        entry = build_entry(body.lowered, name, specialization)
+    faults = body.lowered.fault_table
+    return LoweredKernel(specialization, name, str(entry), body.texts, faults, timings)
+
+
+def write_kernel(
+    lowered: LoweredKernel, arch: Architecture, ptx_version: PtxVersion
+) -> CudaArtifact:
+    """Do what depends on the architecture.
+
+    Parameters
+    ----------
+    lowered : LoweredKernel
+        The kernel.
+    arch : Architecture
+        What to write for.
+    ptx_version : tuple of int
+        A version that knows `arch`, as :func:`~targets.cuda.architectures.choose_ptx_version`
+        gives it.
+
+    Returns
+    -------
+    CudaArtifact
+
+    Raises
+    ------
+    LibdeviceMissingError, CompileError
+        As :func:`compile_kernel`.
+    """
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
+    from targets.cuda.compile import ptx
+
+    specialization, name = lowered.specialization, lowered.entry_name
+    unit = specialization.unit
+    timings = dict(lowered.timings)
+    with global_compiler_lock:
+        started = time.perf_counter()
+        try:
+            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, specialization.options)
+        except ptx.MissingFunction as missing:
+            raise CompileError(
+                f"{unit.qualname} calls {missing.symbol}, which exists on no device",
+                where=unit.locate(unit.tree),
+                value=missing.symbol,
+                remedy="Compute it outside the kernel, or write it with the functions of math",
+            ) from missing
+        _require_libdevice(specialization, linked)
+        linked_at = time.perf_counter()
+        text, llvm = ptx.write_ptx(linked, name, arch, ptx_version)
+    timings["link"] = linked_at - started
+    timings["llvm"] = time.perf_counter() - linked_at
+    _log.debug(
+        "compiled %s for %s, PTX ISA %d.%d: %s",
+        unit.qualname,
+        arch.name,
+        *ptx_version,
+        ", ".join(f"{step} {1e3 * seconds:.1f} ms" for step, seconds in timings.items()),
+    )
+    return CudaArtifact(
+        specialization,
+        name,
+        ptx=text,
+        llvm=llvm,
+        arch=arch,
+        ptx_version=ptx_version,
+        fault_table=lowered.fault_table,
+        timings=timings,
+        uses_libdevice=bool(linked.libdevice_functions),
+    )
+
+
+def _require_libdevice(specialization: Specialization, linked: Linked) -> None:
+    """Return where libdevice is needed and missing, say which line needs it."""
+    from targets.cuda.compile import libdevice
+    from targets.cuda.compile.math_symbols import user_name
+
+    if linked.libdevice_functions and libdevice.find_libdevice() is None:
+        from targets.cuda.compile.places import find_call
+
+        function = user_name(linked.libdevice_functions[0])
+        libdevice.require_libdevice(function, find_call(specialization.unit, function))
+
+
+def _check_options(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse bounds that no device has; LLVM would pass them on and ptxas refuse them later."""
+    options: CompileOptions = specialization.options
+    where = specialization.unit.locate(specialization.unit.tree)
+    if options.max_registers is not None and not (
+        1 <= options.max_registers <= arch.max_registers_per_thread
+    ):
+        raise ArgumentValueError(
+            f"max_registers is {options.max_registers}",
+            where=where,
+            value=options.max_registers,
+            limit=f"A thread can use 1 to {arch.max_registers_per_thread} registers",
+            remedy="Choose a number in that range, or leave it out",
+        )
+    bounds = options.launch_bounds
+    if bounds is not None and not (
+        1 <= bounds[0] <= arch.max_threads_per_block and all(1 <= b <= 32 for b in bounds[1:])
+    ):
+        raise ArgumentValueError(
+            f"launch_bounds is {bounds}",
+            where=where,
+            value=bounds,
+            limit=f"A block has 1 to {arch.max_threads_per_block} threads, and 1 to 32 blocks fit "
+            "on a multiprocessor",
+            remedy="Give (threads,) or (threads, blocks)",
+        )
+
+
+def _check_shared(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse more static shared memory than ptxas grants."""
+    nbytes = specialization.traits.static_shared_bytes
+    if nbytes > arch.max_static_shared_bytes:
+        raise ResourceLimitError(
+            f"{specialization.unit.qualname} declares {nbytes} bytes of static shared memory",
+            where=specialization.unit.locate(specialization.unit.tree),
+            value=nbytes,
+            limit=f"A block can have {arch.max_static_shared_bytes} bytes of it (PTX ISA, shared "
+            "state space)",
+            remedy="Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
+            "kernel[grid, block, stream, shared_bytes]",
+        )
+
+
+def _check_local(specialization: Specialization, arch: Architecture) -> None:
+    """Refuse a local array that no thread can have; what several take together ptxas decides."""
+    for unit in specialization.unit.reachable():
+        for name, use in unit.uses.items():
+            if not use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
+                continue
+            shape, dtype = use.static["shape"], use.static["dtype"]
+            nbytes = math.prod(shape) * ELEMENT_TYPES[dtype].nbytes
+            if nbytes > arch.max_local_bytes:
+                raise ResourceLimitError(
+                    f"kd.local.array({shape}, {dtype}) takes {nbytes} bytes of each thread",
+                    where=unit.locate_use(name),
+                    value=nbytes,
+                    limit=f"A thread can have {arch.max_local_bytes} bytes of local memory (CUDA "
+                    "Programming Guide, technical specifications per compute capability)",
+                    remedy="Use a smaller array, or pass an array as an argument",
+                )
+
+
+def _check_mapping(specialization: Specialization) -> None:
+    """Refuse a planner's mapping that would run a body otherwise than it can tell."""
+    mapping, ndim = specialization.mapping, specialization.mode.forall_ndim
+    if ndim is not None and specialization.traits.uses_grid_only:
+        mapping.axes_of(ndim)
+    elif mapping != ONE_EACH:
+        raise ValueError(
+            f"{specialization.unit.qualname} is compiled for {mapping}; only forall of a kernel "
+            "that uses grid alone can be mapped"
+        )

@@ -1,0 +1,166 @@
+"""Finds libdevice and cuts out of it what a kernel needs.
+
+libdevice is NVIDIA's library of mathematical functions, as LLVM bitcode. It is half a megabyte;
+linking it whole costs more than compiling a kernel. So each function is cut out once, with what it
+calls, and kept as bitcode of a few kilobytes.
+
+References
+----------
+libdevice User's Guide, "Usage": the module flags and ``__nvvm_reflect``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerneldsl.errors import LibdeviceMissingError, SourceLocation
+
+__all__ = ["cut_out", "find_libdevice", "require_libdevice"]
+
+_NAME = "libdevice.10.bc"
+
+
+@cache
+def find_libdevice() -> Path | None:
+    """Return where libdevice is, or ``None``.
+
+    Looked for in: what ``cuda.pathfinder`` finds, NVIDIA's wheels beside this Python's packages,
+    ``CUDA_HOME`` and ``CUDA_PATH``, the toolkit whose ``nvcc`` is on ``PATH``,
+    ``/usr/local/cuda``.
+    """
+    for place in _places():
+        if place.is_file():
+            return place
+    return None
+
+
+def _places() -> Iterator[Path]:
+    found = _ask_pathfinder()
+    if found is not None:
+        yield found
+    for wheel in wheel_directories():
+        yield from sorted(wheel.glob(f"**/nvvm/libdevice/{_NAME}"), reverse=True)
+    for root in toolkit_directories():
+        yield root / "nvvm" / "libdevice" / _NAME
+
+
+def _ask_pathfinder() -> Path | None:
+    if importlib.util.find_spec("cuda") is None:
+        return None
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        return None
+    find = getattr(pathfinder, "find_bitcode_lib", None)
+    if find is None:
+        return None
+    try:
+        found = find("device")
+    except (RuntimeError, ValueError):  # its ways of saying that there is none
+        return None
+    return Path(found) if found else None
+
+
+def wheel_directories() -> Iterator[Path]:
+    """Directories of NVIDIA's wheels (``site-packages/nvidia``)."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(place)
+
+
+def toolkit_directories() -> Iterator[Path]:
+    """Roots of installed CUDA toolkits, the user's choice first."""
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable])
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        yield Path(nvcc).resolve().parent.parent
+    yield Path("/usr/local/cuda")
+
+
+def require_libdevice(function: str, where: SourceLocation | None) -> Path:
+    """Return where libdevice is, or say what needs it and how to get it.
+
+    Parameters
+    ----------
+    function : str
+        What the kernel calls, in the user's words.
+    where : SourceLocation or None
+        The kernel's line, where it is known.
+
+    Raises
+    ------
+    LibdeviceMissingError
+        Where there is none.
+    """
+    path = find_libdevice()
+    if path is None:
+        raise LibdeviceMissingError(
+            f"{function} needs NVIDIA's libdevice ({_NAME}), which was not found",
+            where=where,
+            value=function,
+            limit="Looked for in the nvidia-nvvm wheel, CUDA_HOME, CUDA_PATH, PATH and "
+            "/usr/local/cuda",
+            remedy='Run: pip install "kerneldsl[cuda13]"',
+        )
+    return path
+
+
+_cuttings: dict[tuple[Path, frozenset[str]], bytes] = {}
+
+
+def cut_out(path: Path, functions: Iterable[str], layout: str) -> Any:
+    """Return a module with some functions of libdevice and what they call.
+
+    Parameters
+    ----------
+    path : Path
+        libdevice.
+    functions : iterable of str
+        Names such as ``"__nv_sinf"``.
+    layout : str
+        The data layout of the module it will be linked with.
+
+    Returns
+    -------
+    llvmlite.binding.ModuleRef
+        The caller's to link.
+    """
+    import llvmlite.binding as llvm
+
+    wanted = frozenset(functions)
+    bitcode = _cuttings.get((path, wanted))
+    if bitcode is None:
+        module = llvm.parse_bitcode(_read(path))
+        for function in module.functions:
+            if not function.is_declaration and function.name not in wanted:
+                function.linkage = "internal"
+        manager = llvm.create_new_module_pass_manager()
+        manager.add_global_dead_code_eliminate_pass()
+        builder = llvm.create_pass_builder(
+            _any_machine(), llvm.create_pipeline_tuning_options(speed_level=1)
+        )
+        manager.run(module, builder)
+        bitcode = _cuttings[(path, wanted)] = module.as_bitcode()
+    module = llvm.parse_bitcode(bitcode)
+    module.data_layout = layout
+    return module
+
+
+@cache
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@cache
+def _any_machine() -> Any:
+    from targets.cuda.compile.nvptx import initialize_nvptx
+
+    return initialize_nvptx().create_target_machine(cpu="sm_75", opt=1)

@@ -1,0 +1,170 @@
+"""From a kernel's normal form to LLVM modules: shared passes, then Numba."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numba import errors, types
+
+from kerneldsl.contract import Specialization
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.errors import translate
+from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.lowering.numba_internals.compiling import compile_function, kernel_flags
+from kerneldsl.lowering.numba_internals.device_code import ModuleLibrary
+from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
+from kerneldsl.lowering.numba_internals.device_target import DeviceContext, load_array_functions
+from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
+from kerneldsl.lowering.passes.mark_guard import MarkGuard
+from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
+from kerneldsl.lowering.passes.record_faults import RecordFaults
+from kerneldsl.lowering.passes.tuple_names import tuple_arguments
+from kerneldsl.lowering.types import numba_types
+from targets.cuda.compile.numba_device import descriptor
+from targets.cuda.intrinsics.faults import helpers
+from targets.cuda.intrinsics.guard import guard_helper
+from targets.cuda.intrinsics.table import bind
+
+__all__ = ["Lowered", "lower_unit"]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel's body in LLVM's form, with everything it calls.
+
+    Parameters
+    ----------
+    context : DeviceContext
+        Where it was lowered.
+    fndesc : numba FunctionDescriptor
+        Name and types of the body.
+    library : ModuleLibrary
+        Its modules.
+    fault_table : FaultTable
+        Debug mode: what the sites mean.
+    has_guard : bool
+        Whether the body can be asked if an index passes its guard.
+    """
+
+    context: DeviceContext
+    fndesc: Any
+    library: ModuleLibrary
+    fault_table: FaultTable
+    has_guard: bool
+
+
+def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
+    """Lower a kernel and what it calls. The caller holds Numba's compiler lock,
+    and has made ours the current target.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel.
+    timings : dict
+        Gets ``prepare`` (Numba's registries, the first time; passes) and ``numba``.
+
+    Returns
+    -------
+    Lowered
+
+    Raises
+    ------
+    KernelTypingError
+        Where Numba cannot type it.
+    """
+    started = time.perf_counter()
+    contexts = descriptor()
+    builder = _FunctionBuilder(specialization)
+    function = builder.kernel()
+    flags = kernel_flags(lineinfo=specialization.options.lineinfo)
+    prepared = time.perf_counter()
+    timings["prepare"] = prepared - started
+
+    def compile_now() -> Any:
+        kinds = numba_types(specialization.kinds)
+        return compile_function(contexts, function, kinds, types.void, flags)
+
+    try:
+        try:
+            result = compile_now()
+        except errors.NumbaError:
+            if not load_array_functions(contexts):
+                raise
+            result = compile_now()
+    except errors.NumbaError as error:
+        raise translate(error, specialization.unit, specialization.kinds) from error
+    timings["numba"] = time.perf_counter() - prepared
+    return Lowered(
+        contexts.target_context,
+        result.fndesc,
+        result.library,
+        builder.fault_table,
+        builder.has_guard,
+    )
+
+
+class _FunctionBuilder:
+    """Makes Python functions of a kernel's unit and of the units it calls."""
+
+    def __init__(self, specialization: Specialization) -> None:
+        self._unit = specialization.unit
+        self._options = specialization.options
+        self._kinds = specialization.kinds
+        self._devices: dict[int, DeviceFunction] = {}
+        self._sites: list[FaultSite] = []
+        self._helpers = {**helpers(wraparound=self._options.wraparound), **guard_helper()}
+        self._wants_guard = specialization.traits.uses_grid_only and not self._options.debug
+        #: Whether the guard of the kernel was found; known when it has been built.
+        self.has_guard = False
+
+    @property
+    def fault_table(self) -> FaultTable:
+        """Debug mode: the places of the kernel and of everything it calls; else empty."""
+        return FaultTable(tuple(self._sites))
+
+    def kernel(self) -> Callable[..., Any]:
+        """The kernel's body."""
+        return self._build(self._unit)
+
+    def _build(self, unit: FunctionUnit) -> Callable[..., Any]:
+        namespace = {
+            **unit.namespace,
+            **self._helpers,
+            **{name: captured.value for name, captured in unit.constants.items()},
+            **{name: bind(use) for name, use in unit.uses.items()},
+        }
+        tree = self._rewrite(unit)
+        namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
+        return build_function(tree, unit.name, namespace, unit.filename)
+
+    def _rewrite(self, unit: FunctionUnit) -> ast.FunctionDef:
+        tuples = tuple_arguments(self._unit, self._kinds)[unit]
+        if self._options.debug:
+            record = RecordFaults(first_site=len(self._sites), tuple_parameters=tuples)
+            tree, table = record(unit)
+            self._sites.extend(table.sites)
+            return tree
+        mark = MarkNonnegativeIndices.for_unit(
+            unit, wraparound=self._options.wraparound, tuples=tuples
+        )
+        tree = mark(DropExceptions()(unit.tree))
+        if self._wants_guard and unit is self._unit:
+            tree, self.has_guard = MarkGuard(unit)(tree)
+        return tree
+
+    def _device(self, unit: FunctionUnit) -> DeviceFunction:
+        known = self._devices.get(id(unit))
+        if known is None:
+            function = unit.function if unit.is_plain_numba else None
+            made = DeviceFunction(
+                function or self._build(unit), descriptor(), lineinfo=self._options.lineinfo
+            )
+            known = self._devices.setdefault(id(unit), made)
+        return known

@@ -1,0 +1,183 @@
+"""From an entry's lean parameters to Numba's values, and what the launch promises of them.
+
+A promise becomes something that LLVM cannot lose: an attribute of a pointer, a mask on a length
+whose low or high bits are known to be zero, one value in the place of two that are equal. Where
+nothing else is left it is an assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.contract import ArrayPromises, Specialization
+from kerneldsl.contract.abi import ParameterLayout, parameter_count
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
+from kerneldsl.lowering.numba_internals.arrays import array_value
+from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption
+from kerneldsl.lowering.types import element_type
+
+__all__ = ["ParameterReader", "assume", "parameter_types"]
+
+_i64 = ir.IntType(64)
+_GLOBAL_SPACE = 1
+_BELOW_2_31 = 2**31 - 1
+
+
+def assume(builder: ir.IRBuilder, condition: ir.Value) -> None:
+    """Let LLVM count on a condition."""
+    builder.call(assumption(builder), [condition])
+
+
+def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
+    """LLVM types of an entry's parameters."""
+    elements = {array.pointer: array.kind.dtype for array in layout.arrays}
+    for number, parameter in enumerate(layout.parameters):
+        if parameter.dtype == "pointer":
+            # The fault record's pointer is the only one that is no array's.
+            element = _data_type(context, elements.get(number, "uint8"))
+            yield element.as_pointer(_GLOBAL_SPACE)
+        else:
+            yield _data_type(context, parameter.dtype)
+
+
+def _data_type(context: Any, dtype: str) -> ir.Type:
+    return context.get_data_type(element_type(dtype))
+
+
+class ParameterReader:
+    """Reads the parameters of an entry one after the other.
+
+    Parameters
+    ----------
+    context : KernelTargetContext
+        Where types have sizes.
+    builder : ir.IRBuilder
+        In the entry.
+    specialization : Specialization
+        Kinds of the parameters, and what the launch has checked of them.
+
+    Attributes
+    ----------
+    extent : list of ir.Value
+        The extent of ``forall``, with what is known of it.
+    fault : ir.Value or None
+        Debug mode: where the fault record is.
+    """
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, specialization: Specialization) -> None:
+        self._context = context
+        self._builder = builder
+        self._promises = specialization.promises
+        self._numbers = count()
+        #: Each array so far.
+        self._arrays: list[_Array] = []
+        arguments = list(builder.function.args)
+        self.fault = arguments.pop() if specialization.options.debug else None
+        ndim = specialization.mode.forall_ndim or 0
+        at = len(arguments) - ndim
+        self._parameters = iter(arguments[:at])
+        self.extent = [self._length(each) for each in arguments[at:]]
+        for number, kind in enumerate(array_kinds(specialization.kinds)):
+            promises = self._promises.array(number)
+            if promises.is_extent:
+                self.extent = self._shape(kind, self.extent, promises)
+
+    def value(self, kind: Kind, numba_type: Any) -> ir.Value:
+        """Numba's value of the next argument."""
+        context, builder = self._context, self._builder
+        if isinstance(kind, ArrayKind):
+            array = self._array(kind)
+            data = builder.addrspacecast(array.pointer, array.pointer.type.pointee.as_pointer())
+            if array.alignment > 1:
+                assume_aligned(builder, data, array.alignment)
+            return array_value(
+                context, builder, numba_type, data, array.shape, strides=array.strides
+            )
+        if isinstance(kind, ScalarKind):
+            if isinstance(numba_type, types.Complex):
+                number = context.make_complex(builder, numba_type)
+                number.real, number.imag = next(self._parameters), next(self._parameters)
+                return number._getvalue()
+            return context.get_data_as_value(builder, numba_type, next(self._parameters))
+        members = [
+            self.value(element, element_type)
+            for element, element_type in zip(kind.elements, numba_type.types, strict=True)
+        ]
+        return context.make_tuple(builder, numba_type, members)
+
+    def _array(self, kind: ArrayKind) -> _Array:
+        promises = self._promises.array(next(self._numbers))
+        pointer, *rest = islice(self._parameters, parameter_count(kind))
+        shape, strides = rest[: kind.ndim], rest[kind.ndim :] or None
+        if promises.same_as is not None:
+            array = self._arrays[promises.same_as]
+        else:
+            self._mark_pointer(pointer, promises)
+            if promises.is_extent:
+                shape = self.extent
+            else:
+                shape = self._shape(kind, [self._length(each) for each in shape], promises)
+            if strides is not None:
+                strides = self._strides(kind, strides, promises)
+            array = _Array(pointer, shape, strides, promises.alignment)
+        self._arrays.append(array)
+        return array
+
+    def _mark_pointer(self, pointer: ir.Argument, promises: ArrayPromises) -> None:
+        natural = self._context.get_abi_alignment(pointer.type.pointee)
+        pointer.attributes.align = max(natural, promises.alignment)
+        if self._promises.is_disjoint:
+            pointer.attributes.add("noalias")
+
+    def _shape(
+        self, kind: ArrayKind, shape: Sequence[ir.Value], promises: ArrayPromises
+    ) -> list[ir.Value]:
+        """A shape whose rows are as long as is promised."""
+        known = list(shape)
+        if kind.ndim > 1 and kind.layout != "A":
+            # Rows follow each other without gaps, so that the distance of two is their length.
+            axis = 0 if kind.layout == "F" else kind.ndim - 1
+            multiple = max(1, promises.alignment // self._itemsize(kind))
+            known[axis] = _multiple(self._builder, known[axis], multiple)
+        return known
+
+    def _strides(
+        self, kind: ArrayKind, strides: Sequence[ir.Value], promises: ArrayPromises
+    ) -> list[ir.Value]:
+        return [
+            _i64(self._itemsize(kind))
+            if axis == promises.unit_axis
+            else _multiple(self._builder, stride, promises.alignment)
+            for axis, stride in enumerate(strides)
+        ]
+
+    def _length(self, parameter: ir.Value) -> ir.Value:
+        """A length; where it is known to fit 31 bits it has no others."""
+        if not self._promises.is_narrow:
+            return parameter
+        return self._builder.and_(parameter, _i64(_BELOW_2_31))
+
+    def _itemsize(self, kind: ArrayKind) -> int:
+        return kind.element.nbytes
+
+
+@dataclass(frozen=True)
+class _Array:
+    """One array's values; no strides where they follow from the shape."""
+
+    pointer: ir.Value
+    shape: list[ir.Value]
+    strides: list[ir.Value] | None
+    #: What is promised of the address, in bytes.
+    alignment: int
+
+
+def _multiple(builder: ir.IRBuilder, value: ir.Value, factor: int) -> ir.Value:
+    """A value that is a multiple of a power of two, with low bits that are seen to be zero."""
+    return value if factor == 1 else builder.and_(value, _i64(-factor))

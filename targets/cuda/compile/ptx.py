@@ -1,0 +1,281 @@
+"""From the modules that Numba lowered to PTX: link, internalize, check, optimize, write.
+
+Everything that could make LLVM end the process is checked first: the pair of architecture and PTX
+version (:mod:`targets.cuda.architectures`), the modules themselves (LLVM's verifier), and that
+nothing is called that does not exist on a device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from kerneldsl.contract import CompileOptions
+from kerneldsl.errors import CompileError
+from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.compile import libdevice
+from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
+from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
+from targets.cuda.compile.ptx_text import count_anew, let_signs_wrap
+from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
+
+__all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
+
+#: Functions that the driver provides to every module.
+_SYSTEM_CALLS = frozenset({"vprintf"})
+#: Names that mean something else in PTX, or in the modules that are written here.
+_TAKEN = _SYSTEM_CALLS | {DYNAMIC_SHARED, "WARP_SZ"}
+_FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract)")
+_FLOAT_CALL = re.compile(r"= call (float|double) ")
+
+
+class MissingFunction(Exception):
+    """A kernel calls a function that no device has; the compiler puts a place to it."""
+
+    def __init__(self, symbol: str) -> None:
+        super().__init__(symbol)
+        self.symbol = symbol
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A kernel's module, complete and internal but for its entry.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+        The module.
+    libdevice_functions : tuple of str
+        What it calls of libdevice, which is not linked in yet.
+    """
+
+    module: Any
+    libdevice_functions: tuple[str, ...]
+
+
+def entry_identifier(name: str) -> str:
+    """Make a valid PTX identifier of a Python name.
+
+    Examples
+    --------
+    >>> entry_identifier("axpy"), entry_identifier("<lambda>"), entry_identifier("größe")
+    ('axpy', '_lambda_', 'gr_u00f6_u00dfe')
+    """
+    identifier = "".join(
+        c
+        if c.isascii() and (c.isalnum() or c == "_")
+        else "_"
+        if c.isascii()
+        else f"_u{ord(c):04x}"
+        for c in name
+    )
+    if identifier in _TAKEN or not identifier.strip("_"):
+        identifier += "_kernel"
+    return identifier
+
+
+def entry_attributes(options: CompileOptions) -> dict[str, str]:
+    """LLVM attributes of an entry; NVPTX writes them as ``.maxntid`` and its like."""
+    attributes: dict[str, str] = {}
+    if options.launch_bounds is not None:
+        attributes["nvvm.maxntid"] = str(options.launch_bounds[0])
+        if len(options.launch_bounds) > 1:
+            attributes["nvvm.minctasm"] = str(options.launch_bounds[1])
+    if options.max_registers is not None:
+        attributes["nvvm.maxnreg"] = str(options.max_registers)
+    if options.fastmath:
+        attributes["denormal-fp-math-f32"] = "preserve-sign,preserve-sign"
+    return attributes
+
+
+def link(
+    entry_text: str,
+    body_texts: Iterable[str],
+    entry_name: str,
+    options: CompileOptions,
+) -> Linked:
+    """Link an entry with everything it calls.
+
+    Parameters
+    ----------
+    entry_text : str
+        The entry's module.
+    body_texts : iterable of str
+        The modules Numba lowered.
+    entry_name : str
+        Which function stays visible.
+    options : CompileOptions
+        Floating-point flags, bounds.
+
+    Returns
+    -------
+    Linked
+
+    Raises
+    ------
+    CompileError
+        Where a module is malformed.
+    MissingFunction
+        Where something is called that no device has.
+    """
+    initialize_nvptx()
+    module = _parse(_with_attributes(entry_text, entry_name, entry_attributes(options)))
+    for text in body_texts:
+        flagged = rename_math(_with_float_flags(text, options), fastmath=options.fastmath)
+        try:
+            module.link_in(_parse(flagged))
+        except RuntimeError as error:
+            raise _malformed(error) from error
+    if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
+        module.link_in(_parse(_NATIVE_ROUNDING))
+    for function in module.functions:
+        if not function.is_declaration and function.name != entry_name:
+            function.linkage = "internal"
+            function.add_function_attribute("alwaysinline")
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    if options.fastmath:
+        module.link_in(_parse(_FLUSH_FLAG))
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise _malformed(error) from error
+    return Linked(module, _libdevice_functions(module))
+
+
+#: Makes libdevice flush subnormal numbers to zero, as fast arithmetic does.
+_FLUSH_FLAG = '!llvm.module.flags = !{!0}\n!0 = !{i32 4, !"nvvm-reflect-ftz", i32 1}\n'
+
+
+#: LLVM has ``cvt.rn.bf16.f32`` for it from compute capability 8.0 on, else integer instructions.
+_NATIVE_ROUNDING = f"""
+define i16 @{ROUND_TO_BFLOAT16}(float %value) {{
+    %rounded = fptrunc float %value to bfloat
+    %bits = bitcast bfloat %rounded to i16
+    ret i16 %bits
+}}
+"""
+
+
+def _libdevice_functions(module: Any) -> tuple[str, ...]:
+    names = []
+    for function in module.functions:
+        name = function.name
+        if not function.is_declaration or name in _SYSTEM_CALLS:
+            continue
+        if name.startswith("llvm.") and not is_unselectable(name):
+            continue
+        if not name.startswith("__nv_"):
+            raise MissingFunction(name)
+        names.append(name)
+    return tuple(sorted(names))
+
+
+def write_ptx(
+    linked: Linked, entry_name: str, arch: Architecture, ptx_version: PtxVersion
+) -> tuple[str, str]:
+    """Optimize a module and write it.
+
+    Parameters
+    ----------
+    linked : Linked
+        The module; it is changed.
+    entry_name : str
+        Its entry.
+    arch : Architecture
+        What to write for.
+    ptx_version : tuple of int
+        A version that knows `arch`; checked by the caller.
+
+    Returns
+    -------
+    ptx, llvm : str
+        The PTX, and the optimized module.
+
+    Raises
+    ------
+    LibdeviceMissingError
+        Where a function of libdevice is called and there is no libdevice.
+    """
+    machine = _target_machine(arch.name, ptx_version)
+    module = linked.module
+    module.triple = TRIPLE
+    module.data_layout = _layout(arch.name, ptx_version)
+    if linked.libdevice_functions:
+        path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
+        module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
+        for function in module.functions:
+            if not function.is_declaration and function.name.startswith("__"):
+                function.linkage = "internal"
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    _name_leftovers(module, entry_name)
+    text = let_signs_wrap(count_anew(machine.emit_assembly(module)))
+    return text, count_anew(str(module))
+
+
+def _name_leftovers(module: Any, entry_name: str) -> None:
+    """Number what was not inlined (recursion): Numba's names hold a counter of the process."""
+    number = 0
+    for function in module.functions:
+        if (
+            function.name != entry_name
+            and not function.is_declaration
+            and (function.name.startswith("_ZN"))
+        ):
+            function.name = f"{entry_name}_function{number}"
+            number += 1
+
+
+@cache
+def _target_machine(arch: str, ptx_version: PtxVersion) -> Any:
+    major, minor = ptx_version
+    return initialize_nvptx().create_target_machine(cpu=arch, features=f"+ptx{major}{minor}", opt=3)
+
+
+@cache
+def _layout(arch: str, ptx_version: PtxVersion) -> str:
+    return str(_target_machine(arch, ptx_version).target_data)
+
+
+def _parse(text: str) -> Any:
+    try:
+        return llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise _malformed(error) from error
+
+
+def _malformed(error: Exception) -> CompileError:
+    return CompileError(
+        f"the kernel was lowered to a module that LLVM refuses: {str(error).strip()}",
+        limit="This is a defect of kerneldsl, not of the kernel",
+        remedy="Report it with the kernel",
+    )
+
+
+def _with_attributes(text: str, entry_name: str, attributes: dict[str, str]) -> str:
+    """Add attributes to the entry's definition; llvmlite knows no attributes with values."""
+    if not attributes:
+        return text
+    written = " ".join(f'"{key}"="{value}"' for key, value in attributes.items())
+    pattern = re.compile(rf'^(define ptx_kernel void @"?{re.escape(entry_name)}"?\([^\n]*\))', re.M)
+    return pattern.sub(lambda match: f"{match[1]} {written}", text, count=1)
+
+
+def _with_float_flags(text: str, options: CompileOptions) -> str:
+    """Say what LLVM may do with floating-point operations; Numba has left that open."""
+    if options.fastmath:
+        text = _FLOAT_OPERATION.sub(r"= \1 fast ", text)
+        return _FLOAT_CALL.sub(r"= call fast \1 ", text)
+    if options.contract:
+        return _FLOAT_OPERATION.sub(r"= \1 contract ", text)
+    return text

@@ -1,0 +1,90 @@
+"""The compiler of every target whose code is PTX: compile, keep code, map an extent onto blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kerneldsl.contract import Compiler
+from targets.cuda.architectures import DEFAULT_ARCH
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import (
+        Artifact,
+        Device,
+        Dim3,
+        Executable,
+        LaunchConfig,
+        Specialization,
+    )
+    from targets.cuda.compile.artifact import CudaArtifact
+
+__all__ = ["PtxCompiler", "require_ptx"]
+
+
+class PtxCompiler(Compiler):
+    """Makes PTX.
+
+    Parameters
+    ----------
+    name : str
+        The target's.
+    """
+
+    maps_elements = True
+    #: CUDA's for all: it is the same compiler, and what it made serves a real device.
+    code_family = "cuda"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def compile(self, specialization: Specialization) -> Artifact:
+        from targets.cuda.compile.compiler import compile_kernel
+
+        return compile_kernel(specialization, arch=_arch(specialization))
+
+    def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        from targets.cuda.compile.stored import code_identity
+
+        return code_identity(specialization, _arch(specialization))
+
+    def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        from targets.cuda.compile.artifact import CudaArtifact
+        from targets.cuda.compile.stored import dump
+
+        return dump(artifact) if isinstance(artifact, CudaArtifact) else None
+
+    def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        from targets.cuda.compile.stored import restore
+
+        return restore(specialization, sections, _arch(specialization))
+
+    def forall_config(
+        self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None
+    ) -> LaunchConfig:
+        from targets.cuda.compile.mapping import map_extent
+
+        specialization = executable.artifact.specialization
+        return map_extent(
+            specialization.traits,
+            executable.device,
+            extent,
+            block_dim,
+            max_block_threads=executable.resources.max_block_threads,
+            mapping=specialization.mapping,
+        )
+
+
+def _arch(specialization: Specialization) -> str:
+    return specialization.arch or DEFAULT_ARCH
+
+
+def require_ptx(artifact: Artifact, device: Device) -> CudaArtifact:
+    """The artifact, if it is PTX; raises `TypeError` for another compiler's."""
+    from targets.cuda.compile.artifact import CudaArtifact
+
+    if not isinstance(artifact, CudaArtifact):
+        raise TypeError(
+            f"the {device.target} target loads a CudaArtifact, found {type(artifact).__name__}"
+        )
+    return artifact

@@ -1,0 +1,167 @@
+"""NVIDIA's assembler, where there is one: what a kernel takes, without a GPU.
+
+References
+----------
+CUDA Compiler Driver NVCC, section "ptxas Options".
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kerneldsl.contract import Resources
+from kerneldsl.errors import CompileError, ToolMissingError
+from targets.cuda.architectures import ARCHITECTURES
+from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
+
+__all__ = ["Assembled", "assemble", "find_ptxas"]
+
+_TIMEOUT_SECONDS = 300
+#: Registers are given out to warps in units of this many (CUDA occupancy calculator).
+_REGISTER_UNIT = 256
+_REGISTERS_PER_BLOCK = 65536
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Output of ptxas.
+
+    Parameters
+    ----------
+    cubin : bytes
+        Machine code, an ELF file.
+    log : str
+        What it said with ``-v``.
+    resources : dict
+        Entry name to what it takes.
+    """
+
+    cubin: bytes
+    log: str
+    resources: dict[str, Resources]
+
+
+@cache
+def find_ptxas() -> Path:
+    """Return where ptxas is.
+
+    Looked for in: NVIDIA's wheels beside this Python's packages, ``PATH``, ``CUDA_HOME``,
+    ``CUDA_PATH``, ``/usr/local/cuda``.
+
+    Raises
+    ------
+    ToolMissingError
+        Where there is none.
+    """
+    for place in _places():
+        if place.is_file():
+            return place
+    raise ToolMissingError(
+        "ptxas was not found",
+        value="ptxas",
+        limit="Looked for in the nvidia-cuda-nvcc wheel, PATH, CUDA_HOME, CUDA_PATH and "
+        "/usr/local/cuda",
+        remedy='Run: pip install "kerneldsl[dev]", or install the CUDA toolkit',
+    )
+
+
+def _places() -> Iterator[Path]:
+    for wheel in wheel_directories():
+        yield from sorted(wheel.glob("**/bin/ptxas"), reverse=True)
+    found = shutil.which("ptxas")
+    if found:
+        yield Path(found)
+    for root in toolkit_directories():
+        yield root / "bin" / "ptxas"
+
+
+def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
+    """Assemble PTX.
+
+    Parameters
+    ----------
+    ptx : str
+        One or several entries.
+    arch : str
+        What for, such as ``"sm_90"``.
+    optimize : bool
+        Whether to take the time that a good result needs.
+
+    Returns
+    -------
+    Assembled
+
+    Raises
+    ------
+    ToolMissingError
+        Where there is no ptxas, or this one does not know the architecture.
+    CompileError
+        Where it refuses the PTX; its log is in the message.
+    """
+    tool = find_ptxas()
+    with tempfile.TemporaryDirectory(prefix="kerneldsl-") as directory:
+        source, target = Path(directory, "kernel.ptx"), Path(directory, "kernel.cubin")
+        source.write_text(ptx)
+        command = [str(tool), "-v", f"-arch={arch}", "-o", str(target), str(source)]
+        if not optimize:
+            command.insert(1, "-O0")
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+        log = done.stderr + done.stdout
+        if done.returncode:
+            _refuse(tool, arch, log)
+        return Assembled(target.read_bytes(), log, _parse(log, arch))
+
+
+def _refuse(tool: Path, arch: str, log: str) -> None:
+    if "is not defined for option 'gpu-name'" in log:
+        raise ToolMissingError(
+            f"{tool} does not know {arch}",
+            value=arch,
+            limit=log.strip(),
+            remedy="Install another version of the CUDA toolkit",
+        )
+    raise CompileError(f"ptxas refuses the PTX for {arch}:\n{log.strip()}", value=log)
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def _parse(log: str, arch: str) -> dict[str, Resources]:
+    found: dict[str, Resources] = {}
+    parts = _ENTRY.split(log)
+    limit = ARCHITECTURES[arch].max_threads_per_block
+    for name, text in zip(parts[1::3], parts[3::3], strict=True):
+        registers = int(_first(_REGISTERS, text))
+        stack = _STACK.search(text)
+        found[name] = Resources(
+            registers=registers,
+            spill_bytes=int(stack[2]) + int(stack[3]) if stack else 0,
+            local_bytes=int(stack[1]) if stack else 0,
+            static_shared_bytes=int(_first(_SHARED, text)),
+            max_block_threads=min(limit, _threads_with(registers)),
+        )
+    return found
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match else "0"
+
+
+def _threads_with(registers: int) -> int:
+    """Threads that a block can have when each takes this many registers."""
+    per_warp = -(-max(registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    return _REGISTERS_PER_BLOCK // per_warp * _WARP

@@ -1,0 +1,114 @@
+"""Compiled kernels as bytes and back: PTX, and what it takes to load and launch it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from kerneldsl.contract import Specialization, UnusableCodeError
+from kerneldsl.utilities.untrusted import parse_json
+from targets.cuda.architectures import choose_ptx_version, parse_arch
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.ptx_text import read_header
+
+__all__ = ["code_identity", "dump", "restore"]
+
+#: PTX ISA, "Identifiers".
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
+
+
+def code_identity(specialization: Specialization, arch: str) -> dict[str, str]:
+    """Architecture and PTX version, as they will be where neither was named.
+
+    libdevice is no part of it: whether a kernel needs it is known when it is compiled, and then the
+    entry says of which libdevice it is.
+    """
+    architecture = parse_arch(arch)
+    major, minor = choose_ptx_version(architecture, specialization.ptx_version)
+    return {"architecture": architecture.name, "PTX": f"{major}.{minor}"}
+
+
+def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
+    """Write a compiled kernel; ``None`` in debug mode, where lines and exceptions belong to it."""
+    if artifact.specialization.options.debug:
+        return None
+    metadata = {
+        "entry_name": artifact.entry_name,
+        "libdevice": _digest_of_libdevice() if artifact.uses_libdevice else None,
+        "timings": dict(artifact.timings),
+        # For a person who looks at the entry; they are found anew in a process that uses it.
+        "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
+        "static_shared_bytes": artifact.static_shared_bytes,
+    }
+    return {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
+
+
+def restore(
+    specialization: Specialization, sections: Mapping[str, bytes], arch: str
+) -> CudaArtifact:
+    """Make a compiled kernel of what :func:`dump` wrote.
+
+    Raises
+    ------
+    BarrierDivergenceError
+        Where a barrier is provably not reached by every thread; it may also be warned of.
+    UnusableCodeError
+        If the code was made with another libdevice, or is none.
+    """
+    check_barriers(specialization)
+    try:
+        metadata = parse_json(sections["metadata"])
+        entry_name, libdevice = metadata["entry_name"], metadata["libdevice"]
+        timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
+        parameters = [tuple(row) for row in metadata["parameters"]]
+        ptx = sections["ptx"].decode()
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
+    if not isinstance(entry_name, str) or not _IDENTIFIER.fullmatch(entry_name):
+        raise UnusableCodeError(f"{entry_name!r} is not the name of an entry")
+    if f".entry {entry_name}(" not in ptx:
+        raise UnusableCodeError(f"the PTX has no entry {entry_name!r}")
+    layout = specialization.layout.parameters
+    if parameters != [(p.name, p.dtype, p.offset) for p in layout]:
+        raise UnusableCodeError("the parameters are laid out otherwise")
+    if libdevice is not None and _digest_of_libdevice() not in (libdevice, None):
+        raise UnusableCodeError("it was made with another libdevice")
+    architecture = parse_arch(arch)
+    version = choose_ptx_version(architecture, specialization.ptx_version)
+    if read_header(ptx) != (version, architecture.name):
+        raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
+
+    def compile_anew() -> str:
+        from targets.cuda.compile.compiler import compile_kernel
+
+        made = compile_kernel(specialization, arch=architecture.name, ptx_version=version)
+        return made.text("llvm")
+
+    return CudaArtifact(
+        specialization,
+        entry_name,
+        ptx=ptx,
+        llvm=compile_anew,
+        arch=architecture,
+        ptx_version=version,
+        timings=timings,
+        uses_libdevice=libdevice is not None,
+    )
+
+
+def _digest_of_libdevice() -> str | None:
+    """Digest of the libdevice that would be used, or ``None`` where there is none."""
+    from targets.cuda.compile.libdevice import find_libdevice
+
+    path = find_libdevice()
+    return None if path is None else _digest(path)
+
+
+@cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

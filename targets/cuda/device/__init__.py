@@ -1,0 +1,1 @@
+"""A CUDA device: what it is, its memory, streams, events and graphs, and kernels on it."""

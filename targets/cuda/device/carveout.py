@@ -1,0 +1,83 @@
+"""Carveout: the share of a multiprocessor's L1 cache that a kernel wants as shared memory.
+
+The carve-out is a preference of a function, its attribute
+``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``. Left to the driver, it need not hold all the
+blocks that a plan counts on; and what is beyond those is lost to the first cache.
+
+References
+----------
+CUDA C++ Programming Guide, "Shared Memory" of compute capability 8.x and 9.0; CUDA Driver API,
+``cuFuncSetAttribute``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from kerneldsl.contract import Device, LaunchConfig, Resources
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+
+__all__ = ["Carveout"]
+
+#: Shapes of blocks that are remembered; then they are looked at anew.
+_MAX_SHAPES = 64
+
+
+class Carveout:
+    """Carveout of one function: the most that any of its launches wants.
+
+    It is the function's, of which launches of other shapes may still need the larger one.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    resources : Resources
+        What the compiled kernel takes.
+
+    Attributes
+    ----------
+    percent : int
+        Of the largest carve-out; 0 where launches so far wanted none.
+    """
+
+    def __init__(self, device: Device, resources: Resources) -> None:
+        self._device = device
+        self._resources = resources
+        self._known: set[tuple[int, int]] = set()
+        self.percent = 0
+
+    def is_raised_by(self, config: LaunchConfig) -> bool:
+        """Return whether a launch wants more than those before; then `percent` says what."""
+        if not (self._resources.static_shared_bytes or config.shared_bytes):
+            return False
+        shape = (math.prod(config.block_dim), config.shared_bytes)
+        if shape in self._known:
+            return False
+        if len(self._known) >= _MAX_SHAPES:
+            self._known.clear()
+        self._known.add(shape)
+        wanted = self._wanted(*shape)
+        if wanted <= self.percent:
+            return False
+        self.percent = wanted
+        return True
+
+    def _wanted(self, block_threads: int, shared_bytes: int) -> int:
+        """The smallest part that holds the blocks for which there is room otherwise.
+
+        That is what :attr:`~kerneldsl.planner.plan.LaunchPlan.carveout_bytes` says; 0 where one
+        alone is held, for which the driver makes room anyway, and where too little is known.
+        """
+        if self._resources.registers is None:
+            return 0
+        try:
+            limits = DeviceOccupancyLimits.from_device(self._device)
+        except ArgumentValueError:  # older than the model of occupancy
+            return 0
+        kernel = KernelResources.from_resources(self._resources, limits)
+        held = occupancy(limits, kernel, block_threads, shared_bytes)
+        if held.active_blocks < 2:
+            return 0
+        return limits.carveout_percent(held.sufficient_carveout_bytes)

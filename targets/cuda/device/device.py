@@ -1,0 +1,263 @@
+"""A CUDA device: the contract of :class:`~kerneldsl.contract.Device`, fulfilled with the driver.
+
+References
+----------
+CUDA Driver API, sections "Memory Management" and "API synchronization behavior".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.contract import Device, MemoryType
+from kerneldsl.utilities.formatting import format_version
+from targets.cuda.architectures import (
+    ARCHITECTURES,
+    PTX_RELEASES,
+    choose_ptx_version,
+    parse_arch,
+)
+from targets.cuda.compile.ptx_compiler import PtxCompiler, require_ptx
+from targets.cuda.device import peers, pools
+from targets.cuda.device.streams import (
+    LEGACY_DEFAULT_STREAM,
+    stream_handle,
+    synchronize_stream,
+    wait_stream,
+)
+from targets.cuda.device.timer import start_timer
+from targets.cuda.driver import captures
+from targets.cuda.driver.driver import Driver, get_driver
+from targets.cuda.driver.fork import fork_guard
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import (
+        Artifact,
+        DeviceEvent,
+        DeviceInfo,
+        DeviceStream,
+        Executable,
+        LaunchTimer,
+        PoolBackend,
+        SharedBuffer,
+    )
+    from kerneldsl.errors import DriverError
+
+__all__ = ["CudaDevice"]
+
+#: The driver's memsets, by the bytes of the pattern that they repeat.
+_MEMSETS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
+
+
+class CudaDevice(Device):
+    """An NVIDIA GPU."""
+
+    compiler = PtxCompiler("cuda")
+    memory_type = MemoryType.CUDA
+
+    def unusable_reason(self) -> str | None:
+        """Say what is needed where this driver or this device cannot run our PTX."""
+        return str(fork_guard.error()) if fork_guard.has_forked else self._why_too_old
+
+    @cached_property
+    def _why_too_old(self) -> str | None:
+        if self.arch not in ARCHITECTURES:
+            return f"{self.name} is {self.arch}; known are {', '.join(ARCHITECTURES)}."
+        arch, available = parse_arch(self.arch), get_driver().cuda_version
+        needed = choose_ptx_version(arch)
+        release = next(r for r in PTX_RELEASES if r.ptx == needed)
+        if available >= release.cuda:
+            return None
+        return (
+            f"the driver supports CUDA {format_version(available)}; code for {arch.name} is PTX "
+            f"{format_version(needed)}, which needs CUDA {format_version(release.cuda)} (driver "
+            f"{release.driver}). Update the NVIDIA driver."
+        )
+
+    def describe(self) -> DeviceInfo:
+        """Return what the driver says at once, and NVML when it is asked."""
+        from targets.cuda.device.description import describe
+
+        return describe(get_driver(), self)
+
+    def swallow(self, error: DriverError) -> None:
+        get_driver().swallow(error, self.index)
+
+    # ----------------------------------------------------------------- kernels
+
+    def load(self, artifact: Artifact) -> Executable:
+        from targets.cuda.device.executable import CudaExecutable
+
+        return CudaExecutable(get_driver(), require_ptx(artifact, self), self)
+
+    def synchronize(self) -> None:
+        driver = get_driver()
+        if not captures.is_under_way(self.index):
+            driver.synchronize(self.index)
+            return
+        # Waiting for the context would drop the recording. The default stream waits for all that
+        # block, and the others are waited for one by one.
+        others = (each.own_handle for each in captures.live_streams(self.index))
+        for stream in (LEGACY_DEFAULT_STREAM, *others):
+            synchronize_stream(driver, self.index, stream, doing=f"wait for {self}")
+
+    def start_timer(self, stream: Any) -> LaunchTimer | None:
+        return start_timer(get_driver(), self.index, stream)
+
+    # ------------------------------------------------------------------ memory
+
+    def create_pool(self) -> PoolBackend:
+        return pools.create_pool(get_driver(), self)
+
+    def memory_info(self) -> tuple[int, int]:
+        driver, doing = get_driver(), f"read how much memory of {self} is free"
+        free, total = driver.call_on(self.index, driver.api.cuMemGetInfo, doing=doing)
+        return int(free), int(total)
+
+    def foreign_caches(self) -> Iterable[tuple[str, str]]:
+        from targets.cuda.device.foreign_caches import foreign_caches
+
+        return foreign_caches(self.index)
+
+    def allocate_pinned(
+        self, nbytes: int, *, is_mapped: bool, is_write_combined: bool
+    ) -> SharedBuffer:
+        from targets.cuda.device.host_memory import PinnedBuffer
+
+        return PinnedBuffer(
+            get_driver(), self, nbytes, is_mapped=is_mapped, is_write_combined=is_write_combined
+        )
+
+    def allocate_managed(self, nbytes: int) -> SharedBuffer:
+        from targets.cuda.device.host_memory import ManagedBuffer
+
+        return ManagedBuffer(get_driver(), self, nbytes)
+
+    def copy_from_host(
+        self,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        api = driver.api
+        with driver.current(self.index):
+            if not blocking or _needs_naming(driver, handle):
+                status = api.cuMemcpyHtoDAsync(destination, source, nbytes, handle)[0]
+                if blocking and not int(status):
+                    # A copy from page-locked memory may still be reading its source.
+                    status = api.cuStreamSynchronize(handle)[0]
+            else:
+                status = api.cuMemcpyHtoD(destination, source, nbytes)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes from the host to {self}")
+
+    def copy_to_host(
+        self,
+        destination: int,
+        source: int,
+        nbytes: int,
+        stream: Any = None,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        api = driver.api
+        launched = driver.watch.in_flight(self.index) if blocking else ()
+        with driver.current(self.index):
+            if not blocking or _needs_naming(driver, handle):
+                status = api.cuMemcpyDtoHAsync(destination, source, nbytes, handle)[0]
+                if blocking and not int(status):
+                    status = api.cuStreamSynchronize(handle)[0]
+            else:
+                status = api.cuMemcpyDtoH(destination, source, nbytes)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes from {self} to the host")
+        if launched:
+            driver.watch.settle(self.index, launched, handle)
+
+    def copy_on_device(
+        self, destination: int, source: int, nbytes: int, stream: Any = None
+    ) -> None:
+        if not nbytes:
+            return
+        handle, driver = stream_handle(stream), get_driver()
+        with driver.current(self.index):
+            status = driver.api.cuMemcpyDtoDAsync(destination, source, nbytes, handle)[0]
+            if int(status):
+                raise driver.failure(status, f"copy {nbytes} bytes within {self}")
+
+    def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
+        if not count:
+            return
+        handle, driver, size = stream_handle(stream), get_driver(), len(pattern)
+        if size in _MEMSETS:
+            value = int.from_bytes(pattern, sys.byteorder)
+            with driver.current(self.index):
+                status = getattr(driver.api, _MEMSETS[size])(destination, value, count, handle)[0]
+                if int(status):
+                    doing = f"fill {count} times {size} bytes on {self}"
+                    raise driver.failure(status, doing, index=self.index)
+            return
+        from targets.cuda.device.fill import WORD_BYTES, fill_words
+
+        if destination % WORD_BYTES == 0:
+            fill_words(driver, self, destination, pattern, count, stream=handle)
+        else:  # another library's array, of complex numbers at an odd multiple of four bytes
+            super().fill(destination, pattern, count, stream)
+
+    def can_access_peer(self, peer: Device) -> bool:
+        return peers.can_access(get_driver(), self.index, peer.index)
+
+    def enable_peer_access(self, peer: Device) -> None:
+        peers.enable_access(get_driver(), self.index, peer.index)
+
+    def copy_to_peer(
+        self, source: int, peer: Device, destination: int, nbytes: int, stream: Any = None
+    ) -> None:
+        if nbytes:
+            there = (peer.index, destination)
+            peers.copy(get_driver(), self.index, source, *there, nbytes, stream=stream)
+
+    # ----------------------------------------------------------------- streams
+
+    def wait_stream(self, stream: Any, earlier: Any) -> None:
+        """Let what is put into `stream` from now on wait for what is in `earlier` now."""
+        later, sooner = stream_handle(stream), stream_handle(earlier)
+        if later != sooner:
+            wait_stream(get_driver(), self.index, later, sooner)
+
+    def create_stream(self, *, priority: int, is_blocking: bool) -> DeviceStream:
+        from targets.cuda.device.device_streams import create_stream
+
+        return create_stream(get_driver(), self, priority, is_blocking)
+
+    def wrap_stream(self, stream: Any) -> DeviceStream:
+        from targets.cuda.device.device_streams import wrap_stream
+
+        return wrap_stream(get_driver(), self, stream)
+
+    def create_event(self, *, is_timed: bool, is_blocking: bool = False) -> DeviceEvent:
+        from targets.cuda.device.events import create_event
+
+        return create_event(get_driver(), self, is_timed=is_timed, is_blocking=is_blocking)
+
+    def wrap_event(self, event: Any) -> DeviceEvent:
+        from targets.cuda.device.events import wrap_event
+
+        return wrap_event(get_driver(), self, event)
+
+
+def _needs_naming(driver: Driver, stream: int) -> bool:
+    """Return whether a copy has to name its stream; without one the wait is saved."""
+    return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults

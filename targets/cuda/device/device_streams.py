@@ -1,0 +1,260 @@
+"""CUDA streams behind :class:`kerneldsl.Stream`: ours, which cuda.core owns, and borrowed ones.
+
+A stream is recorded through another one. The driver lets nothing be put into the legacy default
+stream while a blocking stream is captured, by whatever thread; so the capture runs in a stream of
+its own that does not block, whose handle takes the place of the captured stream's meanwhile.
+
+References
+----------
+CUDA Driver API, section "Stream Management"; CUDA Programming Guide, section "Creating a Graph
+Using Stream Capture".
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kerneldsl.contract import Device, DeviceEvent, DeviceGraph, DeviceStream
+from kerneldsl.errors import DeviceMismatchError, DriverError, GraphError, KernelError
+from targets.cuda.device.events import CudaEvent
+from targets.cuda.device.graphs import CudaGraph
+from targets.cuda.device.streams import (
+    LEGACY_DEFAULT_STREAM,
+    is_done,
+    stream_handle,
+    synchronize_stream,
+)
+from targets.cuda.driver import captures
+from targets.cuda.driver.core import core_device
+from targets.cuda.driver.driver import Driver
+from targets.cuda.driver.fork import ForkGuard, fork_guard
+
+__all__ = ["CudaStream", "create_stream", "wrap_stream"]
+
+_log = logging.getLogger("kerneldsl.cuda.streams")
+
+#: Default streams, which are of whichever context is current.
+_OF_ANY_CONTEXT = (LEGACY_DEFAULT_STREAM, 2)
+
+
+class CudaStream(DeviceStream):
+    """A CUDA stream.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    device : Device
+        Where it is.
+    handle : int
+        The driver's.
+    owner : object
+        What keeps the handle valid: cuda.core's stream, or another library's.
+    is_foreign : bool
+        Whether it is another library's.
+    """
+
+    def __init__(
+        self, driver: Driver, device: Device, handle: int, owner: Any, *, is_foreign: bool
+    ) -> None:
+        self.device = device
+        self.handle = handle
+        self.is_foreign = is_foreign
+        self._driver = driver
+        self._own_handle = handle
+        self._owner = owner
+        #: cuda.core's builder while this stream is the first of a recording.
+        self._builder: Any = None
+        #: The stream through which it is recorded otherwise.
+        self._branch: Any = None
+
+    @property
+    def own_handle(self) -> int:
+        return self._own_handle
+
+    def synchronize(self) -> None:
+        synchronize_stream(
+            self._driver,
+            self.device.index,
+            self._own_handle,
+            doing=f"wait for stream {self._own_handle:#x} on {self.device}",
+        )
+
+    def is_done(self) -> bool:
+        return is_done(
+            self._driver,
+            self.device.index,
+            self._driver.api.cuStreamQuery,
+            self._own_handle,
+            doing=f"query stream {self._own_handle:#x} on {self.device}",
+        )
+
+    def wait(self, event: DeviceEvent) -> None:
+        self._wait(self.handle, event)
+
+    def _wait(self, handle: int, event: DeviceEvent) -> None:
+        if not isinstance(event, CudaEvent):  # another target's: the driver cannot wait for it
+            event.synchronize()
+            return
+        self._driver.call_on(
+            self.device.index,
+            self._driver.api.cuStreamWaitEvent,
+            handle,
+            event.handle,
+            0,
+            doing=f"let stream {handle:#x} on {self.device} wait for an event",
+        )
+
+    # --------------------------------------------------------------- recording
+
+    def begin_capture(self) -> None:
+        doing = f"begin to record a stream on {self.device}"
+        captures.begin(self.device.index)
+        try:
+            with core_device(self._driver, self.device.index, doing) as (_, device):
+                builder = device.create_graph_builder()
+                # Relaxed: what this thread loads and allocates meanwhile takes effect at once, and
+                # no other thread is disturbed.
+                builder.begin_building("relaxed")
+                self._builder = builder
+                self.handle = int(builder.stream.handle)
+        except KernelError:
+            captures.end(self.device.index)
+            raise
+
+    def join_capture(self, event: DeviceEvent) -> None:
+        doing = f"let a stream on {self.device} take part in a recording"
+        with core_device(self._driver, self.device.index, doing) as (_, device):
+            branch = device.create_stream()
+        handle = int(branch.handle)
+        self._wait(handle, event)
+        self._branch, self.handle = branch, handle
+
+    def leave_capture(self) -> None:
+        self.handle = self._own_handle
+        self._branch = None
+
+    def end_capture(self) -> DeviceGraph:
+        doing = f"end the recording of a stream on {self.device}"
+        builder, self._builder = self._builder, None
+        kernels = () if self.recording is None else self.recording.kernels
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                builder.end_building()
+            return CudaGraph(self._driver, self.device, builder, kernels)
+        except DriverError as error:
+            if error.is_fatal:
+                raise
+            raise GraphError(
+                f"What was recorded on {self.device} makes no graph: {error.__cause__ or error}",
+                value=error.code,
+                limit="A recording ends in the thread in which it began, after every stream that "
+                "took part was waited for in it, and nothing in it may wait for the device",
+                remedy=_CAPTURE_REMEDIES.get(error.name),
+            ) from error
+        finally:
+            self._end()
+
+    def abort_capture(self) -> None:
+        builder, self._builder = self._builder, None
+        doing = f"drop the recording of a stream on {self.device}"
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                if builder.is_building:
+                    builder.end_building()
+        except KernelError as error:  # the capture was invalid, which is why it is dropped
+            _log.debug("%s", error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        # The builder is not closed: graphs are updated from it and put into others.
+        self.handle = self._own_handle
+        captures.end(self.device.index)
+
+    def embed(self, child: Any, doing: str) -> None:
+        """Put another builder's graph into the recording as one step.
+
+        Raises
+        ------
+        GraphError
+            This stream has joined the recording: only its first stream takes graphs.
+        """
+        if self._builder is None:
+            raise GraphError(
+                f"Could not {doing}: the stream has joined the recording of another one",
+                value=self.handle,
+                limit="cuda.core puts graphs into the stream whose recording it is",
+                remedy="Launch the graph in the stream whose capture() was called",
+            )
+        with core_device(self._driver, self.device.index, doing):
+            self._builder.embed(child)
+
+    def close(self) -> None:
+        # Memory that was acquired in this stream is released in it, and holds this object until
+        # then; so cuda.core's stream goes with the last reference to this one.
+        if self.is_foreign:
+            self._owner = None
+
+    def __del__(self, _guard: ForkGuard = fork_guard) -> None:
+        _guard.abandon(self._owner, self._builder, self._branch)
+
+    def __repr__(self) -> str:
+        return f"<CudaStream {self._own_handle:#x} on {self.device}>"
+
+
+_CAPTURE_REMEDIES = {
+    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": "Let the recorded stream wait for every stream that took "
+    "part: stream.wait(other), before the block ends",
+    "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": "End the block in the thread in which it began",
+}
+
+
+def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bool) -> CudaStream:
+    """Make a stream, its priority clamped to what the device has."""
+    doing = f"make a stream on {device}"
+    with core_device(driver, device.index, doing) as (core, core_dev):
+        least, greatest = driver.call(driver.api.cuCtxGetStreamPriorityRange, doing=doing)
+        level = min(max(priority, int(greatest)), int(least))
+        options = core.StreamOptions(nonblocking=not is_blocking, priority=level)
+        owner = core_dev.create_stream(options=options)
+        made = CudaStream(driver, device, int(owner.handle), owner, is_foreign=False)
+    if not is_blocking:
+        captures.note_stream(made)
+    return made
+
+
+def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
+    """A stream over whatever stands for one; the default stream is nobody's.
+
+    Raises
+    ------
+    DeviceMismatchError
+        It is on another device.
+    """
+    handle = stream_handle(stream)
+    if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:
+        _check_device(driver, device, handle)
+    is_foreign = handle != LEGACY_DEFAULT_STREAM
+    return CudaStream(driver, device, handle, stream, is_foreign=is_foreign)
+
+
+def _check_device(driver: Driver, device: Device, handle: int) -> None:
+    with driver.current(device.index):
+        context = driver.call(
+            driver.api.cuStreamGetCtx, handle, doing=f"find the device of stream {handle:#x}"
+        )
+        if isinstance(context, tuple):
+            context = context[0]
+        own = int(driver.call(driver.api.cuCtxGetCurrent, doing="read the current context"))
+    if int(context) == own:
+        return
+    index = next((i for i, (_, known) in driver.contexts.items() if known == int(context)), None)
+    found = "another device" if index is None else f"cuda:{index}"
+    raise DeviceMismatchError(
+        f"stream {handle:#x} is on {found}, and the work on {device}",
+        value=handle,
+        limit="Work goes into a stream of its own device",
+        remedy=f"Use a stream of {device}",
+    )

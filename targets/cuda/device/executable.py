@@ -1,0 +1,196 @@
+"""A compiled kernel on a CUDA device.
+
+What can be known before a launch is checked before it; in debug mode the launch waits and raises
+what the kernel recorded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import struct
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
+from kerneldsl.errors import DriverError
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.device import memory
+from targets.cuda.device.carveout import Carveout
+from targets.cuda.device.resource_limits import check_resources
+from targets.cuda.device.streams import stream_handle, synchronize_stream
+from targets.cuda.driver import functions
+from targets.cuda.driver.driver import Driver
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import DriverEntry
+
+__all__ = ["CudaExecutable"]
+
+#: Bytes of shared memory, static and dynamic, that a block gets without opting in
+#: (CUDA Programming Guide, "Technical Specifications per Compute Capability").
+_SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
+
+_log = logging.getLogger("kerneldsl.cuda.executable")
+
+
+class CudaExecutable(Executable):
+    """A compiled kernel on a CUDA device.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    artifact : CudaArtifact
+        The compiled kernel.
+    device : Device
+        Where it is loaded.
+
+    Attributes
+    ----------
+    resources : Resources
+        What the driver's assembler gave the kernel.
+    load_seconds : float
+        What loading cost, assembling the PTX included; the driver remembers assembled code.
+
+    Raises
+    ------
+    CompileError
+        The driver's assembler refused the PTX.
+    DriverError
+        The device has no room, or has failed.
+    """
+
+    def __init__(self, driver: Driver, artifact: CudaArtifact, device: Device) -> None:
+        self.artifact = artifact
+        self.device = device
+        self._cuda_artifact = artifact
+        self._driver = driver
+        options = artifact.specialization.options
+        started = time.perf_counter()
+        self._function = functions.load(
+            driver,
+            device.index,
+            artifact.ptx,
+            artifact.entry_name,
+            kernel=artifact.specialization.unit.name,
+            line_info=options.lineinfo,
+        )
+        weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
+        self.load_seconds = time.perf_counter() - started
+        self._resources = self._function.resources
+        self._is_debug = options.debug
+        #: What was launched last; dispatch passes the same object for the same shape.
+        self._last_config: LaunchConfig | None = None
+        #: Dynamic shared memory that a launch may have as things stand.
+        self._allowed_shared_bytes = (
+            _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
+        )
+        self._carveout = Carveout(device, self._resources)
+        _log.debug(
+            "loaded %s on %s in %.1f ms: %s",
+            artifact.entry_name,
+            device,
+            1e3 * self.load_seconds,
+            self.resources,
+        )
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
+
+    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+        if config is not self._last_config:
+            self._check(config)
+            self._last_config = config
+        stream = stream_handle(config.stream)
+        if self._is_debug:
+            self._launch_and_check(config, parameters, stream)
+        else:
+            self._start(config, parameters, stream)
+
+    def native_entry(self, config: LaunchConfig) -> DriverEntry | None:
+        """Return where the driver's functions, the context and the kernel are found.
+
+        A lost device needs no word of ours: the driver refuses each launch, and Python says why.
+        """
+        from kerneldsl.contract import DriverEntry
+
+        driver, index = self._driver, self.device.index
+        retained = driver.contexts.get(index)
+        if retained is None or self._is_debug:
+            return None
+        function = self._function
+        stream = stream_handle(config.stream)
+        try:
+            launch, get_context, set_context = map(
+                driver.address, ("cuLaunchKernel", "cuCtxGetCurrent", "cuCtxSetCurrent")
+            )
+        except DriverError as error:
+            _log.debug("%s", error)
+            return None
+        if not (launch and get_context and set_context):
+            return None
+        return DriverEntry(
+            launch,
+            get_context,
+            set_context,
+            context=retained[1],
+            may_stay=index == 0,
+            function=int(function.handle),
+            grid_dim=config.grid_dim,
+            block_dim=config.block_dim,
+            shared_bytes=config.shared_bytes,
+            stream=stream,
+            note=function.launches.append,
+            noted=(function.kernel, config.grid_dim, config.block_dim, stream),
+            keep=(self,),
+        )
+
+    def _check(self, config: LaunchConfig) -> None:
+        check_resources(self._function.name, self.resources, self.device, config)
+        if config.shared_bytes > self._allowed_shared_bytes:
+            self._opt_in()
+        if self._carveout.is_raised_by(config):
+            try:
+                functions.prefer_carveout(self._driver, self._function, self._carveout.percent)
+            except DriverError as error:  # the launch can do without
+                self._driver.swallow(error, self.device.index)
+
+    def _opt_in(self) -> None:
+        """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""
+        limit = self.device.limits.max_shared_memory_per_block
+        allowed = limit - self.resources.static_shared_bytes
+        functions.allow_shared_bytes(self._driver, self._function, allowed)
+        self._allowed_shared_bytes = allowed
+
+    def _start(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
+        functions.launch(
+            self._driver,
+            self._function,
+            config.grid_dim,
+            config.block_dim,
+            parameters,
+            shared_bytes=config.shared_bytes,
+            stream=stream,
+            cluster_dim=config.cluster_dim,
+            is_cooperative=config.is_cooperative,
+        )
+
+    def _launch_and_check(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
+        """Launch with a fault record, wait, and raise what the kernel recorded."""
+        from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, raise_fault
+
+        driver, index, nbytes = self._driver, self.device.index, FAULT_RECORD_BYTES
+        record = memory.CudaBuffer(driver, self.device, nbytes)
+        memory.clear(driver, index, record.pointer, nbytes, stream=stream)
+        last = self._cuda_artifact.specialization.layout.parameters[-1]
+        pointer = struct.pack("=Q", record.pointer)
+        self._start(config, parameters.ljust(last.offset, b"\0") + pointer, stream)
+        synchronize_stream(driver, index, stream, doing=f"run {self._function.name}")
+        found = ctypes.create_string_buffer(nbytes)
+        self.device.copy_to_host(ctypes.addressof(found), record.pointer, nbytes, stream)
+        table = self._cuda_artifact.fault_table
+        assert table is not None
+        raise_fault(found.raw, table)

@@ -1,0 +1,196 @@
+"""Errors of the CUDA driver and its compiler libraries, composed from the tables of their codes.
+
+The driver answers with a number; a :class:`~kerneldsl.errors.DriverError` says what was being done,
+what the driver calls the error, and what to do. Its class follows from the category in the table.
+Every error made here is written down in the history, :data:`kerneldsl.error_log`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.contract.error_history import error_log
+from kerneldsl.errors import (
+    DeviceError,
+    DeviceMemoryError,
+    DriverCompileError,
+    DriverInitializationError,
+    DriverSystemError,
+    KernelImageError,
+    LaunchError,
+    OutOfMemoryError,
+    StreamError,
+)
+from targets.cuda.driver.codes import DRIVER_CODES, DriverCode, find_code
+from targets.cuda.driver.loss import suspect_lines
+
+if TYPE_CHECKING:
+    from kerneldsl.errors import (
+        DriverError,
+    )
+
+__all__ = [
+    "compose_error",
+    "describe_foreign",
+    "describe_status",
+    "driver_error",
+    "library_error",
+    "remedy_for",
+]
+
+_CLASSES: dict[str, type[DriverError]] = {
+    kind.category: kind
+    for kind in (
+        DriverInitializationError,
+        DeviceError,
+        DeviceMemoryError,
+        KernelImageError,
+        LaunchError,
+        StreamError,
+        DriverCompileError,
+        DriverSystemError,
+    )
+}
+_OUT_OF_MEMORY = frozenset({"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation"})
+_BY_NAME = {code.name: code for code in DRIVER_CODES.values()}
+
+
+def remedy_for(name: str) -> str | None:
+    """The usual remedy for an error, by the driver's name for it."""
+    code = _BY_NAME.get(name)
+    return None if code is None else code.remedy
+
+
+def compose_error(
+    code: DriverCode,
+    doing: str,
+    *,
+    text: str = "",
+    who: str = "The CUDA driver",
+    suspects: tuple[str, ...] = (),
+    **fields: Any,
+) -> DriverError:
+    """Compose the error for a known code, and write it down.
+
+    Parameters
+    ----------
+    code : DriverCode
+        What was answered.
+    doing : str
+        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
+    text : str
+        How the driver describes the code.
+    who : str
+        Who answered.
+    suspects : tuple of str
+        Launches to name where the code is fatal.
+    **fields
+        Further fields of the error, such as ``device="cuda:0"``; a ``remedy`` or ``limit`` takes
+        the place of the usual one.
+
+    Returns
+    -------
+    DriverError
+        Of the class for the code's category, to be raised by the caller.
+    """
+    kind = _CLASSES[code.category]
+    if code.name in _OUT_OF_MEMORY:
+        kind = OutOfMemoryError
+    if code.is_fatal and suspects:
+        fields.setdefault("chain", suspect_lines(suspects))
+    said = f"{who} answered {code.name} ({code.code})" + (f": {text}" if text else "")
+    error = kind(
+        f"Could not {doing}",
+        code=code.code,
+        name=code.name,
+        is_fatal=code.is_fatal,
+        loses_process=code.loses_process,
+        doing=doing,
+        **{"value": code.code, "limit": said, "remedy": code.remedy, **fields},
+    )
+    error_log.record(error)
+    return error
+
+
+def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverError:
+    """Compose the error for a status of the driver that is not success.
+
+    Where a :class:`~targets.cuda.driver.driver.Driver` is at hand, use its
+    :meth:`~targets.cuda.driver.driver.Driver.failure`, which also knows the device and whether it
+    is lost.
+
+    Parameters
+    ----------
+    api : module
+        ``cuda.bindings.driver``.
+    status : CUresult or int
+        What the driver answered; a newer driver may answer with a number the bindings do not name.
+    doing, **fields
+        As for `compose_error`.
+
+    Returns
+    -------
+    DriverError
+        To be raised by the caller.
+    """
+    code, text = describe_status(api, status)
+    return compose_error(code, doing, text=text, **fields)
+
+
+def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
+    """Return what a status of the driver means, and the driver's own words for it.
+
+    Parameters
+    ----------
+    api : module
+        ``cuda.bindings.driver``.
+    status : CUresult or int
+        What the driver answered.
+    """
+    name, text = getattr(status, "name", None), None
+    if name is not None:
+        failed, raw = api.cuGetErrorString(status)
+        text = raw.decode() if not int(failed) and raw else None
+    code = find_code(int(status), name, " ".join((getattr(status, "__doc__", None) or "").split()))
+    return code, text or "no further description"
+
+
+def library_error(library: str, status: Any, doing: str, **fields: Any) -> DriverError:
+    """Compose the error for a code of the CUDA runtime, NVRTC or nvJitLink.
+
+    Parameters
+    ----------
+    library : str
+        ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``.
+    status : enum member or int
+        What it answered.
+    doing, **fields
+        As for `compose_error`; a compiler's log goes into ``chain``.
+    """
+    from targets.cuda.driver.library_codes import LIBRARIES
+
+    who, table, category = LIBRARIES[library]
+    code = table.get(int(status))
+    if code is None:
+        found = find_code(int(status), getattr(status, "name", None), table={})
+        code = DriverCode(found.code, found.name, category or found.category, found.remedy)
+    return compose_error(code, doing, who=who, **fields)
+
+
+def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
+    """Return what an error that ``cuda.core`` raised means, and its own words.
+
+    Parameters
+    ----------
+    error : Exception
+        Such as ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``, which holds the code's name as text.
+    """
+    from targets.cuda.driver.library_codes import LIBRARIES
+
+    text = " ".join(str(error).split())
+    found = re.search(r"\b(CUDA_ERROR_[A-Z0-9_]+|cudaError[A-Za-z]+|NVRTC_ERROR_[A-Z_]+)", text)
+    name = found[1] if found else type(error).__name__
+    tables = (DRIVER_CODES, *(table for _, table, _ in LIBRARIES.values()))
+    known = next((c for table in tables for c in table.values() if c.name == name), None)
+    return known or find_code(-1, name, text), text

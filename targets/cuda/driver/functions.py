@@ -1,0 +1,360 @@
+"""Compiled code on a device: loading it, what it takes there, and launching it.
+
+References
+----------
+CUDA Driver API, sections "Module Management" and "Execution Control".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kerneldsl.contract import Dim3, Resources
+from kerneldsl.errors import CompileError, DriverError, KernelImageError, ResourceLimitError
+from targets.cuda.driver import captures
+from targets.cuda.driver.driver import Driver
+from targets.cuda.driver.errors import remedy_for
+from targets.cuda.driver.fork import fork_guard
+from targets.cuda.driver.loss import LaunchNote
+
+__all__ = [
+    "LoadedFunction",
+    "allow_shared_bytes",
+    "launch",
+    "load",
+    "unload",
+    "unload_quietly",
+]
+
+_log = logging.getLogger("kerneldsl.cuda.functions")
+
+_LOG_BYTES = 16384
+#: Bytes of parameters that a kernel may have (PTX ISA, "Kernel Function Parameters").
+_MAX_PARAMETER_BYTES = 32764
+
+# CUDA Driver API, cuLaunchKernel: the tags of its `extra` argument.
+_PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class LoadedFunction:
+    """An entry of a module that is loaded on a device.
+
+    Parameters
+    ----------
+    name : str
+        The entry's name.
+    kernel : str
+        The name of the kernel's function in Python, by which a launch that fails is told.
+    device_index : int
+        Where it is loaded.
+    handle, module : object
+        The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
+    resources : Resources
+        What the driver's assembler gave it.
+    """
+
+    name: str
+    kernel: str
+    device_index: int
+    handle: Any
+    module: Any
+    resources: Resources
+    #: Where recent launches on the device are noted, should one of them prove fatal.
+    launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
+
+
+def load(
+    driver: Driver,
+    index: int,
+    image: str | bytes,
+    entry_name: str,
+    *,
+    kernel: str | None = None,
+    line_info: bool = False,
+) -> LoadedFunction:
+    """Load PTX, or a binary, and look up one entry.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    index : int
+        The device.
+    image : str or bytes
+        PTX text, or the bytes of a cubin or fatbin.
+    entry_name : str
+        The entry.
+    kernel : str, optional
+        The name of the kernel's function in Python; by default the entry's.
+    line_info : bool
+        Keep source lines when assembling PTX.
+
+    Returns
+    -------
+    LoadedFunction
+
+    Raises
+    ------
+    CompileError
+        The driver's assembler refused the PTX; its log is in the message.
+    DriverError
+        Anything else.
+    """
+    data = image.encode() + b"\0" if isinstance(image, str) else image
+    with driver.current(index):
+        module, info = _load_module(driver, index, data, entry_name, line_info=line_info)
+        function = driver.call(
+            driver.api.cuModuleGetFunction,
+            module,
+            entry_name.encode(),
+            doing=f"find entry {entry_name} in the loaded module",
+        )
+        resources = _resources(driver, function, info)
+    launches = driver.watch.launches(index)
+    name = entry_name if kernel is None else kernel
+    return LoadedFunction(entry_name, name, index, function, module, resources, launches)
+
+
+def _load_module(
+    driver: Driver, index: int, data: bytes, entry_name: str, *, line_info: bool
+) -> tuple[Any, str]:
+    option = driver.api.CUjit_option
+    info, errors = bytearray(_LOG_BYTES), bytearray(_LOG_BYTES)
+    options: dict[Any, Any] = {
+        option.CU_JIT_INFO_LOG_BUFFER: info,
+        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
+        option.CU_JIT_ERROR_LOG_BUFFER: errors,
+        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
+        option.CU_JIT_LOG_VERBOSE: 1,
+    }
+    if line_info:
+        options[option.CU_JIT_GENERATE_LINE_INFO] = 1
+    status, module = driver.api.cuModuleLoadDataEx(
+        data, len(options), list(options), list(options.values())
+    )
+    info_text = _log_text(info)
+    if info_text:
+        _log.debug("driver's assembler for %s: %s", entry_name, info_text)
+    if not int(status):
+        return module, info_text
+    failure = driver.failure(status, f"load {entry_name} on cuda:{index}", index=index)
+    text = _log_text(errors)
+    if not text or not isinstance(failure, KernelImageError):
+        raise failure
+    raise CompileError(
+        f"The driver could not assemble {entry_name} for cuda:{index} ({failure.name})",
+        value=failure.code,
+        limit="The driver is one of CUDA {}.{}".format(*driver.cuda_version),
+        remedy=remedy_for(failure.name),
+        chain=tuple(text.splitlines()),
+    ) from failure
+
+
+def _log_text(buffer: bytearray) -> str:
+    return bytes(buffer).split(b"\0", 1)[0].decode(errors="replace").strip()
+
+
+def _resources(driver: Driver, function: Any, info: str) -> Resources:
+    local_bytes = _attribute(driver, function, "LOCAL_SIZE_BYTES")
+    spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", info)
+    return Resources(
+        registers=_attribute(driver, function, "NUM_REGS"),
+        # The log alone knows spills, and it is empty when the driver had the code in its cache.
+        spill_bytes=sum(map(int, spills)) if spills else (None if local_bytes else 0),
+        local_bytes=local_bytes,
+        static_shared_bytes=_attribute(driver, function, "SHARED_SIZE_BYTES"),
+        max_block_threads=_attribute(driver, function, "MAX_THREADS_PER_BLOCK"),
+    )
+
+
+def _attribute(driver: Driver, function: Any, name: str) -> int:
+    which = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+    value = driver.call(
+        driver.api.cuFuncGetAttribute, which, function, doing=f"read {name} of a kernel"
+    )
+    return int(value)
+
+
+def unload(driver: Driver, function: LoadedFunction) -> None:
+    """Unload the module of a function, after everything on its device has finished."""
+    with driver.current(function.device_index):
+        driver.synchronize(function.device_index)
+        driver.call(driver.api.cuModuleUnload, function.module, doing=f"unload {function.name}")
+
+
+def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
+    """Unload from a finalizer: not in a forked child, nor when the interpreter ends."""
+    if fork_guard.has_forked or sys.is_finalizing():
+        return
+    if driver.watch.is_lost(function.device_index):
+        return
+    if captures.postpone(function.device_index, partial(unload_quietly, driver, function)):
+        return
+    try:
+        unload(driver, function)
+    except DriverError as error:
+        driver.swallow(error, function.device_index)
+
+
+def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:
+    """Let launches of a function have up to this much dynamic shared memory a block."""
+    _set_attribute(
+        driver,
+        function,
+        "MAX_DYNAMIC_SHARED_SIZE_BYTES",
+        dynamic_bytes,
+        doing=f"allow {function.name} {dynamic_bytes} bytes of dynamic shared memory",
+    )
+
+
+def prefer_carveout(driver: Driver, function: LoadedFunction, percent: int) -> None:
+    """Ask for a part of the largest carve-out of shared memory when a function runs."""
+    _set_attribute(
+        driver,
+        function,
+        "PREFERRED_SHARED_MEMORY_CARVEOUT",
+        percent,
+        doing=f"prefer {percent} % of shared memory for {function.name}",
+    )
+
+
+def _set_attribute(
+    driver: Driver, function: LoadedFunction, name: str, value: int, *, doing: str
+) -> None:
+    attribute = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+    with driver.current(function.device_index):
+        driver.call(driver.api.cuFuncSetAttribute, function.handle, attribute, value, doing=doing)
+
+
+class _ParameterRoom(threading.local):
+    """Room for the parameters of a thread's launch, with the addresses the driver wants.
+
+    cuLaunchKernel copies the parameters before it returns, so one buffer a thread will do, and the
+    ``extra`` array that points to it is written once.
+    """
+
+    def __init__(self) -> None:
+        self.buffer = ctypes.create_string_buffer(_MAX_PARAMETER_BYTES)
+        self.size = ctypes.c_size_t(0)
+        self.address = ctypes.addressof(self.buffer)
+        self.extra = (ctypes.c_void_p * 5)(
+            _PARAM_BUFFER_POINTER,
+            self.address,
+            _PARAM_BUFFER_SIZE,
+            ctypes.addressof(self.size),
+            _PARAM_END,
+        )
+        self.extra_address = ctypes.addressof(self.extra)
+
+
+_room = _ParameterRoom()
+
+
+def launch(
+    driver: Driver,
+    function: LoadedFunction,
+    grid_dim: Dim3,
+    block_dim: Dim3,
+    parameters: bytes,
+    *,
+    shared_bytes: int,
+    stream: int,
+    cluster_dim: Dim3 | None = None,
+    is_cooperative: bool = False,
+) -> None:
+    """Start a kernel; the parameters are copied before this returns.
+
+    Parameters
+    ----------
+    driver : Driver
+        The process's driver.
+    function : LoadedFunction
+        The kernel.
+    grid_dim, block_dim : tuple of int
+        Blocks of the grid and threads of a block, x first.
+    parameters : bytes
+        All parameters, packed as the entry declares them.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    stream : int
+        The driver's handle.
+    cluster_dim : tuple of int or None
+        Blocks of a cluster.
+    is_cooperative : bool
+        Whether all blocks must run at once.
+
+    Raises
+    ------
+    ResourceLimitError
+        There are more parameters than a kernel can take.
+    DriverError
+        The driver refused the launch, or something that ran before it had failed.
+    """
+    room = _room
+    if len(parameters) > _MAX_PARAMETER_BYTES:
+        raise ResourceLimitError(
+            f"{function.name} takes {len(parameters)} bytes of parameters",
+            value=len(parameters),
+            limit=f"A kernel takes at most {_MAX_PARAMETER_BYTES}",
+            remedy="Pass fewer arguments, or pack them into arrays",
+        )
+    ctypes.memmove(room.address, parameters, len(parameters))
+    room.size.value = len(parameters)
+    extra = room.extra_address if parameters else 0
+    with driver.current(function.device_index):
+        if cluster_dim is not None or is_cooperative:
+            config = _launch_config(driver.api, grid_dim, block_dim, shared_bytes, stream)
+            config.attrs = _attributes(driver.api, cluster_dim, is_cooperative)
+            config.numAttrs = len(config.attrs)
+            status = driver.api.cuLaunchKernelEx(config, function.handle, 0, extra)[0]
+        else:
+            status = driver.api.cuLaunchKernel(
+                function.handle, *grid_dim, *block_dim, shared_bytes, stream, 0, extra
+            )[0]
+    if int(status):
+        raise driver.failure(
+            status,
+            f"launch {function.name} with grid {grid_dim}, block {block_dim} and {shared_bytes} "
+            f"bytes of dynamic shared memory on cuda:{function.device_index}",
+            index=function.device_index,
+        )
+    function.launches.append((function.kernel, grid_dim, block_dim, stream))
+
+
+def _launch_config(
+    api: Any, grid_dim: Dim3, block_dim: Dim3, shared_bytes: int, stream: int
+) -> Any:
+    """The driver's ``CUlaunchConfig``, without attributes."""
+    config = api.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid_dim
+    config.blockDimX, config.blockDimY, config.blockDimZ = block_dim
+    config.sharedMemBytes = shared_bytes
+    config.hStream = api.CUstream(stream)
+    return config
+
+
+def _attributes(api: Any, cluster_dim: Dim3 | None, is_cooperative: bool) -> list[Any]:
+    """The driver's ``CUlaunchAttribute`` of a launch whose blocks run together."""
+    found = []
+    if cluster_dim is not None:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = (
+            cluster_dim
+        )
+        found.append(attribute)
+    if is_cooperative:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
+        found.append(attribute)
+    return found

@@ -1,0 +1,159 @@
+"""The face: every name, imported late, visible to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import contract as target
+from kerneldsl import errors
+from kerneldsl.language.element_types import NUMPY_NAMES
+from kerneldsl.language.intrinsics import INTRINSICS
+
+
+def run_python(code, **env):
+    return subprocess.run(
+        [sys.executable, *code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={"PYTHONPATH": ":".join(p for p in [".", *sys.path] if p), **env},
+    )
+
+
+def imported_by(package):
+    """Name to module, of what a package imports for type checkers."""
+    (guarded,) = (
+        node
+        for node in ast.parse(inspect.getsource(package)).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imported = {
+        alias.name: statement.module
+        for statement in guarded.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    return imported | {
+        statement.target.id: "kerneldsl.language.intrinsics"
+        for statement in guarded.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+
+
+def test_table_imports_and_all_are_the_same_names():
+    assert imported_by(target) == target._HOME
+    imported = imported_by(kd)
+    assert imported == kd._HOME
+    # A package that is optional has it; `from kerneldsl import *` works without.
+    assert set(kd.__all__) == {*imported, "__version__"} - {"bfloat16"}
+    for name in kd.__all__:
+        getattr(kd, name)
+    assert set(kd.__all__) <= set(dir(kd))
+
+
+def test_dtypes_are_numpys():
+    assert kd.float32 is np.float32
+    assert kd.bool_ is np.bool_
+    assert all(hasattr(kd, n if n != "bool" else "bool_") for n in NUMPY_NAMES)
+
+
+def test_bfloat16_names_the_package_that_is_missing(monkeypatch):
+    monkeypatch.delitem(vars(kd), "bfloat16", raising=False)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(kd.AttributeUnavailableError, match=r'pip install "kerneldsl\[bfloat16\]"'):
+        kd.bfloat16
+    assert not hasattr(kd, "bfloat16")
+    scope = {}
+    exec("from kerneldsl import *", scope)
+    assert scope["float16"] is np.float16
+
+
+def test_every_intrinsic_is_on_the_face():
+    for name, intrinsic in INTRINSICS.items():
+        found = kd
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert found is intrinsic
+
+
+def test_every_error_is_on_the_face():
+    for name in errors.__all__:
+        if name != "fault_class":  # makes classes, for targets
+            assert getattr(kd, name) is getattr(errors, name)
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="no attribute 'kernell'"):
+        kd.kernell
+    assert not hasattr(kd, "sqrt")
+
+
+def test_no_submodule_replaces_a_name_of_the_face():
+    import pkgutil
+
+    modules = {m.name for m in pkgutil.iter_modules(kd.__path__)}
+    parts = {name for name, module in kd._HOME.items() if module == "kerneldsl"}
+    assert modules & set(kd.__all__) == parts  # which are modules on purpose
+    for name in parts:
+        assert getattr(kd, name) is sys.modules[f"kerneldsl.{name}"]
+
+
+def import_times(code):
+    """Microseconds that each module took, with what it imports."""
+    done = run_python(["-X", "importtime", "-c", code])
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"import time:\s+\d+ \|\s+(\d+) \|\s+(\S+)", done.stderr)
+    return {name: int(microseconds) for microseconds, name in rows}
+
+
+def test_importing_imports_nothing_heavy():
+    modules = import_times("import kerneldsl; kerneldsl.__version__")
+    assert "kerneldsl" in modules
+    heavy = {"numba", "llvmlite", "sympy", "rich", "cuda", "typer", "torch", "numpy"}
+    assert not {m for m in modules if m.partition(".")[0] in heavy}
+
+
+def test_importing_costs_little_on_top_of_numpy():
+    # The best of five, because the machine may be busy.
+    best = min(import_times("import numpy, kerneldsl")["kerneldsl"] for _ in range(5))
+    assert best < 40_000
+
+
+def test_decorating_imports_no_compiler():
+    code = (
+        "import sys, numpy\n"
+        "import kerneldsl as kd\n"
+        "@kd.kernel\n"
+        "def f(x):\n    x[0] = 1\n"
+        "f[1, 1]\n"
+        "print([m for m in sys.modules if m.partition('.')[0] in "
+        "('numba', 'llvmlite', 'sympy', 'rich', 'cuda', 'typer')])\n"
+    )
+    done = run_python(["-c", code])
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_show_versions(capsys):
+    kd.show_versions()
+    shown = capsys.readouterr().out
+    for word in ("kerneldsl", "python", "platform", "numpy", "numba", "llvmlite", "LLVM", "tbb"):
+        assert re.search(rf"^{word} +\S", shown, re.MULTILINE), word
+    assert "target cuda" in shown
+
+
+def test_the_log_goes_to_standard_error():
+    code = "import kerneldsl as kd\n@kd.kernel\ndef f(x):\n    x[0] = 1\nkd.get_target('null')\n"
+    done = run_python(["-c", code], KERNELDSL_LOG="debug")
+    assert "kerneldsl DEBUG target null" in done.stderr
+    assert done.stdout == ""
+    assert "not a logging level" in run_python(["-c", code], KERNELDSL_LOG="loud").stderr
+    assert run_python(["-c", code]).stderr == ""

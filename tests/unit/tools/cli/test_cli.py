@@ -1,0 +1,155 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from kerneldsl.devices import registry
+from kerneldsl.tools.cli import app
+
+SOURCE = """
+import kerneldsl as kd
+
+@kd.kernel
+def axpy(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+@kd.kernel("float32[::1]")
+def declared(x):
+    x[kd.grid(1)] = 1
+
+@kd.kernel
+def wrong(x):
+    x[kd.grid(1)] = x.nothing
+
+class Group:
+    member = declared
+"""
+SIGNATURE = "float32, float32[::1], float32[::1], float32[:]"
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "user_kernels.py"
+    path.write_text(textwrap.dedent(SOURCE))
+    yield path
+    sys.modules.pop("user_kernels", None)
+    sys.path[:] = [p for p in sys.path if p != str(tmp_path)]
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        app.run([str(a) for a in arguments])
+    return ended.value.code or 0
+
+
+def test_ptx_and_its_parameters_are_written(source, tmp_path, capsys):
+    out = tmp_path / "axpy.ptx"
+    code = call(
+        "compile", f"{source}:axpy", "--signature", SIGNATURE, "--arch", "sm_90", "-o", out,
+        "--forall", 1,
+    )  # fmt: skip
+    assert code == 0
+    text = out.read_text()
+    assert ".target sm_90" in text
+    layout = (tmp_path / "axpy.params.txt").read_text()
+    assert "entry       axpy" in layout
+    for row in ("out.strides[0]", "kd_extent[0]", "x.data", f"signature   {SIGNATURE}"):
+        assert row in layout
+    assert f".entry {layout.split()[1]}(" in text
+    assert "axpy.params.txt" in capsys.readouterr().out
+
+
+def test_without_a_file_the_ptx_is_printed(source, capsys):
+    assert call("compile", f"{source}:Group.member", "--arch", "sm_80") == 0
+    assert ".target sm_80" in capsys.readouterr().out
+
+
+def test_json(source, capsys):
+    code = call("compile", f"{source}:axpy", "-s", SIGNATURE, "-a", "sm_90", "--json")
+    assert code == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["signature"] == SIGNATURE
+    assert report["parameters"][0] == {"name": "a", "dtype": "float32", "offset": 0, "nbytes": 4}
+    assert ".entry" in report["text"]
+
+
+def test_the_ptx_version_can_be_asked_for(source, capsys):
+    assert call("compile", f"{source}:declared", "-a", "sm_90", "--ptx-version", "8.3") == 0
+    assert ".version 8.3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nofile.py:axpy",), "there is no file nofile.py"),
+        (("{source}",), "FILE:KERNEL"),
+        (("{source}:nothing",), "It has axpy, declared, wrong"),
+        (("{source}:axpy", "-s", "float33"), "unknown dtype 'float33'"),
+        (("{source}:axpy", "-s", "float32"), "missing 'x'"),
+        (("{source}:axpy", "-s", SIGNATURE, "--target", "tpu"), "--target is 'tpu'"),
+        (("{source}:axpy", "-s", SIGNATURE, "--arch", "sm_1"), "sm_1"),
+        (("{source}:axpy", "-s", SIGNATURE, "--block", "a"), "--block is 'a'"),
+        (("{source}:axpy", "-s", SIGNATURE, "--forall", "9"), "1, 2 or 3"),
+        (("{source}:wrong", "-s", "float32[::1]", "-a", "sm_90"), "x.nothing"),
+        (("{source}:axpy", "-s", SIGNATURE, "-o", "/no/such/folder/x.ptx"), "cannot write"),
+    ],
+)
+def test_errors_are_one_message_and_code_2(source, capsys, arguments, words):
+    assert call("compile", *(a.replace("{source}", str(source)) for a in arguments)) == 2
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert "Traceback" not in shown
+
+
+def test_a_file_that_cannot_be_run(tmp_path, capsys):
+    path = tmp_path / "broken_kernels.py"
+    path.write_text("1 / 0\n")
+    assert call("compile", f"{path}:f") == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_versions(capsys):
+    assert call("versions") == 0
+    assert "llvmlite" in capsys.readouterr().out
+
+
+def test_help_lists_commands_without_loading_them(capsys, monkeypatch):
+    monkeypatch.setattr(app, "get_command", lambda name: pytest.fail(f"{name} was loaded"))
+    assert call("--help") == 0
+    shown = capsys.readouterr().out
+    for command in ("compile", "versions", "demo"):
+        assert command in shown
+
+
+def test_commands_of_other_packages(capsys, monkeypatch):
+    class Entry:
+        dist = None
+
+        def load(self):
+            return lambda: print("hello from elsewhere")
+
+    monkeypatch.setattr(
+        registry, "_entries", lambda group: {"greet": Entry()} if "commands" in group else {}
+    )
+    assert call("greet") == 0
+    assert "hello from elsewhere" in capsys.readouterr().out
+
+
+def test_the_module_runs():
+    done = subprocess.run(
+        [sys.executable, "-m", "kerneldsl", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "compile" in done.stdout
