@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--commit", help="what is run, where there is no git repository")
     parser.add_argument("--devices", type=int, default=1, help="how many there must be")
     options = parser.parse_args()
-    from kerneldsl.devices.registry import get_target
+    from kerneldsl.placement.registry import get_target
 
     reason = get_target("cuda").unavailable_reason()
     if reason is not None:

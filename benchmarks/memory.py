@@ -32,8 +32,8 @@ from cuda.bindings import driver as cuda
 from machine import command_output, describe_gpu_machine
 
 import kerneldsl as kd
-from kerneldsl.devices.placement import place_of
 from kerneldsl.memory.pools import allocate
+from kerneldsl.placement.devices import place_of
 
 #: Bytes a second that one lane of PCIe carries, by generation, after the line's own code.
 _LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}

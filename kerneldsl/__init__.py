@@ -48,9 +48,12 @@ if TYPE_CHECKING:
     )
 
     from kerneldsl import cache as cache
-    from kerneldsl.kernels.decorators import func as func, kernel as kernel
-    from kerneldsl.tools.detection import Backend as Backend, backends as backends
-    from kerneldsl.tools.doctor import Check as Check, Report as Report, preflight as preflight
+    from kerneldsl.contract import (
+        Device as Device,
+        DeviceInfo as DeviceInfo,
+        ElementMapping as ElementMapping,
+        HostShare as HostShare,
+    )
     from kerneldsl.contract.error_entries import ErrorEntry as ErrorEntry
     from kerneldsl.contract.error_history import ErrorLog as ErrorLog, error_log as error_log
     from kerneldsl.errors import (
@@ -95,7 +98,9 @@ if TYPE_CHECKING:
         UnknownTargetError as UnknownTargetError,
         UnsupportedConstructError as UnsupportedConstructError,
     )
+    from kerneldsl.kernels.decorators import func as func, kernel as kernel
     from kerneldsl.kernels.kernel import DeviceFunction as DeviceFunction, Kernel as Kernel
+    from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
     from kerneldsl.language.intrinsics import (
         all_sync as all_sync,
         any_sync as any_sync,
@@ -120,19 +125,7 @@ if TYPE_CHECKING:
         threadfence_system as threadfence_system,
         uniform as uniform,
     )
-    from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
-    from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
-    from kerneldsl.planner.space import Space as Space
-    from kerneldsl.tools.ranking import (
-        Measurement as Measurement,
-        RankedDevice as RankedDevice,
-        Ranking as Ranking,
-        best_device as best_device,
-        rank_devices as rank_devices,
-        score as score,
-    )
-    from kerneldsl.devices.registry import get_target as get_target
-    from kerneldsl.devices.fallback import fallback as fallback, fallback_policy as fallback_policy
+    from kerneldsl.launch.timing import Timing as Timing
     from kerneldsl.memory.arrays import DeviceArray as DeviceArray
     from kerneldsl.memory.copies import (
         can_access_peer as can_access_peer,
@@ -166,14 +159,21 @@ if TYPE_CHECKING:
         MemoryPool as MemoryPool,
         memory_stats as memory_stats,
     )
-    from kerneldsl.devices.placement import (
+    from kerneldsl.placement.fallback import (
+        fallback as fallback,
+        fallback_policy as fallback_policy,
+    )
+    from kerneldsl.placement.devices import (
         current_target as current_target,
         device_info as device_info,
         devices as devices,
         targets as targets,
         use as use,
     )
-    from kerneldsl.devices.scores import Score as Score
+    from kerneldsl.placement.registry import get_target as get_target
+    from kerneldsl.placement.scores import Score as Score
+    from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
+    from kerneldsl.planner.space import Space as Space
     from kerneldsl.statistics.collect import reset_stats as reset_stats, stats as stats
     from kerneldsl.statistics.values import (
         DeviceStatistics as DeviceStatistics,
@@ -189,13 +189,16 @@ if TYPE_CHECKING:
         default_stream as default_stream,
     )
     from kerneldsl.streams.waiting import synchronize as synchronize
-    from kerneldsl.contract import (
-        Device as Device,
-        DeviceInfo as DeviceInfo,
-        ElementMapping as ElementMapping,
-        HostShare as HostShare,
+    from kerneldsl.tools.detection import Backend as Backend, backends as backends
+    from kerneldsl.tools.doctor import Check as Check, Report as Report, preflight as preflight
+    from kerneldsl.tools.ranking import (
+        Measurement as Measurement,
+        RankedDevice as RankedDevice,
+        Ranking as Ranking,
+        best_device as best_device,
+        rank_devices as rank_devices,
+        score as score,
     )
-    from kerneldsl.launch.timing import Timing as Timing
     from kerneldsl.tools.versions import show_versions as show_versions
 
     # Inside a kernel these are numbers, which is what a type checker has to know of them; the
@@ -220,9 +223,7 @@ _MODULES = {
     ),
     "ml_dtypes": "bfloat16",
     "kerneldsl": "cache",
-    "kerneldsl.kernels.decorators": "func kernel",
-    "kerneldsl.tools.detection": "Backend backends",
-    "kerneldsl.tools.doctor": "Check Report preflight",
+    "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.contract.error_entries": "ErrorEntry",
     "kerneldsl.contract.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
@@ -236,6 +237,7 @@ _MODULES = {
         "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
         "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
     ),
+    "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
     "kerneldsl.kernels.launches": "BoundLaunch Launch",
     "kerneldsl.language.intrinsics": (
@@ -244,31 +246,32 @@ _MODULES = {
         "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
         "threadfence_block threadfence_system uniform warpsize"
     ),
-    "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
-    "kerneldsl.planner.space": "Space",
-    "kerneldsl.tools.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
-    "kerneldsl.devices.registry": "get_target",
+    "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",
     "kerneldsl.memory.creation": (
         "as_array empty empty_like from_dlpack full full_like managed_empty mapped_view ones "
         "ones_like to_device zeros zeros_like"
     ),
-    "kerneldsl.devices.fallback": "fallback fallback_policy",
-    "kerneldsl.streams.events": "Event",
-    "kerneldsl.streams.graphs": "Graph",
     "kerneldsl.memory.host_memory": "pinned_copy pinned_empty",
     "kerneldsl.memory.memory_statistics": "MemoryStatistics PoolStatistics",
-    "kerneldsl.devices.placement": "current_target device_info devices targets use",
     "kerneldsl.memory.pools": "MemoryPool memory_stats",
+    "kerneldsl.placement.fallback": "fallback fallback_policy",
+    "kerneldsl.placement.devices": "current_target device_info devices targets use",
+    "kerneldsl.placement.registry": "get_target",
+    "kerneldsl.placement.scores": "Score",
+    "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
+    "kerneldsl.planner.space": "Space",
     "kerneldsl.statistics.collect": "reset_stats stats",
     "kerneldsl.statistics.values": "DeviceStatistics KernelStatistics Statistics",
+    "kerneldsl.streams.events": "Event",
+    "kerneldsl.streams.graphs": "Graph",
     "kerneldsl.streams.stream_pool": "StreamPool",
     "kerneldsl.streams.streams": "Stream current_stream default_stream",
     "kerneldsl.streams.waiting": "synchronize",
-    "kerneldsl.devices.scores": "Score",
-    "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
-    "kerneldsl.launch.timing": "Timing",
+    "kerneldsl.tools.detection": "Backend backends",
+    "kerneldsl.tools.doctor": "Check Report preflight",
+    "kerneldsl.tools.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",
     "kerneldsl.tools.versions": "show_versions",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}

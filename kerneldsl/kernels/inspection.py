@@ -19,7 +19,7 @@ __all__ = ["InspectionMixin"]
 def _writer_of(form: str) -> str:
     """Return the name of the target that writes a form of code."""
     # Decorating a function imports as little of kerneldsl as it can.
-    from kerneldsl.devices.registry import target_writing
+    from kerneldsl.placement.registry import target_writing
 
     return target_writing(form)
 
@@ -115,8 +115,8 @@ class InspectionMixin:
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Return who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.contract.abi import EXPLICIT, LaunchMode
-        from kerneldsl.devices.placement import current_place
-        from kerneldsl.devices.registry import get_target
+        from kerneldsl.placement.devices import current_place
+        from kerneldsl.placement.registry import get_target
 
         if forall is not None and forall not in (1, 2, 3):
             raise LaunchConfigError(

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
 from kerneldsl.contract.abi import LaunchMode
-from kerneldsl.devices.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.devices.placement import StandIn, actual, host_device, resolve
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.staging import HostArray, Progress, launch_staged
 from kerneldsl.launch.executable import Loaded
@@ -34,6 +32,8 @@ from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
 from kerneldsl.launch.spine import prepare, settle
 from kerneldsl.launch.state import KernelState, KernelStates
+from kerneldsl.placement.devices import StandIn, actual, host_device, resolve
+from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.statistics.collect import note_fallback
 from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order

@@ -10,8 +10,8 @@ from typing import Any
 
 from kerneldsl.contract import Artifact, Device, Executable, LaunchConfig, Specialization
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.devices.fallback import PERMANENT, fallback_policy
 from kerneldsl.launch.request import Request
+from kerneldsl.placement.fallback import PERMANENT, fallback_policy
 from kerneldsl.statistics.launch_counters import LaunchCounter, launch_counter_of
 from kerneldsl.utilities.environment import logger
 

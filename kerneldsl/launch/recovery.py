@@ -16,7 +16,6 @@ import numpy as np
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Device
 from kerneldsl.contract.abi import ArrayParameters
-from kerneldsl.devices.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.errors import (
     BarrierDivergenceError,
     CompileError,
@@ -36,6 +35,7 @@ from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import device_memories
 from kerneldsl.memory.strided import host_view, overlapping
 from kerneldsl.memory.transfer import write_array
+from kerneldsl.placement.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.statistics.collect import note_copy, note_fallback
 from kerneldsl.utilities.environment import logger
 

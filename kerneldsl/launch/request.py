@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
-from kerneldsl.devices.placement import StandIn, place_of, resolve
-from kerneldsl.devices.registry import get_target, target_writing
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, parse_signature
@@ -22,6 +20,8 @@ from kerneldsl.launch.arguments.signature import conform
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
+from kerneldsl.placement.devices import StandIn, place_of, resolve
+from kerneldsl.placement.registry import get_target, target_writing
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member

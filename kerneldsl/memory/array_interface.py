@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import MemoryType
-from kerneldsl.devices.placement import device_of_memory
-from kerneldsl.devices.registry import get_target, target_of_memory
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import contiguous_strides
+from kerneldsl.placement.devices import device_of_memory
+from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_recorded
 

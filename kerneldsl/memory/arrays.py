@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
-from kerneldsl.devices.placement import place_of
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
@@ -16,6 +15,7 @@ from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, ph
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import Order, contiguous_strides
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
+from kerneldsl.placement.devices import place_of
 from kerneldsl.streams.current import stream_of
 
 __all__ = ["DeviceArray", "new_array"]

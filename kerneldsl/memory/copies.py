@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import Device, DeviceLike
-from kerneldsl.devices.placement import place_of
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import byte_bounds
 from kerneldsl.memory.transfer import host_copy, pieces_between, read_array, write_array
+from kerneldsl.placement.devices import place_of
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import put

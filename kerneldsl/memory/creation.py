@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.devices.placement import chosen_place, current_place
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.memory.arrays import DeviceArray, new_array
 from kerneldsl.memory.pools import PooledBuffer, checked_size
@@ -20,6 +19,7 @@ from kerneldsl.memory.strided import (
     checked_shape,
     contiguous_strides,
 )
+from kerneldsl.placement.devices import chosen_place, current_place
 
 if TYPE_CHECKING:
     import numpy.typing as npt

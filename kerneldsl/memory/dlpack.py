@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
-from kerneldsl.devices.placement import device_of_memory
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import contiguous_strides
 from kerneldsl.memory.transfer import read_array
+from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_recorded
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.devices.placement import chosen_place
 from kerneldsl.memory.pools import allocate, checked_size
 from kerneldsl.memory.shared_memory import SharedMemory
 from kerneldsl.memory.strided import (
@@ -22,6 +21,7 @@ from kerneldsl.memory.strided import (
     contiguous_strides,
     host_view,
 )
+from kerneldsl.placement.devices import chosen_place
 
 if TYPE_CHECKING:
     import numpy.typing as npt

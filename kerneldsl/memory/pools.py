@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
-from kerneldsl.devices.placement import chosen_place
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -27,6 +26,7 @@ from kerneldsl.errors import (
     OutOfMemoryError,
 )
 from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
+from kerneldsl.placement.devices import chosen_place
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_foreign
 from kerneldsl.utilities.formatting import format_bytes

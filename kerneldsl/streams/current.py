@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
-from kerneldsl.devices.placement import StandIn, chosen_place, context_place
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
+from kerneldsl.placement.devices import StandIn, chosen_place, context_place
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
 from kerneldsl.streams.stream_handles import adopt, find, place_of_foreign
 from kerneldsl.utilities.process_owned import ProcessOwned

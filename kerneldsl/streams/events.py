@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 from kerneldsl.contract import Device, DeviceEvent, DeviceStream, Recording
-from kerneldsl.devices.placement import current_place
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -13,6 +12,7 @@ from kerneldsl.errors import (
     DeviceMismatchError,
     GraphError,
 )
+from kerneldsl.placement.devices import current_place
 from kerneldsl.streams.current import BaseStream, as_stream
 from kerneldsl.streams.order import refuse_recording
 from kerneldsl.streams.stream_handles import register

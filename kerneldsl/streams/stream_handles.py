@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from kerneldsl.contract import Device, DeviceStream, MemoryType
-from kerneldsl.devices.placement import device_of_memory, place_of
+from kerneldsl.placement.devices import device_of_memory, place_of
 
 __all__ = ["adopt", "find", "forget", "forget_recorded", "place_of_foreign", "register"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.devices.placement import chosen_place
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
 )
+from kerneldsl.placement.devices import chosen_place
 from kerneldsl.streams.current import BaseStream, active_stream
 from kerneldsl.streams.order import let_go, refuse_recording
 from kerneldsl.streams.stream_handles import forget, register

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.devices.placement import place_of, used_devices
 from kerneldsl.errors import DeviceLostError, DriverError
+from kerneldsl.placement.devices import place_of, used_devices
 from kerneldsl.streams.current import refuse_waiting
 from kerneldsl.streams.order import let_go
 

@@ -1,1 +1,1 @@
-"""What is run beside kernels: the command line, checks of a machine, and what is found on it."""
+"""Tools around kernels: the command line, checks of a machine, and reports of its devices."""

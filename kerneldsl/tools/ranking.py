@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kerneldsl.contract import DeviceInfo, DeviceLike
-from kerneldsl.devices.fallback import fallback
-from kerneldsl.devices.placement import device_info, use
-from kerneldsl.devices.scores import Score, score_of, usable_devices
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.memory.creation import empty, full
+from kerneldsl.placement.devices import device_info, use
+from kerneldsl.placement.fallback import fallback
+from kerneldsl.placement.scores import Score, score_of, usable_devices
 from kerneldsl.streams.waiting import synchronize
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import html_table, text_table

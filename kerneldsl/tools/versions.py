@@ -88,8 +88,8 @@ def _llvm_version() -> str:
 
 
 def _targets() -> dict[str, str]:
-    from kerneldsl.devices.registry import get_target, target_names
     from kerneldsl.errors import KernelError
+    from kerneldsl.placement.registry import get_target, target_names
 
     found: dict[str, str] = {}
     for name in target_names():

@@ -17,8 +17,8 @@ from kerneldsl.cache.disk import DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract import Specialization
-from kerneldsl.devices.registry import get_target
 from kerneldsl.launch.artifact import compile_or_load, find_key
+from kerneldsl.placement.registry import get_target
 from kerneldsl.tools.cli.app import run
 from targets.cpu.objects import IS_SUPPORTED
 

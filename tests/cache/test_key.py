@@ -22,11 +22,11 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe, key_of
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
-from kerneldsl.devices.registry import get_target
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.launch.artifact import find_key
+from kerneldsl.placement.registry import get_target
 
 _numbers = itertools.count()
 HEAD = """

@@ -118,7 +118,7 @@ def test_a_gpu_starts_without_numba_and_llvm(tmp_path: Path) -> None:
 #: What a first launch has no use for, and what waits until it is asked for.
 PUT_OFF = (
     *("kerneldsl.planner.describe", "kerneldsl.planner.plan", "kerneldsl.planner.space"),
-    *("kerneldsl.memory.copies", "kerneldsl.launch.recovery", "kerneldsl.devices.scores"),
+    *("kerneldsl.memory.copies", "kerneldsl.launch.recovery", "kerneldsl.placement.scores"),
     *(
         "kerneldsl.kernels.spaces",
         "kerneldsl.launch.timing",

@@ -6,7 +6,7 @@ import json
 import math
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
+from kerneldsl.placement.registry import get_target
 
 KINDS = ("discrete", "integrated", "virtual", "cpu", "other")
 

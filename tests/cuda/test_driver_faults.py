@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import DeviceMemoryError, DriverError, KernelImageError
+from kerneldsl.placement.registry import get_target
 from targets.cuda.device import memory
 from targets.cuda.driver import functions
 from targets.cuda.driver.codes import DRIVER_CODES

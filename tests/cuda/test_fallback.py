@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
+from kerneldsl.placement.registry import get_target
 from targets.cuda.device import memory
 from targets.cuda.driver.driver import get_driver
 from tests.support.programs import run_program

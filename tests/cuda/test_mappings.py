@@ -70,7 +70,7 @@ def _base(kernel: Any, kinds: tuple[Kind, ...], ndim: int) -> Specialization:
 
 @cache
 def _loaded(base: Specialization, mapping: ElementMapping, promises: Promises) -> Executable:
-    from kerneldsl.devices.registry import get_target
+    from kerneldsl.placement.registry import get_target
 
     device = get_target("cuda").devices()[0]
     specialization = replace(base, mapping=mapping, promises=promises, arch=device.arch)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.devices.placement import place_of
 from kerneldsl.memory.pools import allocate
+from kerneldsl.placement.devices import place_of
 from tests.support.arrays import assert_same_bits, random_array
 
 MIB = 2**20

@@ -144,7 +144,7 @@ def test_no_visible_device_is_explained(tmp_path: Path, visible: str) -> None:
 import os
 os.environ["CUDA_VISIBLE_DEVICES"] = {visible!r}
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
+from kerneldsl.placement.registry import get_target
 print(get_target("cuda").unavailable_reason())
 print(kd.current_target())
 """,

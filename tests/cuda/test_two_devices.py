@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import DeviceMismatchError, KernelError
+from kerneldsl.placement.registry import get_target
 from tests.support.arrays import assert_same_bits, poisoned, random_array
 from tests.support.programs import run_program
 from tests.support.targets import REQUIRE_GPU, required_gpus

@@ -116,13 +116,14 @@ def test_python_in_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(block, str(file), "exec"), namespace)
 
 
-def test_what_a_release_takes_names_files_that_are_there():
-    page = (ROOT / "docs" / "releases.md").read_text()
-    named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:tests|kerneldsl)/[\w/]+)`", page))
-    assert len(named) > 20
-    places = [
-        ROOT,
-        *(ROOT / p for p in ("kerneldsl", "kerneldsl/lowering", "tests/unit/launch/native")),
-    ]
-    missing = [name for name in named if not any((place / name).exists() for place in places)]
+@pytest.mark.parametrize("page", ["architecture", "cpu-target", "launches", "releases"])
+def test_files_that_a_page_names_are_there(page):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:\w+/)+)`", text))
+    named |= set(re.findall(r"`((?:tests|targets|kerneldsl)/[\w/]+)`", text))
+    assert len(named) > 15
+    folders = [ROOT, ROOT / "kerneldsl", ROOT / "targets" / "cpu"]
+    folders += [ROOT / p for p in ("kerneldsl/lowering", "kerneldsl/launch/native", "targets/cuda")]
+    folders += [ROOT / "tests/unit/launch/native", ROOT / "kerneldsl" / "frontend"]
+    missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
     assert not missing

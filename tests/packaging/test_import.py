@@ -94,8 +94,8 @@ def test_import_time_on_top_of_numpy():
 
 #: What imports each package through the core.
 USES = {
-    "targets": "from kerneldsl.devices.registry import get_target; get_target('cpu')",
-    "stdlib_kernels": "from kerneldsl.devices.registry import get_command; get_command('demo')",
+    "targets": "from kerneldsl.placement.registry import get_target; get_target('cpu')",
+    "stdlib_kernels": "from kerneldsl.placement.registry import get_command; get_command('demo')",
 }
 PROGRAM = """
 import sys

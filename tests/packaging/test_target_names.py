@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 import kerneldsl
-from kerneldsl.devices.registry import built_in_targets
+from kerneldsl.placement.registry import built_in_targets
 
 CORE = Path(kerneldsl.__file__).parent
 #: A target, or one device of it; alone, or quoted in a text.
 NAME = rf"(?:{'|'.join(built_in_targets())})(?::\w*)?"
 #: Where a CPU is meant that is no target: a kind of device, and what Numba calls its own targets.
 KINDS = {
-    "target/device.py",
-    "target/limits.py",
-    "target/info.py",
-    "target/info_fields.py",
-    "runtime/scores.py",
+    "contract/device.py",
+    "contract/limits.py",
+    "contract/info.py",
+    "contract/info_fields.py",
+    "placement/scores.py",
 }
 NUMBAS = {"lowering/narrow_floats.py"}
 

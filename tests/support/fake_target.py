@@ -25,8 +25,9 @@ from kerneldsl.contract import (
     Target,
 )
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.devices import placement, registry
-from kerneldsl.devices.registry import built_in_targets
+from kerneldsl.placement import devices as placement
+from kerneldsl.placement import registry
+from kerneldsl.placement.registry import built_in_targets
 
 __all__ = ["FakeDevice", "FakeTarget", "installed"]
 

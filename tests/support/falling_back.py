@@ -13,7 +13,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import Specialization
-from kerneldsl.devices import fallback, placement
+from kerneldsl.placement import devices as placement
+from kerneldsl.placement import fallback
 from targets import null
 from targets.cpu.target import CpuCompiler
 from targets.cuda.compile import compiler

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
+from kerneldsl.placement.registry import get_target
 from tests.support.native import require_native
 
 __all__ = ["axpy", "begin_anew", "null_in_use", "numbers", "takes", "writes"]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kerneldsl.devices.registry import get_target
+from kerneldsl.placement.registry import get_target
 
 __all__ = ["REQUIRE_GPU", "TARGETS_VARIABLE", "require", "required_gpus", "target_names"]
 

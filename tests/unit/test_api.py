@@ -1,9 +1,10 @@
-"""The face: every name, imported late, visible to type checkers."""
+"""The public names: imported late, visible to type checkers."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
@@ -58,6 +59,13 @@ def test_table_imports_and_all_are_the_same_names():
     for name in kd.__all__:
         getattr(kd, name)
     assert set(kd.__all__) <= set(dir(kd))
+
+
+def test_no_package_hides_a_public_name():
+    # Python sets what it imports as an attribute of the package that it stands in.
+    assert not {module.name for module in pkgutil.iter_modules(kd.__path__)} & set(kd.__all__) - {
+        "cache"
+    }
 
 
 def test_dtypes_are_numpys():

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
-from kerneldsl.devices.placement import device_of_memory
-from kerneldsl.devices.registry import built_in_targets
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType, numpy_dtype
 from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
@@ -18,6 +16,8 @@ from kerneldsl.memory import dlpack
 from kerneldsl.memory.array_interface import from_cuda_array_interface, has_protocol
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import host_view
+from kerneldsl.placement.devices import device_of_memory
+from kerneldsl.placement.registry import built_in_targets
 
 __all__ = ["find_reader"]
 

@@ -14,12 +14,12 @@ import types
 from typing import Any
 
 from kerneldsl.contract import Device
-from kerneldsl.devices import placement
 from kerneldsl.frontend.captured import same_value
 from kerneldsl.frontend.frozen import FrozenArrays
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launch.native.table import Guard, GuardKind
+from kerneldsl.placement import devices as placement
 from kerneldsl.utilities.environment import logger
 
 __all__ = ["capture_guards", "log_guards", "place_guards"]

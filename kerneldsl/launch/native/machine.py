@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kerneldsl.devices.placement import context_place
 from kerneldsl.errors import KernelWarning
 from kerneldsl.launch.arguments.array_readers import seal
 from kerneldsl.launch.native.layout import (
@@ -28,6 +27,7 @@ from kerneldsl.launch.native.subscript import put_subscript
 from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.placement.devices import context_place
 from kerneldsl.streams import current
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kerneldsl.devices.registry import command_names, command_summary, get_command
 from kerneldsl.errors import FallbackWarning, KernelError
+from kerneldsl.placement.registry import command_names, command_summary, get_command
 from kerneldsl.tools.cli import health, machine
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.output import print_json

@@ -13,10 +13,10 @@ from typing import Any
 from kerneldsl._version import __version__
 from kerneldsl.contract import Artifact
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.devices.registry import built_in_targets, target_writing
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.language.kinds import format_signature
+from kerneldsl.placement.registry import built_in_targets, target_writing
 from kerneldsl.tools.cli.output import progress
 
 __all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_dims"]

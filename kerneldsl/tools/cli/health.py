@@ -28,7 +28,7 @@ EXIT_PROBLEM = 1
 
 def status(as_json: JsonOption = False) -> None:
     """Show what devices and host are doing now, and the settings in effect."""
-    from kerneldsl.devices.placement import current_target, devices
+    from kerneldsl.placement.devices import current_target, devices
 
     found = devices()
     default, refusal = _or_refusal(current_target)
@@ -159,7 +159,7 @@ def _amount(nbytes: int | None) -> str | None:
 
 def summary(as_json: JsonOption = False) -> None:
     """Show the machine on one screen: backends, devices, the default, versions, the verdict."""
-    from kerneldsl.devices.placement import current_target, devices
+    from kerneldsl.placement.devices import current_target, devices
     from kerneldsl.tools.detection import backends
     from kerneldsl.tools.versions import package_versions
 

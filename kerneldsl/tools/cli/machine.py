@@ -56,9 +56,9 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that kernels can run on, or show everything of one."""
-    from kerneldsl.devices.placement import device_info
-    from kerneldsl.devices.placement import devices as find_devices
-    from kerneldsl.devices.registry import get_target
+    from kerneldsl.placement.devices import device_info
+    from kerneldsl.placement.devices import devices as find_devices
+    from kerneldsl.placement.registry import get_target
 
     if device is not None and target is not None:
         raise typer.BadParameter("--device names one device, and --target those of a target")
@@ -151,7 +151,7 @@ def default(
     as_json: JsonOption = False,
 ) -> None:
     """Show where kernels run when nothing else is said, and why."""
-    from kerneldsl.devices.placement import current_target, why_current
+    from kerneldsl.placement.devices import current_target, why_current
     from kerneldsl.tools.ranking import rank_devices
 
     chosen, why = current_target(), why_current()

@@ -37,7 +37,7 @@ def warm(
 ) -> None:
     """Run a script, and keep what it compiles: for an image that ships its cache."""
     from kerneldsl import cache
-    from kerneldsl.devices.registry import get_target, target_writing
+    from kerneldsl.placement.registry import get_target, target_writing
 
     if not script.is_file():
         raise ArgumentValueError(

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from kerneldsl.contract import Device
-from kerneldsl.devices.registry import built_in_targets, get_target, target_writing
+from kerneldsl.placement.registry import built_in_targets, get_target, target_writing
 
 __all__ = ["described_gpu", "dry_run", "main"]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-from kerneldsl.devices.registry import built_in_targets, hardware_targets, load_own
+from kerneldsl.placement.registry import built_in_targets, hardware_targets, load_own
 from kerneldsl.tools.detection.files import (
     find_library,
     library_version,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kerneldsl.contract import MemoryType
-from kerneldsl.devices.registry import get_target, target_names, target_of_memory
 from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.placement.registry import get_target, target_names, target_of_memory
 from kerneldsl.tools.detection.probes import Finding, probes
 from kerneldsl.tools.detection.values import Backend, Backends
 from kerneldsl.utilities import environment

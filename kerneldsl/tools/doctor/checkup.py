@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kerneldsl.contract import Target
 from kerneldsl.contract.checks import Check, said_by
-from kerneldsl.devices.registry import get_target, is_hardware, target_names
 from kerneldsl.errors import KernelError
+from kerneldsl.placement.registry import get_target, is_hardware, target_names
 from kerneldsl.tools.doctor.cache import check_cache_folder
 from kerneldsl.tools.doctor.host import check_environment, check_memory, check_processes
 from kerneldsl.tools.doctor.packages import check_packages, check_python

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from kerneldsl.contract import MemoryType
 from kerneldsl.contract.checks import Check, CheckStatus, said_by
-from kerneldsl.devices.placement import place_of
-from kerneldsl.devices.registry import get_target, target_of_memory
 from kerneldsl.errors import KernelError
+from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.tools.detection import backends
 from kerneldsl.tools.detection.files import read_text
 from kerneldsl.utilities import environment

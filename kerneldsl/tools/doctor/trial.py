@@ -9,12 +9,12 @@ import numpy as np
 
 from kerneldsl.contract import Device, Target
 from kerneldsl.contract.checks import Check
-from kerneldsl.devices.fallback import fallback
-from kerneldsl.devices.placement import host_device, use
 from kerneldsl.errors import KernelError
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.memory.creation import to_device
+from kerneldsl.placement.devices import host_device, use
+from kerneldsl.placement.fallback import fallback
 from kerneldsl.streams.waiting import synchronize
 from kerneldsl.utilities.formatting import format_bytes
 

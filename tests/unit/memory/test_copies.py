@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.devices.placement import place_of
 from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.memory.strided import as_strided_like, byte_bounds, is_dense
 from kerneldsl.memory.transfer import _shortest
+from kerneldsl.placement.devices import place_of
 from kerneldsl.streams import order
 from targets import null
 from targets.null.devices import H100

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 )
 
 import kerneldsl as kd
-from kerneldsl.devices.placement import place_of
 from kerneldsl.memory.pools import device_memory
+from kerneldsl.placement.devices import place_of
 from targets import null
 from targets.cpu.memory import block_bytes
 from targets.null.devices import SMALL_OLD_CARD

@@ -16,9 +16,9 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract.memory import WHOLE_DEVICE
-from kerneldsl.devices.placement import place_of
 from kerneldsl.memory.device_memory import DeviceMemory
 from kerneldsl.memory.pools import allocate, device_memory
+from kerneldsl.placement.devices import place_of
 from targets import null
 from targets.cpu.memory import HostPool, block_bytes
 from targets.null.devices import H100, SMALL_OLD_CARD

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kerneldsl import planner
 from kerneldsl.contract import Resources
-from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
+from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import (
     COMPUTE_CAPABILITIES,
     DeviceOccupancyLimits,

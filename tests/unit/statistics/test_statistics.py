@@ -196,7 +196,7 @@ def test_bytes_that_staging_moves():
 
 def test_copies_are_exact_under_threads():
     with installed(FakeTarget()) as fake, kd.use("fake"):
-        from kerneldsl.devices.placement import current_place
+        from kerneldsl.placement.devices import current_place
 
         place = current_place()
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.contract import Device, DeviceLimits
-from kerneldsl.devices import placement
-from kerneldsl.devices.placement import current_place, why_current
-from kerneldsl.devices.scores import KIND_POINTS, score_of
+from kerneldsl.placement import devices as placement
+from kerneldsl.placement.devices import current_place, why_current
+from kerneldsl.placement.scores import KIND_POINTS, score_of
 from kerneldsl.tools import ranking
 from targets import null
 from tests.support.fake_target import FakeTarget, installed

@@ -98,7 +98,7 @@ def test_a_child_finds_the_native_launcher_made(tmp_path: Path) -> None:
         tmp_path,
         """
 import importlib, numpy as np, kerneldsl as kd
-from kerneldsl import kernels, launches
+from kerneldsl.kernels import kernel, launches
 
 class Slow:
     def find_spec(self, name, path, target=None):

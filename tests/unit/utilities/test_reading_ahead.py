@@ -169,7 +169,7 @@ def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:
 def test_a_wait_that_is_over_at_once_imports_nothing(tmp_path: Path) -> None:
     said = python(
         """
-        from kerneldsl import reading_ahead
+        from kerneldsl.utilities import reading_ahead
 
         # However slow this machine is now.
         reading_ahead._QUICK_S = 60.0

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.contract.abi import EXPLICIT, ParameterLayout
-from kerneldsl.devices.placement import current_place
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.launch.arguments.arguments import bind
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.native import machine
 from kerneldsl.launch.native.step_kinds import StepKind
 from kerneldsl.launch.native.steps import StepMaker
+from kerneldsl.placement.devices import current_place
 from tests.support.extent import examples
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up

@@ -158,7 +158,7 @@ def test_the_place_is_chosen_anew_at_each_launch():
         finally:
             with chosen:
                 pass
-            from kerneldsl.devices import placement
+            from kerneldsl.placement import devices as placement
 
             placement._choices._set([])
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices import placement
+from kerneldsl.placement import devices as placement
 from kerneldsl.streams.current import launch_stream
 from targets import null
 from targets.null.target import NullTarget

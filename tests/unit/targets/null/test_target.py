@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices.registry import get_target
 from kerneldsl.errors import (
     DeviceMismatchError,
     DriverError,
     LaunchConfigError,
     ResourceLimitError,
 )
+from kerneldsl.placement.registry import get_target
 from targets import null
 from targets.null.target import NullTarget
 

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from kerneldsl.devices import registry
+from kerneldsl.placement import registry
 from kerneldsl.tools.cli import app
 
 SOURCE = """

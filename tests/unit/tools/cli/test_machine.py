@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import kerneldsl as kd
-from kerneldsl.devices import placement, registry
+from kerneldsl.placement import devices as placement
+from kerneldsl.placement import registry
 from kerneldsl.tools import ranking
 from kerneldsl.tools.cli import app, health, machine, output
 from tests.support.fake_target import FakeTarget

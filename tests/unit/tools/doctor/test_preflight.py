@@ -17,8 +17,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl._version import TESTED_RANGES
-from kerneldsl.devices import fallback
 from kerneldsl.errors import DeviceMemoryError
+from kerneldsl.placement import fallback
 from kerneldsl.tools import versions
 from kerneldsl.tools.doctor import host, packages, preflight, trial
 from kerneldsl.tools.doctor.checkup import _complete

@@ -1,9 +1,9 @@
 """Placement: the choice of the device where a kernel runs.
 
 The order is: the arguments' own device; an active ``with kd.use(…)``, else the last plain
-``kd.use(…)``; ``KERNELDSL_TARGET``; the best device by its score (:mod:`kerneldsl.devices.scores`).
-A ``with`` that contradicts device arguments is an error; the plain call and the environment yield
-to arguments.
+``kd.use(…)``; ``KERNELDSL_TARGET``; the best device by its score
+(:mod:`kerneldsl.placement.scores`). A ``with`` that contradicts device arguments is an error; the
+plain call and the environment yield to arguments.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import os
 from dataclasses import dataclass
 
 from kerneldsl.contract import Device, DeviceInfo, DeviceLike, MemoryType
-from kerneldsl.devices.registry import (
+from kerneldsl.errors import (
+    DeviceMismatchError,
+    TargetUnavailableError,
+    UnknownTargetError,
+)
+from kerneldsl.placement.registry import (
     get_target,
     hardware_targets,
     is_hardware,
     target_names,
     target_of_memory,
-)
-from kerneldsl.errors import (
-    DeviceMismatchError,
-    TargetUnavailableError,
-    UnknownTargetError,
 )
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import format_count
@@ -234,7 +234,7 @@ def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
         The policy is ``"never"``; or the device was in use before, so that it was lost (in a fork,
         say) and its arrays with it.
     """
-    from kerneldsl.devices.fallback import accept_missing_device
+    from kerneldsl.placement.fallback import accept_missing_device
 
     name = spec.partition(":")[0]
     with _lock:
@@ -275,7 +275,7 @@ def _detect() -> Device:
         reason = get_target(name).unavailable_reason()
         said = "is usable" if reason is None else f"is not used: {reason}"
         environment.logger.debug("%s %s", name, said)
-    from kerneldsl.devices.scores import best_device_of, usable_devices
+    from kerneldsl.placement.scores import best_device_of, usable_devices
 
     _detected = place_of(best_device_of(usable_devices()))
     return _detected

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kerneldsl.contract import Device, DeviceKind
-from kerneldsl.devices.registry import get_target, hardware_targets
+from kerneldsl.placement.registry import get_target, hardware_targets
 
 __all__ = [
     "KIND_POINTS",

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.devices import placement, registry
-from kerneldsl.devices.placement import current_place, place_of
+from kerneldsl.placement import devices as placement
+from kerneldsl.placement import registry
+from kerneldsl.placement.devices import current_place, place_of
 from tests.support.fake_target import FakeTarget, installed
 
 
