@@ -38,8 +38,8 @@ _OWN = ("kerneldsl", "targets")
 #: What of it that is, where it runs from its sources. What stands above the targets decides what
 #: is compiled, and all of that is in the key; it does not compile.
 _PARTS = (
-    *(f"kerneldsl/{part}" for part in ("analysis", "frontend", "language", "lowering", "target")),
-    *("kerneldsl/contract/abi.py", "kerneldsl/cache", "targets"),
+    *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "frontend", "language")),
+    *("kerneldsl/lowering", "targets"),
 )
 #: Numba's variables that have no part in the code.
 _NO_PART = frozenset(

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections import namedtuple
 from dataclasses import fields, replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -333,6 +334,12 @@ def test_it_is_computed_from_the_installed_files(tmp_path, monkeypatch) -> None:
     assert found[3] != found[4]
     with pytest.raises(UncacheableError, match="not installed"):
         toolchain.package_identity("nopackage")
+
+
+def test_every_source_that_the_identity_names_is_there() -> None:
+    root = Path(toolchain.__file__).parents[2]
+    for part in toolchain._PARTS:
+        assert [path for path in toolchain._sources(root / part) if Path(path).is_file()], part
 
 
 def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:
