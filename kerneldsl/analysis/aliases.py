@@ -53,24 +53,16 @@ _NO_TUPLES: tuple[Tuples, ...] = ()
 
 
 class Augmented(NamedTuple):
-    """An augmented assignment of a variable that may hold a view of a parameter's array.
+    """An augmented assignment of a variable that may hold a view of a parameter's array."""
 
-    Parameters
-    ----------
-    position : int
-        Of the parameter.
-    index_count : int
-        How many indices lead from the array to the value. It is an element where the array has no
-        more axes, and else a view, which the assignment changes in place.
-    where : SourceLocation
-        The assignment.
-    tuples : tuple of Tuples
-        For each of these indices that may be a tuple, and so more than one, which tuples it may be.
-    """
-
+    #: Of the parameter.
     position: int
+    #: How many indices lead from the array to the value. It is an element where the array has no
+    #: more axes, and else a view, which the assignment changes in place.
     index_count: int
+    #: The assignment.
     where: SourceLocation
+    #: For each of these indices that may be a tuple, and so more than one, which tuples it may be.
     tuples: tuple[Tuples, ...]
 
     def indices(self, kinds: Sequence[Kind]) -> int:
@@ -80,27 +72,18 @@ class Augmented(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Effects of a function on its parameters, as its callers need them.
+    """Effects of a function on its parameters, as its callers need them."""
 
-    Parameters
-    ----------
-    read, written : frozenset of int
-        Positions of parameters whose arrays may be.
-    depth : dict
-        Position to how deep the array is indexed.
-    returned : frozenset of Alias
-        What the result may be a part of.
-    augmented : tuple of Augmented
-        Augmented assignments of what was taken for an element.
-    returned_tuples : frozenset of int
-        The tuples that the result may be.
-    """
-
+    #: Positions of parameters whose arrays may be.
     read: frozenset[int]
     written: frozenset[int]
+    #: Position to how deep the array is indexed.
     depth: dict[int, int]
+    #: What the result may be a part of.
     returned: frozenset[Alias]
+    #: Augmented assignments of what was taken for an element.
     augmented: tuple[Augmented, ...]
+    #: The tuples that the result may be.
     returned_tuples: Tuples
 
 

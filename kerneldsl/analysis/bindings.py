@@ -16,23 +16,15 @@ __all__ = ["Binding", "bindings", "take_apart"]
 
 
 class Binding(NamedTuple):
-    """One place that gives a target a value.
+    """One place that gives a target a value."""
 
-    Parameters
-    ----------
-    node : ast.AST
-        The statement, or the part of one.
-    target : ast.expr
-        What is bound: a name, a subscript, or a tuple of such.
-    value : ast.expr
-        The value; of an augmented assignment the operation.
-    is_item : bool
-        Whether the target is bound to the items of the value, as in a loop.
-    """
-
+    #: The statement, or the part of one.
     node: ast.AST
+    #: What is bound: a name, a subscript, or a tuple of such.
     target: ast.expr
+    #: The value; of an augmented assignment the operation.
     value: ast.expr
+    #: Whether the target is bound to the items of the value, as in a loop.
     is_item: bool = False
 
 

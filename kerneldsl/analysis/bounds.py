@@ -29,20 +29,13 @@ _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """Facts that hold at one point of a function.
+    """Facts that hold at one point of a function."""
 
-    Parameters
-    ----------
-    facts : frozenset of Fact
-        Bounds of linear forms.
-    definitions : tuple of (str, Linear)
-        Variables that equal a form over other atoms.
-    tuples : frozenset of str
-        Variables whose elements, if they are tuples, are not negative.
-    """
-
+    #: Bounds of linear forms.
     facts: frozenset[Fact] = frozenset()
+    #: Variables that equal a form over other atoms.
     definitions: tuple[tuple[str, Linear], ...] = ()
+    #: Variables whose elements, if they are tuples, are not negative.
     tuples: frozenset[str] = frozenset()
 
 

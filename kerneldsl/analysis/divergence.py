@@ -39,23 +39,15 @@ class Uniformity(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Divergence:
-    """Cause for which a value, or a point of control flow, is not uniform.
+    """Cause for which a value, or a point of control flow, is not uniform."""
 
-    Parameters
-    ----------
-    level : Uniformity
-        UNPROVEN or VARYING.
-    text : str
-        A sentence without its end, such as "`i` is assigned `tid + 1`".
-    where : SourceLocation
-        Where that stands.
-    cause : Divergence or None
-        What it comes from.
-    """
-
+    #: UNPROVEN or VARYING.
     level: Uniformity
+    #: A sentence without its end, such as "`i` is assigned `tid + 1`".
     text: str
+    #: Where that stands.
     where: SourceLocation
+    #: What it comes from.
     cause: Divergence | None = None
 
     def chain(self) -> tuple[str, ...]:
@@ -99,21 +91,14 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """Abstract value of the uniformity analysis; without arguments, a uniform one.
+    """Abstract value of the uniformity analysis; without arguments, a uniform one."""
 
-    Parameters
-    ----------
-    fact : Divergence or None
-        Of the value itself. An array is its place in memory here; how its elements vary is asked
-        where they are read.
-    extent : Divergence or None
-        Of the shape, the strides and the number of items. Numbers are uniform there.
-    form : Form
-        What the value can be.
-    """
-
+    #: Of the value itself. An array is its place in memory here; how its elements vary is asked
+    #: where they are read.
     fact: Fact = None
+    #: Of the shape, the strides and the number of items. Numbers are uniform there.
     extent: Fact = None
+    #: What the value can be.
     form: Form = Form.OTHER
 
     @property

@@ -32,21 +32,14 @@ _COUNT = 4
 
 
 class IndexForm(NamedTuple):
-    """Abstract value of an integer.
+    """Abstract value of an integer."""
 
-    Parameters
-    ----------
-    factors : tuple of (int or None)
-        By how much it grows with each round of a loop, and with the index along z, y and x;
-        ``None`` for an amount that is not known.
-    constant : int or None
-        What is added to that; ``None`` where it is not known.
-    is_loaded : bool
-        Whether memory was read for it.
-    """
-
+    #: By how much it grows with each round of a loop, and with the index along z, y and x; ``None``
+    #: for an amount that is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
+    #: What is added to that; ``None`` where it is not known.
     constant: int | None = None
+    #: Whether memory was read for it.
     is_loaded: bool = False
 
     @staticmethod

@@ -18,17 +18,11 @@ _MAX_STEPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A sum of atoms, each with a factor, and a constant.
+    """A sum of atoms, each with a factor, and a constant."""
 
-    Parameters
-    ----------
-    terms : tuple of (str, int)
-        Atoms and their factors, which are not 0, sorted by atom.
-    constant : int
-        Added to them.
-    """
-
+    #: Atoms and their factors, which are not 0, sorted by atom.
     terms: tuple[tuple[str, int], ...] = ()
+    #: Added to them.
     constant: int = 0
 
     @staticmethod
@@ -69,21 +63,14 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``form >= 0``, or ``form > 0``.
+    """``form >= 0``, or ``form > 0``."""
 
-    Parameters
-    ----------
-    form : Linear
-        What is bounded.
-    is_strict : bool
-        Whether it is greater than 0; of integers, that is at least 1.
-    needs_integers : bool
-        Whether the fact was concluded from a comparison that failed or an inequality, and so does
-        not hold where one of the atoms is a NaN.
-    """
-
+    #: What is bounded.
     form: Linear
+    #: Whether it is greater than 0; of integers, that is at least 1.
     is_strict: bool = False
+    #: Whether the fact was concluded from a comparison that failed or an inequality, and so does
+    #: not hold where one of the atoms is a NaN.
     needs_integers: bool = False
 
 

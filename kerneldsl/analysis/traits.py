@@ -12,24 +12,16 @@ __all__ = ["BarrierProblem", "KernelTraits"]
 
 @dataclass(frozen=True, slots=True)
 class BarrierProblem:
-    """A barrier that not every thread of a block is known to reach.
+    """A barrier that not every thread of a block is known to reach."""
 
-    Parameters
-    ----------
-    where : SourceLocation
-        The barrier.
-    what : str
-        The condition that varies, in the user's words.
-    chain : tuple of str
-        How that value comes to vary, from the condition back to its source.
-    is_provable : bool
-        Whether the condition depends on the thread's own index; else it could only not be proved
-        uniform.
-    """
-
+    #: The barrier.
     where: SourceLocation
+    #: The condition that varies, in the user's words.
     what: str
+    #: How that value comes to vary, from the condition back to its source.
     chain: tuple[str, ...]
+    #: Whether the condition depends on the thread's own index; else it could only not be proved
+    #: uniform.
     is_provable: bool
 
 

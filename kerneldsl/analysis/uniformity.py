@@ -48,21 +48,14 @@ __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformityResult:
-    """Results of the uniformity analysis of one kernel.
+    """Results of the uniformity analysis of one kernel."""
 
-    Parameters
-    ----------
-    expressions : dict
-        Level of each expression node, at its worst over every way to it.
-    places : dict
-        Level of the control of each statement node: UNIFORM where all threads that are still in
-        the kernel run it together.
-    problems : list of BarrierProblem
-        Barriers in places that are not uniform.
-    """
-
+    #: Level of each expression node, at its worst over every way to it.
     expressions: dict[ast.AST, Uniformity]
+    #: Level of the control of each statement node: UNIFORM where all threads that are still in the
+    #: kernel run it together.
     places: dict[ast.AST, Uniformity]
+    #: Barriers in places that are not uniform.
     problems: list[BarrierProblem]
 
     def is_uniform(self, node: ast.AST) -> bool:

@@ -13,26 +13,17 @@ __all__ = ["Call", "Emitter", "TypingRule"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an intrinsic that is to be written.
+    """One call of an intrinsic that is to be written."""
 
-    Parameters
-    ----------
-    context : numba.core.base.BaseContext
-        The target's, where types have a representation.
-    builder : ir.IRBuilder
-        Where the instructions go.
-    signature : numba Signature
-        Types of the arguments and the result.
-    args : tuple of ir.Value
-        The arguments, converted to those types.
-    static : mapping
-        Constant parameters.
-    """
-
+    #: The target's, where types have a representation.
     context: Any
+    #: Where the instructions go.
     builder: ir.IRBuilder
+    #: Types of the arguments and the result.
     signature: Any
+    #: The arguments, converted to those types.
     args: tuple[ir.Value, ...]
+    #: Constant parameters.
     static: Mapping[str, Any]
 
 

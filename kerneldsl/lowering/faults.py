@@ -43,61 +43,39 @@ FAULT_RECORD_BYTES = _STRUCT.size
 
 
 class FaultSite(NamedTuple):
-    """A place in a kernel that can fail.
+    """A place in a kernel that can fail."""
 
-    Parameters
-    ----------
-    kind : type
-        Class of the exception: ``IndexError``, ``AssertionError``, or what ``raise`` names.
-    message : str
-        Text of the exception; empty for an index, whose text is made of the record.
-    location : SourceLocation
-        The place in the user's file.
-    array : str or None
-        How the array of an index is written.
-    """
-
+    #: Class of the exception: ``IndexError``, ``AssertionError``, or what ``raise`` names.
     kind: type[BaseException]
+    #: Text of the exception; empty for an index, whose text is made of the record.
     message: str
+    #: The place in the user's file.
     location: SourceLocation
+    #: How the array of an index is written.
     array: str | None = None
 
 
 class FaultTable(NamedTuple):
-    """The places of a compiled kernel, by their number.
+    """The places of a compiled kernel, by their number."""
 
-    Parameters
-    ----------
-    sites : tuple of FaultSite
-        ``sites[n]`` is what the kernel records as site *n*.
-    """
-
+    #: ``sites[n]`` is what the kernel records as site *n*.
     sites: tuple[FaultSite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """Record written by a failed thread.
+    """Record written by a failed thread."""
 
-    Parameters
-    ----------
-    state : int
-        0 where nothing failed.
-    site : int
-        Which place.
-    axis : int
-        Which axis of the array, from 0.
-    index, bound : int
-        The index, and the extent of that axis.
-    thread_idx, block_idx : tuple of int
-        Coordinates of the thread.
-    """
-
+    #: 0 where nothing failed.
     state: int
+    #: Which place.
     site: int
+    #: Which axis of the array, from 0.
     axis: int
+    #: The index, and the extent of that axis.
     index: int
     bound: int
+    #: Coordinates of the thread.
     thread_idx: tuple[int, int, int]
     block_idx: tuple[int, int, int]
 

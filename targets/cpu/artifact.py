@@ -43,32 +43,21 @@ _WORD = struct.Struct("=q")
 
 @dataclass(frozen=True)
 class CpuArtifact(Artifact):
-    """One compiled kernel.
+    """One compiled kernel."""
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What was compiled.
-    entry_name : str
-        Symbol of the entry.
-    timings : mapping
-        Seconds for each step.
-    source : str
-        The generated Python.
-    compiled : Compiled
-        Its machine code.
-    is_element_space : bool
-        Whether units of work are row segments; else they are blocks.
-    fault_table : FaultTable or None
-        Sites of faults in debug mode.
-    """
-
+    #: What was compiled.
     specialization: Specialization
+    #: Symbol of the entry.
     entry_name: str
+    #: Seconds for each step.
     timings: Mapping[str, float]
+    #: The generated Python.
     source: str = field(repr=False)
+    #: Its machine code.
     compiled: Compiled = field(repr=False)
+    #: Whether units of work are row segments; else they are blocks.
     is_element_space: bool = False
+    #: Sites of faults in debug mode.
     fault_table: FaultTable | None = field(default=None, repr=False)
 
     def text(self, form: str) -> str:

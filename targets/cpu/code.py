@@ -34,18 +34,11 @@ MISSING_BYTES_WORD = 11
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code of one body.
+    """Machine code of one body."""
 
-    Parameters
-    ----------
-    library : object
-        What owns the code: Numba's code library, or what was loaded of kept code.
-    address : int
-        Of the entry.
-    entry_name : str
-        Symbol of the entry.
-    """
-
+    #: What owns the code: Numba's code library, or what was loaded of kept code.
     library: Any
+    #: Of the entry.
     address: int
+    #: Symbol of the entry.
     entry_name: str

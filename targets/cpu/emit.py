@@ -35,55 +35,35 @@ STRIP = 64
 
 @dataclass(frozen=True)
 class Slot:
-    """Storage of a private variable, for each type it has at the items that fetch it.
+    """Storage of a private variable, for each type it has at the items that fetch it."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Variables of the generated code, one for each type.
-    makers : tuple of str
-        Operations that make them.
-    """
-
+    #: Variables of the generated code, one for each type.
     names: tuple[str, ...]
+    #: Operations that make them.
     makers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Variables:
-    """Origin of each private variable where an item needs it.
+    """Origin of each private variable where an item needs it."""
 
-    Parameters
-    ----------
-    pure : PureValues
-        Variables that are computed anew.
-    liveness : Liveness
-        Of the items, those along rows included.
-    slots : mapping
-        Variable to slot.
-    fetched : mapping
-        For each item, the type index of each variable it fetches.
-    once : frozenset of str
-        Pure variables that are computed before the items, once for a unit of work.
-    """
-
+    #: Variables that are computed anew.
     pure: PureValues
+    #: Of the items, those along rows included.
     liveness: Liveness
+    #: Variable to slot.
     slots: Mapping[str, Slot]
+    #: For each item, the type index of each variable it fetches.
     fetched: Mapping[Item, Mapping[str, int]]
+    #: Pure variables that are computed before the items, once for a unit of work.
     once: frozenset[str]
 
 
 @dataclass(frozen=True)
 class _Emitter(ABC):
-    """Writes the statements of items; subclasses write the loops over threads.
+    """Writes the statements of items; subclasses write the loops over threads."""
 
-    Parameters
-    ----------
-    variables : Variables
-        Where private variables come from.
-    """
-
+    #: Where private variables come from.
     variables: Variables
 
     @property
@@ -259,14 +239,9 @@ class _OuterEmitter(_Emitter):
 
 @dataclass(frozen=True)
 class BlockEmitter(_OuterEmitter):
-    """Writes the statements of a block kernel: loops over z, y and x of the block.
+    """Writes the statements of a block kernel: loops over z, y and x of the block."""
 
-    Parameters
-    ----------
-    space : BlockSpace
-        Which loops run over threads.
-    """
-
+    #: Which loops run over threads.
     space: BlockSpace
 
     @property
@@ -319,17 +294,11 @@ class BlockEmitter(_OuterEmitter):
 
 @dataclass(frozen=True)
 class _BlockRowEmitter(_Emitter):
-    """Writes the items of one row of a block: a loop along x for each.
+    """Writes the items of one row of a block: a loop along x for each."""
 
-    Parameters
-    ----------
-    space : BlockSpace
-        Of the block.
-    low, high : ast.expr
-        Start and end of the row.
-    """
-
+    #: Of the block.
     space: BlockSpace
+    #: Start and end of the row.
     low: ast.expr
     high: ast.expr
 
@@ -363,14 +332,9 @@ class _BlockRowEmitter(_Emitter):
 
 @dataclass(frozen=True)
 class ElementEmitter(_OuterEmitter):
-    """Writes the statements of an element kernel: a loop over the indices of a row segment.
+    """Writes the statements of an element kernel: a loop over the indices of a row segment."""
 
-    Parameters
-    ----------
-    space : ElementSpace
-        Which loops run over threads.
-    """
-
+    #: Which loops run over threads.
     space: ElementSpace
 
     @property
@@ -409,14 +373,9 @@ class ElementEmitter(_OuterEmitter):
 
 @dataclass(frozen=True)
 class _StripEmitter(_Emitter):
-    """Writes the items of one strip of an element kernel's row: a loop over lanes for each.
+    """Writes the items of one strip of an element kernel's row: a loop over lanes for each."""
 
-    Parameters
-    ----------
-    width : ast.expr
-        Threads of the strip.
-    """
-
+    #: Threads of the strip.
     width: ast.expr
 
     def slot_index(self) -> ast.expr:

@@ -18,21 +18,14 @@ def post_name(take: str) -> str:
 
 @dataclass(frozen=True)
 class Room:
-    """The memory of a block through which its warps exchange values.
+    """The memory of a block through which its warps exchange values."""
 
-    Parameters
-    ----------
-    values, lanes : str
-        Variables of the generated code that hold an int64 for each thread, and one for each warp.
-    thread : ast.expr
-        This thread's index in its block.
-    threads : int
-        Threads of the block.
-    """
-
+    #: Variables of the generated code that hold an int64 for each thread, and one for each warp.
     values: str
     lanes: str
+    #: This thread's index in its block.
     thread: ast.expr
+    #: Threads of the block.
     threads: int
 
     def begin(self, *, is_guarded: bool) -> ast.stmt:

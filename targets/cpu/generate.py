@@ -54,29 +54,19 @@ _MEMORY = (SCRATCH, "kd_dynamic")
 
 @dataclass(frozen=True)
 class Generated:
-    """The function that Numba compiles for one specialization.
+    """The function that Numba compiles for one specialization."""
 
-    Parameters
-    ----------
-    function : function
-        ``f(first, last, six words of the space, scratch, dynamic bytes, *arguments[, fault])``.
-    source : str
-        The same as text.
-    is_element_space : bool
-        Whether its units of work are row segments; else they are blocks.
-    scratch_bytes : int
-        Scratch memory one call needs, without the dynamic shared memory that follows it.
-    uses_scratch : bool
-        Whether it needs any.
-    fault_table : FaultTable or None
-        Sites of faults in debug mode.
-    """
-
+    #: ``f(first, last, six words of the space, scratch, dynamic bytes, *arguments[, fault])``.
     function: types.FunctionType
+    #: The same as text.
     source: str
+    #: Whether its units of work are row segments; else they are blocks.
     is_element_space: bool
+    #: Scratch memory one call needs, without the dynamic shared memory that follows it.
     scratch_bytes: int
+    #: Whether it needs any.
     uses_scratch: bool
+    #: Sites of faults in debug mode.
     fault_table: FaultTable | None
 
 
@@ -97,23 +87,15 @@ def generate(
 
 
 class _BlockArray(NamedTuple):
-    """A shared array, or every thread's own local array, in the storage of a block.
+    """A shared array, or every thread's own local array, in the storage of a block."""
 
-    Parameters
-    ----------
-    declaration : str
-        Reserved name of the call that declares it.
-    maker : str
-        Name of the operation that makes it.
-    array : StaticArray
-        What is made.
-    offset : int or None
-        Bytes from the start of scratch memory; ``None`` on the stack.
-    """
-
+    #: Reserved name of the call that declares it.
     declaration: str
+    #: Name of the operation that makes it.
     maker: str
+    #: What is made.
     array: StaticArray
+    #: Bytes from the start of scratch memory; ``None`` on the stack.
     offset: int | None
 
 

@@ -31,14 +31,9 @@ def load(name: str) -> ast.Name:
 
 @dataclass(frozen=True)
 class ElementSpace:
-    """Indices without blocks.
+    """Indices without blocks."""
 
-    Parameters
-    ----------
-    mode : LaunchMode
-        Under ``forall`` the last axis of the extent is x; else x is the first axis of the grid.
-    """
-
+    #: Under ``forall`` the last axis of the extent is x; else x is the first axis of the grid.
     mode: LaunchMode
 
     @property
@@ -69,17 +64,11 @@ class ElementSpace:
 
 @dataclass(frozen=True)
 class BlockSpace:
-    """Threads of blocks.
+    """Threads of blocks."""
 
-    Parameters
-    ----------
-    block_dim : tuple of int
-        Threads along x, y and z.
-    mode : LaunchMode
-        Under ``forall`` the first axis of the extent is x.
-    """
-
+    #: Threads along x, y and z.
     block_dim: Dim3
+    #: Under ``forall`` the first axis of the extent is x.
     mode: LaunchMode
 
     @property

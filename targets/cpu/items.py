@@ -15,24 +15,15 @@ __all__ = ["Branch", "ForLoop", "Item", "Leave", "Once", "Threads", "Vote", "Whi
 
 @dataclass(eq=False)
 class Threads:
-    """Statements that each thread runs, all threads in any order.
+    """Statements that each thread runs, all threads in any order."""
 
-    Parameters
-    ----------
-    body : list of ast.stmt
-        Without barriers.
-    guards : tuple of ast.expr
-        Conditions that a thread must meet to run the body.
-    is_masked : bool
-        Whether a thread that does not meet them goes on after the item; else it has left the
-        kernel.
-    rows : list of Item or None
-        The same work as items along x alone, where interchanging loops makes accesses contiguous.
-    """
-
+    #: Without barriers.
     body: list[ast.stmt]
+    #: Conditions that a thread must meet to run the body.
     guards: tuple[ast.expr, ...] = ()
+    #: Whether a thread that does not meet them goes on after the item; else it has left the kernel.
     is_masked: bool = False
+    #: The same work as items along x alone, where interchanging loops makes accesses contiguous.
     rows: list[Item] | None = None
 
 
@@ -45,23 +36,15 @@ class Once:
 
 @dataclass(eq=False)
 class Vote:
-    """A barrier that combines a predicate of all threads.
+    """A barrier that combines a predicate of all threads."""
 
-    Parameters
-    ----------
-    target : str
-        Variable that takes the result, one for the block.
-    form : {"count", "and", "or"}
-        How predicates are combined.
-    predicate : ast.expr
-        Evaluated by each thread.
-    guards : tuple of ast.expr
-        Threads that do not meet them take no part.
-    """
-
+    #: Variable that takes the result, one for the block.
     target: str
+    #: How predicates are combined: "count", "and" or "or".
     form: str
+    #: Evaluated by each thread.
     predicate: ast.expr
+    #: Threads that do not meet them take no part.
     guards: tuple[ast.expr, ...] = ()
 
 

@@ -18,20 +18,13 @@ _NONE: Names = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Effect of a list of statements on variables.
+    """Effect of a list of statements on variables."""
 
-    Parameters
-    ----------
-    exposed : frozenset of str
-        Read before they are surely assigned.
-    surely : frozenset of str
-        Assigned on every way through.
-    maybe : frozenset of str
-        Assigned on some way.
-    """
-
+    #: Read before they are surely assigned.
     exposed: Names
+    #: Assigned on every way through.
     surely: Names
+    #: Assigned on some way.
     maybe: Names
 
 
@@ -82,14 +75,9 @@ class _Assignments(Dataflow[Names]):
 
 @dataclass
 class Liveness:
-    """Live variables around each item that threads run.
+    """Live variables around each item that threads run."""
 
-    Parameters
-    ----------
-    private : frozenset of str
-        Variables of which each thread has its own, and that are not computed anew.
-    """
-
+    #: Variables of which each thread has its own, and that are not computed anew.
     private: Names
     after: dict[Item, Names] = field(default_factory=dict)
 

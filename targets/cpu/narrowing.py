@@ -30,22 +30,15 @@ _GREATEST = 2**63 - 1
 
 @dataclass
 class Bounds:
-    """Extra bounds of the loops over threads.
+    """Extra bounds of the loops over threads."""
 
-    Parameters
-    ----------
-    low, high : dict
-        Loop variable to expressions; the loop starts at the largest low and ends before the
-        smallest high.
-    rest : list of ast.expr
-        Conditions that stay in the loop.
-    assumptions : list of ast.expr
-        Conditions, the same for all threads, without which the bounds do not hold.
-    """
-
+    #: Loop variable to expressions; the loop starts at the largest low and ends before the smallest
+    #: high.
     low: dict[str, list[ast.expr]] = field(default_factory=dict)
     high: dict[str, list[ast.expr]] = field(default_factory=dict)
+    #: Conditions that stay in the loop.
     rest: list[ast.expr] = field(default_factory=list)
+    #: Conditions, the same for all threads, without which the bounds do not hold.
     assumptions: list[ast.expr] = field(default_factory=list)
 
 

@@ -25,18 +25,12 @@ _AXES = "xyz"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A kernel ready to be cut.
+    """A kernel ready to be cut."""
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        A tree of its own.
-    parameters : tuple of str
-        Names of the kernel's parameters in the generated function; one that the kernel assigns
-        has another name there, and is copied anew for each thread.
-    """
-
+    #: A tree of its own.
     tree: ast.FunctionDef
+    #: Names of the kernel's parameters in the generated function; one that the kernel assigns has
+    #: another name there, and is copied anew for each thread.
     parameters: tuple[str, ...]
 
 

@@ -25,20 +25,13 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class StaticArray:
-    """A shared or local array of constant shape; ``(0,)`` stands for dynamic shared memory.
+    """A shared or local array of constant shape; ``(0,)`` stands for dynamic shared memory."""
 
-    Parameters
-    ----------
-    use : IntrinsicUse
-        Shape and dtype.
-    where : SourceLocation
-        Where it is declared.
-    copies : int
-        How many of them a block has: one for each thread, for what outlives a barrier.
-    """
-
+    #: Shape and dtype.
     use: IntrinsicUse
+    #: Where it is declared.
     where: SourceLocation
+    #: How many of them a block has: one for each thread, for what outlives a barrier.
     copies: int = 1
 
     @property

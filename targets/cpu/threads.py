@@ -60,29 +60,19 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_
 
 @dataclass(frozen=True)
 class ThreadingLayer:
-    """One thread pool.
+    """One thread pool."""
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`LAYERS`.
-    thread_count : int
-        Threads that share a launch.
-    survives_fork : bool
-        Whether a forked child may use it.
-    parallel_for : callable or None
-        The pool's function; ``None`` runs everything in the calling thread.
-    lock : context manager
-        Held during a launch.
-    parallel_for_address : int
-        Where native code finds the pool's function; 0 where a lock stands before it.
-    """
-
+    #: One of :data:`LAYERS`.
     name: str
+    #: Threads that share a launch.
     thread_count: int
+    #: Whether a forked child may use it.
     survives_fork: bool
+    #: The pool's function; ``None`` runs everything in the calling thread.
     parallel_for: Callable[..., None] | None = None
+    #: Held during a launch.
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    #: Where native code finds the pool's function; 0 where a lock stands before it.
     parallel_for_address: int = 0
 
     def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:

@@ -18,17 +18,11 @@ __all__ = ["Probe", "render_for_typing"]
 
 
 class Probe(NamedTuple):
-    """Point at which Numba is asked for the types of variables: the beginning of an item.
+    """Point at which Numba is asked for the types of variables: the beginning of an item."""
 
-    Parameters
-    ----------
-    variable : str
-        A variable of the generated code that is assigned a tuple of them.
-    names : list of str
-        The variables, in order.
-    """
-
+    #: A variable of the generated code that is assigned a tuple of them.
     variable: str
+    #: The variables, in order.
     names: list[str]
 
 

@@ -31,17 +31,11 @@ _HAS_NEON = ("aarch64", "arm64")
 
 @dataclass(frozen=True)
 class CompiledFor:
-    """Processor and features that Numba tells LLVM to compile for.
+    """Processor and features that Numba tells LLVM to compile for."""
 
-    Parameters
-    ----------
-    cpu : str
-        LLVM's name of the processor, such as ``"znver3"``.
-    features : frozenset of str
-        LLVM's names of the features in use.
-    """
-
+    #: LLVM's name of the processor, such as ``"znver3"``.
     cpu: str
+    #: LLVM's names of the features in use.
     features: frozenset[str]
 
 

@@ -28,21 +28,14 @@ _MAX_NODES = 600
 
 @dataclass(frozen=True)
 class GuardFree:
-    """A body whose guards hold, and when it may run.
+    """A body whose guards hold, and when it may run."""
 
-    Parameters
-    ----------
-    body : list of ast.stmt
-        The statements.
-    low, high : list of ast.expr
-        The row's first thread must not lie below any low, its end not beyond any high.
-    conditions : list of ast.expr
-        Must hold as well.
-    """
-
+    #: The statements.
     body: list[ast.stmt]
+    #: The row's first thread must not lie below any low, its end not beyond any high.
     low: list[ast.expr]
     high: list[ast.expr]
+    #: Must hold as well.
     conditions: list[ast.expr]
 
 

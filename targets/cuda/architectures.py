@@ -45,29 +45,19 @@ _PREFERRED: PtxVersion = (7, 0)
 
 
 class Architecture(NamedTuple):
-    """One target architecture.
+    """One target architecture."""
 
-    Parameters
-    ----------
-    name : str
-        As LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
-    minimum_ptx : tuple of int
-        The first PTX ISA version that knows it.
-    max_static_shared_bytes : int
-        Bytes of static shared memory that ptxas grants a block.
-    max_local_bytes : int
-        Bytes of local memory that a thread can have.
-    max_threads_per_block : int
-        Threads of a block.
-    max_registers_per_thread : int
-        Registers a thread may use.
-    """
-
+    #: As LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
     name: str
+    #: The first PTX ISA version that knows it.
     minimum_ptx: PtxVersion
+    #: Bytes of static shared memory that ptxas grants a block.
     max_static_shared_bytes: int = 48 * 1024
+    #: Bytes of local memory that a thread can have.
     max_local_bytes: int = 512 * 1024
+    #: Threads of a block.
     max_threads_per_block: int = 1024
+    #: Registers a thread may use.
     max_registers_per_thread: int = 255
 
     @property
@@ -87,20 +77,13 @@ class Architecture(NamedTuple):
 
 
 class PtxRelease(NamedTuple):
-    """First release with a PTX ISA version.
+    """First release with a PTX ISA version."""
 
-    Parameters
-    ----------
-    ptx : tuple of int
-        The version.
-    cuda : tuple of int
-        The first CUDA release with it.
-    driver : int
-        The first driver branch that takes it.
-    """
-
+    #: The version.
     ptx: PtxVersion
+    #: The first CUDA release with it.
     cuda: tuple[int, int]
+    #: The first driver branch that takes it.
     driver: int
 
 

@@ -33,20 +33,13 @@ class Attribute(IntEnum):
 
 @dataclass(frozen=True)
 class AttributeNames:
-    """Attributes by which arrays of one class are read.
+    """Attributes by which arrays of one class are read."""
 
-    Parameters
-    ----------
-    names : int
-        Address of the names.
-    current_stream : callable
-        Returns the current stream, whose ``ptr`` is the handle.
-    keep : tuple
-        What the addresses belong to.
-    """
-
+    #: Address of the names.
     names: int
+    #: Returns the current stream, whose ``ptr`` is the handle.
     current_stream: Any
+    #: What the addresses belong to.
     keep: tuple[Any, ...] = field(repr=False)
 
 

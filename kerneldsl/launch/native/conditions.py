@@ -49,73 +49,47 @@ class ConditionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A pointer, extent or stride is a multiple of a number, or so much more than one.
+    """A pointer, extent or stride is a multiple of a number, or so much more than one."""
 
-    Parameters
-    ----------
-    parameter : int
-        A parameter of 64 bits.
-    of : int
-        A power of two.
-    rest : int
-        What remains.
-    """
-
+    #: A parameter of 64 bits.
     parameter: int
+    #: A power of two.
     of: int
+    #: What remains.
     rest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Two pointers, extents or strides are equal.
+    """Two pointers, extents or strides are equal."""
 
-    Parameters
-    ----------
-    first, second : int
-        Parameters of 64 bits.
-    """
-
+    #: Parameters of 64 bits.
     first: int
     second: int
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """An integer, extent or stride lies between two numbers.
+    """An integer, extent or stride lies between two numbers."""
 
-    Parameters
-    ----------
-    parameter : int
-        An integer of up to 64 bits, but no ``uint64``.
-    low, high : int
-        The smallest and the largest that will do.
-    is_of_array : bool
-        Whether it is an extent or stride: the same arrays fulfil that again.
-    """
-
+    #: An integer of up to 64 bits, but no ``uint64``.
     parameter: int
+    #: The smallest and the largest that will do.
     low: int = _INT64[0]
     high: int = _INT64[1]
+    #: Whether it is an extent or stride: the same arrays fulfil that again.
     is_of_array: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """The extents of an array, and the number of its elements, are at most some number.
+    """The extents of an array, and the number of its elements, are at most some number."""
 
-    Parameters
-    ----------
-    parameter : int
-        Its first extent; the others follow.
-    ndim : int
-        How many there are.
-    high : int
-        The largest number that will do; below 2³².
-    """
-
+    #: Its first extent; the others follow.
     parameter: int
+    #: How many there are.
     ndim: int
+    #: The largest number that will do; below 2³².
     high: int
 
 
@@ -125,13 +99,9 @@ class Distinct:
 
     All that lies between an array's first and last element counts as its own, whatever its strides
     leave out; an empty one has nothing.
-
-    Parameters
-    ----------
-    first, second : ArrayParameters
-        The arrays.
     """
 
+    #: The arrays.
     first: ArrayParameters
     second: ArrayParameters
 
@@ -141,22 +111,15 @@ Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
 
 @dataclass(frozen=True, slots=True)
 class PackedCondition:
-    """A condition in terms of the parameter buffer.
+    """A condition in terms of the parameter buffer."""
 
-    Parameters
-    ----------
-    kind : ConditionKind
-        What is compared.
-    offsets : tuple of int
-        Of one or two parameters, in bytes from the start of the parameters.
-    numbers : tuple of int
-        By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
-        where it has a sign, smallest and largest; rank and largest; for each array its
-        :func:`rank_word`, and the bytes of an element.
-    """
-
+    #: What is compared.
     kind: ConditionKind
+    #: Of one or two parameters, in bytes from the start of the parameters.
     offsets: tuple[int, ...]
+    #: By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
+    #: where it has a sign, smallest and largest; rank and largest; for each array its
+    #: :func:`rank_word`, and the bytes of an element.
     numbers: tuple[int, ...] = ()
 
     def words(self, before: int) -> tuple[int, ...]:

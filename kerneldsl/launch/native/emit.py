@@ -28,37 +28,25 @@ __all__ = ["Addresses", "emit_module"]
 
 @dataclass(frozen=True)
 class Addresses:
-    """Places in this process that the native functions know.
+    """Places in this process that the native functions know."""
 
-    Parameters
-    ----------
-    state : int
-        Of two int64: tables of another generation than the first are passed over, and all of them
-        while the second is not 0.
-    array_block : int
-        The offset of a device array's block.
-    seal : int
-        The Python function that makes the block of an array that has none yet.
-    launch_tables : int
-        Offset of the tuple of tables in a launch.
-    place_variable : int
-        The context variable with the chosen place.
-    streams_in_use : int
-        Of an int64: whether a stream was ever made.
-    streams_variable, no_streams : int
-        The context variable with the active streams, and what it holds where there are none.
-    methods : MethodAddresses
-        What the methods know.
-    """
-
+    #: Of two int64: tables of another generation than the first are passed over, and all of them
+    #: while the second is not 0.
     state: int
+    #: The offset of a device array's block.
     array_block: int
+    #: The Python function that makes the block of an array that has none yet.
     seal: int
+    #: Offset of the tuple of tables in a launch.
     launch_tables: int
+    #: The context variable with the chosen place.
     place_variable: int
+    #: Of an int64: whether a stream was ever made.
     streams_in_use: int
+    #: The context variable with the active streams, and what it holds where there are none.
     streams_variable: int
     no_streams: int
+    #: What the methods know.
     methods: MethodAddresses
 
 

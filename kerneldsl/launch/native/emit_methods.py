@@ -24,32 +24,22 @@ _COUNT = I64(2**63 - 1)
 
 @dataclass(frozen=True)
 class MethodAddresses:
-    """Addresses in this process that the native methods use.
+    """Addresses in this process that the native methods use."""
 
-    Parameters
-    ----------
-    launch_type : type
-        The class of launches.
-    bound_launch, bound_args : int
-        Offsets of the launch and of the arguments in a prepared launch.
-    kernel_extents, kernel_grids : int
-        Offsets in a kernel of the launches by extent, and by grid and block.
-    last_extent, last_grid : int
-        Offsets of the launch that was found last in each.
-    launch_asked_by : int
-        Offset in a launch of what it is found by.
-    slow_launch, slow_bound, slow_forall, slow_getitem : int
-        The Python functions that take over.
-    """
-
+    #: The class of launches.
     launch_type: type
+    #: Offsets of the launch and of the arguments in a prepared launch.
     bound_launch: int
     bound_args: int
+    #: Offsets in a kernel of the launches by extent, and by grid and block.
     kernel_extents: int
     kernel_grids: int
+    #: Offsets of the launch that was found last in each.
     last_extent: int
     last_grid: int
+    #: Offset in a launch of what it is found by.
     launch_asked_by: int
+    #: The Python functions that take over.
     slow_launch: int
     slow_bound: int
     slow_forall: int

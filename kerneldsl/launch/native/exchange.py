@@ -56,23 +56,15 @@ class LayoutCode(IntEnum):
 
 @dataclass(frozen=True)
 class Exchange:
-    """Protocol by which tensors of one class are read.
+    """Protocol by which tensors of one class are read."""
 
-    Parameters
-    ----------
-    describe : int
-        Address of ``int(PyObject *, DLTensor *)``.
-    current_stream : int
-        Address of ``int(int32 device_type, int32 device_id, void **stream)``.
-    checks : int
-        Address of the number of checks, then kind and name of each.
-    keep : tuple
-        What the addresses belong to.
-    """
-
+    #: Address of ``int(PyObject *, DLTensor *)``.
     describe: int
+    #: Address of ``int(int32 device_type, int32 device_id, void **stream)``.
     current_stream: int
+    #: Address of the number of checks, then kind and name of each.
     checks: int
+    #: What the addresses belong to.
     keep: tuple[Any, ...] = field(repr=False)
 
 

@@ -52,17 +52,11 @@ _NO_BLOCK = 1
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One argument.
+    """One argument."""
 
-    Parameters
-    ----------
-    type : type
-        What it must be, exactly.
-    offset : int
-        Where its first parameter lies, in bytes from the start of the buffer.
-    """
-
+    #: What it must be, exactly.
     type: type
+    #: Where its first parameter lies, in bytes from the start of the buffer.
     offset: int
 
     kind: ClassVar[StepKind]
@@ -86,14 +80,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ScalarStep(Step):
-    """A number that is copied, or converted to another type, whatever it is.
+    """A number that is copied, or converted to another type, whatever it is."""
 
-    Parameters
-    ----------
-    kind : StepKind
-        How.
-    """
-
+    #: How.
     kind: StepKind  # type: ignore[misc]  # of others it belongs to the class
 
     def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
@@ -102,18 +91,12 @@ class ScalarStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class IntegerStep(Step):
-    """An int of Python that is passed as an integer.
+    """An int of Python that is passed as an integer."""
 
-    Parameters
-    ----------
-    low, high : int
-        The smallest and the largest value.
-    nbytes : int
-        Of the parameter.
-    """
-
+    #: The smallest and the largest value.
     low: int
     high: int
+    #: Of the parameter.
     nbytes: int
 
     kind = StepKind.INT
@@ -121,24 +104,16 @@ class IntegerStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class DeviceArrayStep(Step):
-    """A device array, by its block.
+    """A device array, by its block."""
 
-    Parameters
-    ----------
-    code : int
-        Of the array's kind.
-    refused : int
-        Flags that must not be set.
-    word_count : int
-        Words to copy.
-    block : bytes or None
-        The block of an array which fulfils all that is asked. Where an argument has that very block
-        again, what it passes stands in the buffer already.
-    """
-
+    #: Of the array's kind.
     code: int
+    #: Flags that must not be set.
     refused: int
+    #: Words to copy.
     word_count: int
+    #: The block of an array which fulfils all that is asked. Where an argument has that very block
+    #: again, what it passes stands in the buffer already.
     block: bytes | None
 
     kind = StepKind.DEVICE_ARRAY
@@ -156,21 +131,14 @@ class DeviceArrayStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class NumpyStep(Step):
-    """A NumPy array.
+    """A NumPy array."""
 
-    Parameters
-    ----------
-    dtype : int
-        Address of the dtype.
-    flags_looked_at, flags : int
-        Flags that are looked at, and what they must be.
-    rank : int
-        With 256 added where strides are passed.
-    """
-
+    #: Address of the dtype.
     dtype: int
+    #: Flags that are looked at, and what they must be.
     flags_looked_at: int
     flags: int
+    #: With 256 added where strides are passed.
     rank: int
 
     kind = StepKind.NDARRAY
@@ -178,27 +146,18 @@ class NumpyStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class DescribedStep(Step):
-    """A tensor that a C function describes (:mod:`~kerneldsl.launch.native.exchange`).
+    """A tensor that a C function describes (:mod:`~kerneldsl.launch.native.exchange`)."""
 
-    Parameters
-    ----------
-    describe : int
-        Address of that function.
-    device : int
-        Where the tensor must be.
-    dtype : int
-        Rank and dtype.
-    layout : int
-        With the bytes of an element in the second byte, and above them the bits of an address that
-        must be 0.
-    checks : int
-        Address of what else is asked.
-    """
-
+    #: Address of that function.
     describe: int
+    #: Where the tensor must be.
     device: int
+    #: Rank and dtype.
     dtype: int
+    #: With the bytes of an element in the second byte, and above them the bits of an address that
+    #: must be 0.
     layout: int
+    #: Address of what else is asked.
     checks: int
 
     kind = StepKind.DESCRIBED
@@ -206,26 +165,17 @@ class DescribedStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class AttributesStep(Step):
-    """An array that is read by attributes (:mod:`~kerneldsl.launch.native.attributes`).
+    """An array that is read by attributes (:mod:`~kerneldsl.launch.native.attributes`)."""
 
-    Parameters
-    ----------
-    dtype : int
-        Address of the dtype.
-    device : int
-        Index of the device.
-    ndim : int
-        Rank.
-    layout : int
-        As of a `DescribedStep`.
-    names : int
-        Address of the attributes' names.
-    """
-
+    #: Address of the dtype.
     dtype: int
+    #: Index of the device.
     device: int
+    #: Rank.
     ndim: int
+    #: As of a `DescribedStep`.
     layout: int
+    #: Address of the attributes' names.
     names: int
 
     kind = StepKind.ATTRIBUTES
@@ -233,14 +183,9 @@ class AttributesStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class TupleStep(Step):
-    """A tuple of arguments.
+    """A tuple of arguments."""
 
-    Parameters
-    ----------
-    elements : tuple of Step
-        One for each.
-    """
-
+    #: One for each.
     elements: tuple[Step, ...]
 
     kind = StepKind.TUPLE

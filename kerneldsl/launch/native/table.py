@@ -133,26 +133,17 @@ _HANDLE = "ptr"
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An object that must be where it was when the table was made.
+    """An object that must be where it was when the table was made."""
 
-    Parameters
-    ----------
-    kind : GuardKind
-        How to look.
-    owner : dict or cell or object
-        Where to look; the object whose type, or array whose flags are looked at.
-    key : object or None
-        Under which key of a dictionary, or name of an attribute.
-    value : object
-        What must be there, compared by identity.
-    is_missing : bool
-        Instead of `value`: nothing must be there, in a dictionary.
-    """
-
+    #: How to look.
     kind: GuardKind
+    #: Where to look; the object whose type, or array whose flags are looked at.
     owner: Any
+    #: Under which key of a dictionary, or name of an attribute.
     key: Any
+    #: What must be there, compared by identity.
     value: Any
+    #: Instead of `value`: nothing must be there, in a dictionary.
     is_missing: bool = False
 
     def words(self) -> tuple[int, ...]:

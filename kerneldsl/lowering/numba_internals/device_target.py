@@ -45,29 +45,19 @@ __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_arra
 
 @dataclass(frozen=True)
 class Device:
-    """Parts of a device target that Numba's lowering leaves to it.
+    """Parts of a device target that Numba's lowering leaves to it."""
 
-    Parameters
-    ----------
-    name : str
-        In Numba's registry of targets.
-    codegen : DeviceCodegen
-        Makes modules.
-    call_conv : type
-        How functions call each other.
-    registry : Registry
-        Lowerings of Python's functions that the target brings along.
-    constant_string : callable
-        ``(module, text)`` to the address of the text, with a zero at its end.
-    constant_array : callable
-        ``(context, builder, type, values)`` to a captured array, as constant memory of the module.
-    """
-
+    #: In Numba's registry of targets.
     name: str
+    #: Makes modules.
     codegen: DeviceCodegen
+    #: How functions call each other.
     call_conv: type[HiddenArgumentsCallConv]
+    #: Lowerings of Python's functions that the target brings along.
     registry: Registry
+    #: ``(module, text)`` to the address of the text, with a zero at its end.
     constant_string: Callable[[Any, str], Any]
+    #: ``(context, builder, type, values)`` to a captured array, as constant memory of the module.
     constant_array: Callable[[Any, Any, Any, Any], Any]
 
 

@@ -26,13 +26,9 @@ class MarkGuard:
 
     Several conditions that follow each other at once become one. A target gives ``kd_guard`` its
     meaning.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel; it tells what its names are.
     """
 
+    #: The kernel; it tells what its names are.
     unit: FunctionUnit
 
     def __call__(self, tree: ast.FunctionDef) -> tuple[ast.FunctionDef, bool]:

@@ -26,27 +26,19 @@ class MarkNonnegativeIndices:
     A target gives ``kd_unsigned`` the meaning of a cast of an integer to an unsigned index, which
     costs nothing and spares the test for a negative index; any other value it returns unchanged.
     Constants are left alone.
-
-    Parameters
-    ----------
-    wraparound : bool
-        False where the user promises that no index is negative: then every index is wrapped that
-        may be an integer.
-    nonnegative_calls : callable, optional
-        As in :func:`kerneldsl.analysis.ranges.nonnegative_indices`.
-    constants : mapping
-        Values of outside names.
-    namespace : mapping
-        Other outside names to their objects.
-    tuple_names : frozenset of str
-        Variables that hold tuples (:func:`.tuple_names.tuple_lengths`): what indexes them, and an
-        index that is one of them, is left alone.
     """
 
+    #: False where the user promises that no index is negative: then every index is wrapped that may
+    #: be an integer.
     wraparound: bool = True
+    #: As in :func:`kerneldsl.analysis.ranges.nonnegative_indices`.
     nonnegative_calls: Callable[[ast.Call], bool] | None = None
+    #: Values of outside names.
     constants: Mapping[str, Any] = field(default_factory=dict)
+    #: Other outside names to their objects.
     namespace: Mapping[str, Any] = field(default_factory=dict)
+    #: Variables that hold tuples (:func:`.tuple_names.tuple_lengths`): what indexes them, and an
+    #: index that is one of them, is left alone.
     tuple_names: frozenset[str] = frozenset()
 
     @classmethod

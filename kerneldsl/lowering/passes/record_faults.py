@@ -34,17 +34,12 @@ class RecordFaults:
     ends the thread otherwise, as ``kd_fault`` does.
 
     Slices are left alone, and so is what follows an ellipsis and an access to what a call returns.
-
-    Parameters
-    ----------
-    first_site : int
-        Number of the function's first place; those of its callees follow those of its caller.
-    tuple_parameters : mapping
-        Parameters that are tuples, and their lengths: elements of a tuple are not checked, because
-        Numba wants their indices constant.
     """
 
+    #: Number of the function's first place; those of its callees follow those of its caller.
     first_site: int = 0
+    #: Parameters that are tuples, and their lengths: elements of a tuple are not checked, because
+    #: Numba wants their indices constant.
     tuple_parameters: TupleLengths = field(default_factory=dict)
 
     def __call__(self, unit: FunctionUnit) -> tuple[ast.FunctionDef, FaultTable]:

@@ -22,27 +22,17 @@ __all__ = ["LOWERINGS", "Atomic", "Cut", "Exchange", "Id", "Lowering", "Operatio
 
 @dataclass(frozen=True)
 class Id:
-    """An expression over the loop variables, for which :mod:`targets.cpu.ids` puts it.
+    """An expression over the loop variables, for which :mod:`targets.cpu.ids` puts it."""
 
-    Parameters
-    ----------
-    expression : callable
-        Writes it.
-    """
-
+    #: Writes it.
     expression: Expression
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A barrier: all threads run what stands before it, then all run what stands behind it.
+    """A barrier: all threads run what stands before it, then all run what stands behind it."""
 
-    Parameters
-    ----------
-    form : {"count", "and", "or"} or None
-        How the predicates of a vote are combined.
-    """
-
+    #: How the predicates of a vote are combined: "count", "and" or "or".
     form: str | None = None
 
 
@@ -53,28 +43,18 @@ class Stored:
 
 @dataclass(frozen=True)
 class Atomic:
-    """An operation on an element of an array.
+    """An operation on an element of an array."""
 
-    Parameters
-    ----------
-    shared, private : callable
-        What generated code calls, for memory of all blocks and for memory of one block.
-    """
-
+    #: What generated code calls, for memory of all blocks and for memory of one block.
     shared: Callable[..., Any]
     private: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on numbers.
+    """An operation on numbers."""
 
-    Parameters
-    ----------
-    function : callable
-        What generated code calls.
-    """
-
+    #: What generated code calls.
     function: Callable[..., Any]
 
 

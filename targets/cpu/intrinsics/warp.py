@@ -31,15 +31,10 @@ _I64 = ir.IntType(64)
 
 @dataclass(frozen=True)
 class Exchange:
-    """An exchange between the lanes of a warp.
+    """An exchange between the lanes of a warp."""
 
-    Parameters
-    ----------
-    post, take : callable
-        What generated code calls: ``(values, lanes, thread, *arguments)``, with the two arrays of
-        the block, the thread's index in its block, and the intrinsic's arguments.
-    """
-
+    #: What generated code calls: ``(values, lanes, thread, *arguments)``, with the two arrays of
+    #: the block, the thread's index in its block, and the intrinsic's arguments.
     post: Callable[..., Any]
     take: Callable[..., Any]
 

@@ -23,17 +23,11 @@ _MAX_BODIES = 4
 
 @dataclass(frozen=True)
 class Body:
-    """A lowered body.
+    """A lowered body."""
 
-    Parameters
-    ----------
-    lowered : Lowered
-        What its entry needs to call it.
-    texts : tuple of str
-        Its modules.
-    """
-
+    #: What its entry needs to call it.
     lowered: Lowered
+    #: Its modules.
     texts: tuple[str, ...]
 
 

@@ -84,29 +84,19 @@ def compile_kernel(
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """A kernel in LLVM's textual form, for any architecture.
+    """A kernel in LLVM's textual form, for any architecture."""
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What was lowered.
-    entry_name : str
-        Name of the entry.
-    entry_text : str
-        The module with the entry.
-    body_texts : tuple of str
-        The modules that it calls into.
-    fault_table : FaultTable
-        Debug mode: what the sites of a fault record mean.
-    timings : mapping
-        Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
-    """
-
+    #: What was lowered.
     specialization: Specialization
+    #: Name of the entry.
     entry_name: str
+    #: The module with the entry.
     entry_text: str
+    #: The modules that it calls into.
     body_texts: tuple[str, ...]
+    #: Debug mode: what the sites of a fault record mean.
     fault_table: FaultTable
+    #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
     timings: Mapping[str, float]
 
 

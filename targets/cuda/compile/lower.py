@@ -36,26 +36,17 @@ __all__ = ["Lowered", "lower_unit"]
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel's body in LLVM's form, with everything it calls.
+    """A kernel's body in LLVM's form, with everything it calls."""
 
-    Parameters
-    ----------
-    context : DeviceContext
-        Where it was lowered.
-    fndesc : numba FunctionDescriptor
-        Name and types of the body.
-    library : ModuleLibrary
-        Its modules.
-    fault_table : FaultTable
-        Debug mode: what the sites mean.
-    has_guard : bool
-        Whether the body can be asked if an index passes its guard.
-    """
-
+    #: Where it was lowered.
     context: DeviceContext
+    #: Name and types of the body.
     fndesc: Any
+    #: Its modules.
     library: ModuleLibrary
+    #: Debug mode: what the sites mean.
     fault_table: FaultTable
+    #: Whether the body can be asked if an index passes its guard.
     has_guard: bool
 
 

@@ -45,17 +45,11 @@ class MissingFunction(Exception):
 
 @dataclass(frozen=True)
 class Linked:
-    """A kernel's module, complete and internal but for its entry.
+    """A kernel's module, complete and internal but for its entry."""
 
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        The module.
-    libdevice_functions : tuple of str
-        What it calls of libdevice, which is not linked in yet.
-    """
-
+    #: The module.
     module: Any
+    #: What it calls of libdevice, which is not linked in yet.
     libdevice_functions: tuple[str, ...]
 
 

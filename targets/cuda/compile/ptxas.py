@@ -32,20 +32,13 @@ _WARP = 32
 
 @dataclass(frozen=True)
 class Assembled:
-    """Output of ptxas.
+    """Output of ptxas."""
 
-    Parameters
-    ----------
-    cubin : bytes
-        Machine code, an ELF file.
-    log : str
-        What it said with ``-v``.
-    resources : dict
-        Entry name to what it takes.
-    """
-
+    #: Machine code, an ELF file.
     cubin: bytes
+    #: What it said with ``-v``.
     log: str
+    #: Entry name to what it takes.
     resources: dict[str, Resources]
 
 

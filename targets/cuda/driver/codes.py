@@ -35,29 +35,19 @@ __all__ = ["DRIVER_CODES", "DriverCode", "category_of_name", "find_code", "table
 
 
 class DriverCode(NamedTuple):
-    """Meaning of one driver code for users.
+    """Meaning of one driver code for users."""
 
-    Parameters
-    ----------
-    code : int
-        The number.
-    name : str
-        The vendor's name for it.
-    category : str
-        As in :attr:`kerneldsl.errors.DriverError.category`.
-    remedy : str
-        What to do.
-    is_fatal : bool
-        Whether the device is lost to this process.
-    loses_process : bool
-        Whether every device of the driver is.
-    """
-
+    #: The number.
     code: int
+    #: The vendor's name for it.
     name: str
+    #: As in :attr:`kerneldsl.errors.DriverError.category`.
     category: str
+    #: What to do.
     remedy: str
+    #: Whether the device is lost to this process.
     is_fatal: bool = False
+    #: Whether every device of the driver is.
     loses_process: bool = False
 
 

@@ -46,27 +46,18 @@ _PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
 
 @dataclass(frozen=True)
 class LoadedFunction:
-    """An entry of a module that is loaded on a device.
+    """An entry of a module that is loaded on a device."""
 
-    Parameters
-    ----------
-    name : str
-        The entry's name.
-    kernel : str
-        The name of the kernel's function in Python, by which a launch that fails is told.
-    device_index : int
-        Where it is loaded.
-    handle, module : object
-        The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
-    resources : Resources
-        What the driver's assembler gave it.
-    """
-
+    #: The entry's name.
     name: str
+    #: The name of the kernel's function in Python, by which a launch that fails is told.
     kernel: str
+    #: Where it is loaded.
     device_index: int
+    #: The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
     handle: Any
     module: Any
+    #: What the driver's assembler gave it.
     resources: Resources
     #: Where recent launches on the device are noted, should one of them prove fatal.
     launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
