@@ -387,7 +387,7 @@ print(json.dumps(sorted(samples)[1] / n))
 
 
 def measure_simulator(report: Report, pairs: int) -> None:
-    """For scale: axpy over 4096 threads in Numba's CUDA simulator, seconds per thread."""
+    """Measure axpy over 4096 threads in Numba's CUDA simulator, for scale: seconds per thread."""
     done = subprocess.run(
         [sys.executable, "-c", _SIMULATED],
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},

@@ -96,7 +96,7 @@ class Report:
 def make_function(
     template: str, module: str, serial: int, *, extra: str = "", **values: Any
 ) -> Any:
-    """A plain function of a template, with source that ``inspect`` finds."""
+    """Return a plain function of a template, with source that ``inspect`` finds."""
     name = f"{module}_{serial}"
     source = template.format(name=name, m=module, extra=extra, **values)
     filename = f"<benchmark {name}>"
@@ -108,7 +108,7 @@ def make_function(
 
 
 def make_pair(template: str, serial: int, **values: Any) -> tuple[Any, Any]:
-    """The same kernel for kerneldsl and for numba-cuda."""
+    """Return the same kernel for kerneldsl and for numba-cuda."""
     ours = kd.kernel(make_function(template, "kd", serial, **values))
     theirs = cuda.jit(make_function(template, "cuda", serial, **values))
     return ours, theirs
@@ -118,7 +118,7 @@ def make_pair(template: str, serial: int, **values: Any) -> tuple[Any, Any]:
 
 
 def device_seconds(launch: Callable[[], None], count: int) -> float:
-    """Seconds on the device that one of `count` launches takes, all queued beforehand."""
+    """Return seconds on the device that one of `count` launches takes, all queued beforehand."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(_SPIN_CYCLES)
     start.record()
@@ -132,7 +132,7 @@ def device_seconds(launch: Callable[[], None], count: int) -> float:
 def interleaved(
     ours: Callable[[], None], theirs: Callable[[], None], pairs: int, count: int
 ) -> tuple[list[float], list[float]]:
-    """Samples of both sides, taken in turns; who goes first changes from pair to pair."""
+    """Return samples of both sides, taken in turns; who goes first changes from pair to pair."""
     samples: tuple[list[float], list[float]] = ([], [])
     for launch in (ours, theirs):
         launch()
@@ -144,13 +144,13 @@ def interleaved(
 
 
 def spread(samples: list[float]) -> dict[str, float]:
-    """Median and quartiles."""
+    """Return the median and quartiles."""
     low, middle, high = statistics.quantiles(samples, n=4)
     return {"median_s": middle, "q1_s": low, "q3_s": high, "samples": len(samples)}
 
 
 def measure_copy(pairs: int) -> float:
-    """Bandwidth of torch's copy, read and written bytes, in GB/s."""
+    """Return the bandwidth of torch's copy, read and written bytes, in GB/s."""
     source = torch.rand(1 << 28, device="cuda")
     target = torch.empty_like(source)
     samples = [device_seconds(lambda: target.copy_(source), 4) for _ in range(pairs + 2)][2:]
@@ -158,7 +158,7 @@ def measure_copy(pairs: int) -> float:
 
 
 def measure_axpy(report: Report, exponents: range, pairs: int) -> None:
-    """Out of place axpy on float32, by size and block."""
+    """Measure axpy out of place on float32, by size and block."""
     ours, theirs = make_pair(AXPY, 0)
     for exponent in exponents:
         n = 1 << exponent
@@ -187,7 +187,7 @@ def measure_axpy(report: Report, exponents: range, pairs: int) -> None:
 
 
 def measure_matmul(report: Report, sizes: tuple[int, ...], pairs: int) -> None:
-    """The textbook product with square tiles in shared memory, float32, by size and tile."""
+    """Measure the product with square tiles in shared memory, float32, by size and tile."""
     torch.backends.cuda.matmul.allow_tf32 = False
     for serial, tile in enumerate((16, 32), start=1):
         ours, theirs = make_pair(MATMUL, serial, tile=tile)
@@ -230,7 +230,7 @@ def _row(samples: tuple[list[float], list[float]], floor: float, **fields: Any) 
 
 
 def measure_first_calls(report: Report, count: int) -> None:
-    """Decorator to finished result of functions never seen, after one unrelated kernel each."""
+    """Measure from decorator to result of new functions, after one unrelated kernel each."""
     arrays = [torch.randn(1 << 16, device="cuda") for _ in range(3)]
     squares = [torch.randn(256, 256, device="cuda") for _ in range(3)]
     cases: list[tuple[str, str, dict[str, Any], tuple[Any, ...], list[Any]]] = [
@@ -342,7 +342,7 @@ def measure_fresh_processes(report: Report, count: int) -> None:
 
 
 def measure_launch(report: Report) -> None:
-    """Host time of a launch of an already compiled kernel with one scalar and three arrays."""
+    """Measure host time of a launch of a compiled kernel with one scalar and three arrays."""
     ours, theirs = make_pair(AXPY, 9)
     tensors = [torch.rand(1024, device="cuda") for _ in range(3)]
     mine, others = map(kd.as_array, tensors), map(cuda.as_cuda_array, tensors)

@@ -55,7 +55,7 @@ class Report:
 
 @kd.kernel
 def axpy(a, x, y, out):
-    """One scalar and three arrays."""
+    """Take one scalar and three arrays."""
     i = kd.grid(1)
     if i < out.size:
         out[i] = a * x[i] + y[i]
@@ -63,7 +63,7 @@ def axpy(a, x, y, out):
 
 @kd.kernel
 def sum16(a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, out):
-    """Sixteen arrays."""
+    """Take sixteen arrays."""
     at = kd.grid(1)
     if at < out.size:
         first = a[at] + b[at] + c[at] + d[at] + e[at] + f[at] + g[at] + h[at]
@@ -75,7 +75,7 @@ SCALE, SHIFT, LOW, HIGH = np.float32(2.0), np.float32(0.5), np.float32(-1e6), np
 
 @kd.kernel
 def captures(x, y, out):
-    """Four captured globals and three arrays."""
+    """Use four captured globals and three arrays."""
     i = kd.grid(1)
     if i < out.size:
         out[i] = min(max(SCALE * x[i] + y[i] + SHIFT, LOW), HIGH)
@@ -88,7 +88,7 @@ def take_turns(
     calls: int,
     rounds: int,
 ) -> dict[str, list[float]]:
-    """Seconds a launch of each, in each round."""
+    """Return seconds of a launch of each, in each round."""
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
         run(3 * calls)  # so that whatever is made once has been made
@@ -134,7 +134,7 @@ def add_rows(
 
 
 def ours(n: int) -> tuple[dict[str, Callable[[int], None]], dict[str, str], dict[str, float]]:
-    """Our launches with their floors and bounds."""
+    """Return our launches with their floors and bounds."""
     host = np.random.default_rng().random(n).astype(np.float32)
     x, y, out = (kd.to_device(host) for _ in range(3))
     many = [kd.to_device(host) for _ in range(16)]
@@ -200,7 +200,7 @@ def ours(n: int) -> tuple[dict[str, Callable[[int], None]], dict[str, str], dict
 
 
 def measure_gpu(report: Report, n: int, rounds: int, calls: int) -> None:
-    """Launches of kernels that do next to nothing."""
+    """Measure launches of kernels that do next to nothing."""
     from launch_peers import peers
 
     contestants, floors, bounds = ours(n)
@@ -218,7 +218,7 @@ def measure_gpu(report: Report, n: int, rounds: int, calls: int) -> None:
 
 
 def measure_cpu(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
-    """Launches with NumPy arrays against the compiled body that they call."""
+    """Measure launches with NumPy arrays against the compiled body that they call."""
     for n in sizes:
         host = np.random.default_rng().random(n).astype(np.float32)
         x, y, out = host, host.copy(), host.copy()

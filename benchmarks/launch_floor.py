@@ -32,7 +32,7 @@ def find(launch: kd.Launch, *args: Any) -> Launchable:
 
 
 def _emit_loop(name: str, result: Any, kinds: list[Any], *, is_by_reference: int = 0) -> Any:
-    """``void name(i64 count, kinds…, ptr function)``: call it so often with the same values.
+    """Emit ``void name(i64 count, kinds…, ptr function)``: call it so often with the same values.
 
     The first `is_by_reference` values are passed by their addresses, and set anew for each call.
     """
@@ -81,7 +81,7 @@ class _Callee:
 
 
 def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Callable[[int], None]:
-    """A loop over ``cuLaunchKernel`` with what a launch passes.
+    """Return a loop over ``cuLaunchKernel`` with what a launch passes.
 
     One address for each parameter, as C programs do it; `by_buffer`, all in one buffer.
     """
@@ -118,7 +118,7 @@ def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Calla
 
 
 def body_call(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[[int], None]:
-    """The same from Python, by a call of a C function that runs the body once."""
+    """Return the same from Python, by a call of a C function that runs the body once."""
     once = body_loop(launch, *args, on_pool=on_pool)
 
     def run(count: int) -> None:
@@ -129,7 +129,7 @@ def body_call(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[
 
 
 def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[[int], None]:
-    """A loop over the compiled body of a launch on the CPU, in the threads that the launch uses.
+    """Return a loop over a compiled body on the CPU, in the threads of the launch.
 
     `on_pool`, in those that it would use if nothing were planned: all of them, but for short ones.
     """

@@ -24,7 +24,7 @@ Run = Callable[[int], None]
 
 
 def peers(axpy: Any, n: int) -> dict[str, Run]:
-    """Every contestant that can be had; the others are named with the reason."""
+    """Return every contestant that can be had; the others are named with the reason."""
     found: dict[str, Run] = {}
     for name, make in (
         ("forall, torch tensors", lambda: _ours_with_torch(axpy, n)),

@@ -10,7 +10,7 @@ __all__ = ["axpy"]
 
 @triton.jit
 def axpy(a, x, y, out, n, BLOCK: tl.constexpr):
-    """One scalar and three arrays."""
+    """Take one scalar and three arrays."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     tl.store(out + at, a * tl.load(x + at, mask) + tl.load(y + at, mask), mask)

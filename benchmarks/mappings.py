@@ -88,7 +88,7 @@ class Sample:
 
 
 def cases(n: int) -> Iterator[Case]:
-    """The kernels, on arrays of `n` elements of four bytes or as many bytes of other elements."""
+    """Return the kernels, on arrays of `n` elements of four bytes or as many bytes of others."""
     yield from _float32_cases(n)
     h = n >> 1
     a, x, y, out = 2.0, *_vectors(3, h, "float64")
@@ -211,14 +211,14 @@ class Mapped:
 
 
 def base_of(case: Case) -> Specialization:
-    """The kernel of a case, for its arguments, not mapped yet."""
+    """Return the kernel of a case, for its arguments, not mapped yet."""
     unit = make_unit(case.kernel)
     kinds = kinds_of(bind(unit.parameters, case.arguments).codes)
     return Specialization(unit, analyze(unit), kinds, mode=LaunchMode(len(case.extent)))
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """Device time of one call, the best of several replays of a graph of calls."""
+    """Return the device time of one call, the best of several replays of a graph of calls."""
     run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -237,14 +237,14 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def blocks_for(case: Case) -> list[Dim3]:
-    """Shapes of blocks that are tried."""
+    """Return the shapes of blocks that are tried."""
     if len(case.extent) == 1:
         return [(128, 1, 1), (256, 1, 1), (512, 1, 1)]
     return [(128, 1, 1), (32, 4, 1), (32, 8, 1), (64, 4, 1)]
 
 
 def compiled(case: Case) -> list[Mapped]:
-    """The case for each mapping; one element a thread without promises first."""
+    """Return the case for each mapping; one element a thread without promises first."""
     base = base_of(case)
     return [
         Mapped(base, case, ONE_EACH, promised=False),
@@ -253,7 +253,7 @@ def compiled(case: Case) -> list[Mapped]:
 
 
 def measure(case: Case, ways: list[Mapped]) -> Iterator[Sample]:
-    """Torch's rate, and every mapping with every block."""
+    """Yield torch's rate, and every mapping with every block."""
     taken = seconds(case.torch_way)
     yield Sample(case.name, "torch", (0, 0, 0), False, 0, case.nbytes / taken / 1e9)
     for mapped in ways:
@@ -316,7 +316,7 @@ def main() -> None:
 
 
 def report(case: Case, samples: list[Sample]) -> None:
-    """One line for each mapping, a column for each block."""
+    """Print a line for each mapping, a column for each block."""
     torch_rate, *rows = samples
     blocks = ", ".join("x".join(map(str, block)) for block in blocks_for(case))
     print(f"{case.name}: torch {torch_rate.gb_per_s:.0f} GB/s; blocks {blocks}")

@@ -61,7 +61,7 @@ class Report:
 
 @kd.kernel
 def add_one(x):
-    """Work for the launches of the leak check."""
+    """Add one, as work for the launches of the leak check."""
     i = kd.grid(1)
     if i < x.size:
         x[i] = x[i] + 1
@@ -110,7 +110,7 @@ def compare(
 
 
 def measure_copies(report: Report, samples: int) -> None:
-    """Page-locked memory to and from the device, and within it."""
+    """Measure page-locked memory to and from the device, and within it."""
     rng = np.random.default_rng()
     stream = kd.Stream(blocking=False)  # as torch's streams are
     for nbytes, pairs in ((1 << 20, 4 * samples), (1 << 25, samples), (1 << 28, samples)):
@@ -236,7 +236,7 @@ def measure_copies(report: Report, samples: int) -> None:
 
 
 def per_call_us(run: Callable[[], Any], calls: int) -> float:
-    """Microseconds of the process's own time that a call takes: the best of three rounds."""
+    """Return microseconds of the process's own time that a call takes: the best of three rounds."""
     best = float("inf")
     for _ in range(3):
         started = time.process_time()
@@ -248,7 +248,7 @@ def per_call_us(run: Callable[[], Any], calls: int) -> float:
 
 
 def measure_allocation(report: Report, calls: int) -> None:
-    """An allocation with its free: the driver's, ours, an array's, torch's.
+    """Measure an allocation with its free: the driver's, ours, an array's, torch's.
 
     The larger size goes through the driver each time, the smaller one only the first time.
     """
@@ -313,7 +313,7 @@ def measure_leak(report: Report, name: str, run: Callable[[int], Any], count: in
 
 
 def measure_leaks(report: Report, pairs: int, launches: int) -> None:
-    """Allocations of many sizes, and launches with fresh and kept arrays."""
+    """Measure allocations of many sizes, and launches with fresh and reused arrays."""
     place = place_of("cuda:0")
     measure_leak(
         report, "allocate and free", lambda i: allocate(place, 1 + i * 7919 % (1 << 20)), pairs
@@ -335,7 +335,7 @@ def measure_leaks(report: Report, pairs: int, launches: int) -> None:
 
 
 def pcie_gbps() -> float | None:
-    """Bandwidth of the link of the first device, from its generation and width."""
+    """Return the bandwidth of the link of the first device, from its generation and width."""
     answer = command_output(
         "nvidia-smi",
         "--query-gpu=pcie.link.gen.max,pcie.link.width.max",

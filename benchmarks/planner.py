@@ -101,7 +101,7 @@ def run_part(part: str, name: str, folder: str, *options: str) -> dict[str, Any]
 
 
 def show(found: dict[str, Any]) -> None:
-    """One line for each size of a kernel."""
+    """Print a line for each size of a kernel."""
     if found["problem"]:
         print(f"{found['name']}: {found['problem']}")
         return
@@ -182,7 +182,7 @@ def judge(results: dict[str, Any]) -> list[str]:
 
 
 def geomean(values: list[float]) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return math.exp(statistics.fmean(map(math.log, values)))
 
 

@@ -61,21 +61,21 @@ class Stopwatch:
             self.microseconds(self._nothing, _MOST_LAUNCHES)
 
     def pulse_us(self) -> float:
-        """Device time of a launch of nothing."""
+        """Return the device time of a launch of nothing."""
         samples = [self.microseconds(self._nothing, _MOST_LAUNCHES) for _ in range(9)]
         pulse = statistics.median(samples)
         self.quietest_us = min(self.quietest_us, pulse)
         return pulse
 
     def graph(self, launch: Callable[[], None], count: int) -> Any:
-        """A graph of so many launches."""
+        """Return a graph of so many launches."""
         with self.stream.capture() as graph:
             for _ in range(count):
                 launch()
         return graph
 
     def microseconds(self, graph: Any, count: int) -> float:
-        """Device time of one launch of a graph of them."""
+        """Return the device time of one launch of a graph of them."""
         begin = self.stream.record()
         graph.launch(self.stream)
         end = self.stream.record()
@@ -109,17 +109,17 @@ def measure_case(name: str, exponents: tuple[int, ...], rounds: int, quietest_us
 
 
 def find_case(name: str) -> Any:
-    """A kernel by its name."""
+    """Return a kernel by its name."""
     return next(each for each in CASES if each.name == name)
 
 
 def since(started: float) -> float:
-    """Seconds."""
+    """Return the seconds since a time."""
     return time.perf_counter() - started
 
 
 def say(result: dict[str, Any]) -> None:
-    """One line of JSON for the process that waits for it."""
+    """Print a line of JSON for the process that waits for it."""
     print("RESULT" + json.dumps(result), flush=True)
 
 
@@ -139,14 +139,14 @@ def check(case: Any) -> str | None:
 
 
 def describe(plan: Any) -> str:
-    """A plan in few letters."""
+    """Return a plan in few letters."""
     return f"{plan.block_dim} × {plan.items} v{plan.vector} {dict(plan.parameters)}"
 
 
 def measure_sizes(
     watch: Stopwatch, case: Any, exponents: tuple[int, ...], rounds: int
 ) -> list[dict[str, Any]]:
-    """Every size, and those again that something else has disturbed."""
+    """Measure every size, and again those that something else has disturbed."""
     sizes = []
     left = _MOST_AGAIN
     for exponent in exponents:
@@ -240,7 +240,7 @@ def find(plans: list[Any], wanted: Any) -> int:
 
 
 def find_by_occupancy(plans: list[Any]) -> int:
-    """The plan with one index a thread and the block that the driver's calculator gives."""
+    """Return the plan with one index a thread and the block that the driver's calculator gives."""
     one_each = [plan for plan in plans if plan.mapping.item_count == 1]
     (place,) = {plan.device for plan in one_each}
     device = next(each.device for each in kd.devices() if str(each) == place)
@@ -251,7 +251,7 @@ def find_by_occupancy(plans: list[Any]) -> int:
 
 
 def compare_with_torch(case: Any, exponent: int) -> dict[str, float]:
-    """The same axpy by torch, in turns."""
+    """Measure the same axpy by torch, in turns."""
     import torch
 
     prepared = case.prepare(exponent)

@@ -70,7 +70,7 @@ def measure_cpu(only: list[str] | None) -> tuple[list[dict[str, Any]], list[str]
 
 
 def measure(case: Any, exponent: int) -> dict[str, Any]:
-    """One kernel at one size."""
+    """Measure one kernel at one size."""
     prepared = case.prepare(exponent)
     args, forall = prepared.args, case.kernel.forall
     chosen = forall(*prepared.extent).plan(*args)
@@ -102,7 +102,7 @@ def measure(case: Any, exponent: int) -> dict[str, Any]:
 
 
 def all_shares(indices: int) -> list[kd.HostShare]:
-    """One thread, and all of them with chunks from a thread's share down to a hundredth of it."""
+    """Return one thread, and all with chunks from a thread's share down to a hundredth of it."""
     pool = kd.device_info("cpu").device.thread_pool()
     assert pool is not None
     threads, _ = pool
@@ -115,7 +115,7 @@ def all_shares(indices: int) -> list[kd.HostShare]:
 
 
 def shortest(launch: Callable[[], None], seconds: float) -> float:
-    """The shortest of as many launches as fit into a time, three at least."""
+    """Return the shortest of as many launches as fit into a time, three at least."""
     best, begun, count = math.inf, time.perf_counter(), 0
     while count < 3 or time.perf_counter() - begun < seconds:
         at = time.perf_counter()
@@ -126,7 +126,7 @@ def shortest(launch: Callable[[], None], seconds: float) -> float:
 
 
 def show(row: dict[str, Any]) -> None:
-    """One line."""
+    """Print one line."""
     sides = (f"{row[f'{s}_us']:10.2f} µs {row[s]['threads']:3} × {row[s]['chunk']:<8}"
              for s in ("best", "chosen"))  # fmt: skip
     best, chosen = sides

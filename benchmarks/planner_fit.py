@@ -56,7 +56,7 @@ class RecordedProblem(Problem):
     recorded: tuple[ElementMapping, ...] = ()
 
     def mappings(self) -> tuple[ElementMapping, ...]:
-        """The mappings that were measured."""
+        """Return the mappings that were measured."""
         return self.recorded
 
 
@@ -76,7 +76,7 @@ class Recorded:
         return min(self.times) / self.times[self.chosen]
 
     def say(self, index: int) -> str:
-        """A plan and its time."""
+        """Return a plan and its time in words."""
         return f"{self.plans[index]} {self.times[index]:.2f} µs"
 
 

@@ -27,7 +27,7 @@ A32 = np.float32(1.5)
 
 @kd.kernel
 def scramble(seed, bits, out):
-    """A permutation of the indices, different for each seed."""
+    """Write a permutation of the indices, different for each seed."""
     i = kd.grid(1)
     if i < out.size:
         mask = (1 << bits) - 1
@@ -39,7 +39,7 @@ def scramble(seed, bits, out):
 
 @kd.kernel
 def spread(seed, out):
-    """Numbers between 0 and 1 that look random."""
+    """Write numbers between 0 and 1 that look random."""
     i = kd.grid(1)
     if i < out.size:
         v = (i * 2654435761 + seed * 40503) & 0xFFFFFFFF
@@ -48,7 +48,7 @@ def spread(seed, out):
 
 
 def make_data(count: int, dtype: Any, seed: int) -> Any:
-    """An array on the device, filled."""
+    """Return an array on the device, filled."""
     out = kd.empty(count, dtype)
     if np.dtype(dtype).kind == "f":
         spread.forall(count)(seed, out)
@@ -156,7 +156,7 @@ def scatter(x, index, out):
 
 
 def _register_heavy(values: int, rounds: int) -> Any:
-    """A kernel that holds many values at once, each needed again in every round."""
+    """Hold many values at once, each needed again in every round."""
     names = [f"v{k}" for k in range(values)]
     lines = ["def register_heavy(x, out):", "    i = kd.grid(1)", "    if i < out.size:"]
     lines += [f"        {names[0]} = x[i]"]
@@ -193,7 +193,7 @@ def _tile(member: Any) -> int:
 
 @kd.kernel(space=kd.Space(block=_BLOCKS, items=_ITEMS, covers=_tile, shared=lambda c: 4 * c.block))
 def total(x, out, *, items):
-    """The sum of all, a part by each block."""
+    """Sum all elements, a part by each block."""
     cells = kd.shared.array(0, np.float32)
     t, width = kd.threadIdx.x, kd.blockDim.x
     first = kd.blockIdx.x * width * items + t
@@ -243,7 +243,7 @@ def histogram(x, out, *, items):
     )
 )
 def window(x, out, *, items):
-    """Moving sums over 33 elements, out of shared memory."""
+    """Compute moving sums over 33 elements, out of shared memory."""
     cells = kd.shared.array(0, np.float32)
     t, width = kd.threadIdx.x, kd.blockDim.x
     first = kd.blockIdx.x * width * items
@@ -271,7 +271,7 @@ def window(x, out, *, items):
     )
 )
 def turn(a, out):
-    """A transposition through shared memory."""
+    """Transpose through shared memory."""
     cells = kd.shared.array(0, np.float32)
     tx, ty, width = kd.threadIdx.x, kd.threadIdx.y, kd.blockDim.x
     left, top = kd.blockIdx.x * width, kd.blockIdx.y * width

@@ -179,7 +179,7 @@ class Programs:
         }
 
     def start(self, name: str, *, is_cold: bool) -> float:
-        """Seconds from before a process is started until it has finished its first launch."""
+        """Return the seconds from starting a process until its first launch has finished."""
         state = "cold" if is_cold else "warm"
         caches = self.folder / f"caches-{name}-{state}"
         if is_cold:

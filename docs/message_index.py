@@ -125,7 +125,7 @@ def _name_of_call(node: ast.Call) -> str | None:
 
 
 def _label(node: ast.expr) -> str:
-    """A short name for what is filled in."""
+    """Return a short name for what is filled in."""
     match node:
         case ast.Name(id=name):
             return name.lstrip("_")
@@ -156,7 +156,7 @@ def _label(node: ast.expr) -> str:
 
 
 def _texts(node: ast.expr | None, scope: ast.AST | None, depth: int = 0) -> list[str]:
-    """The texts that an expression can be; a name is looked up where it is assigned."""
+    """Return the texts that an expression can be; a name is looked up where it is assigned."""
     match node:
         case None:
             return []
@@ -194,7 +194,7 @@ def _texts(node: ast.expr | None, scope: ast.AST | None, depth: int = 0) -> list
 
 
 def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
-    """The expressions that a function assigns to a name."""
+    """Return the expressions that a function assigns to a name."""
     for node in ast.walk(scope):
         if not isinstance(node, ast.Assign):
             continue
@@ -208,7 +208,7 @@ def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
 
 
 def _calls() -> Iterator[tuple[str, ast.Call, ast.AST]]:
-    """Every call in the packages, with its place and the function or module around it."""
+    """Yield every call in the packages, with its place and the function or module around it."""
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -252,7 +252,7 @@ def _closed(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Message]:
 
 @cache
 def messages() -> tuple[Message, ...]:
-    """Every place that makes an error, in the order of the source."""
+    """Return every place that makes an error, in the order of the source."""
     found = []
     for place, call, scope in _calls():
         name = _name_of_call(call)
@@ -338,7 +338,7 @@ def _of_class(kind: str, found: Sequence[Message]) -> Iterator[str]:
 
 
 def index() -> str:
-    """The index as Markdown."""
+    """Return the index as Markdown."""
     lines = ["### Errors of kerneldsl", ""]
     by_class = sorted(messages(), key=lambda m: m.kind)
     for kind, found in groupby(by_class, key=lambda m: m.kind):

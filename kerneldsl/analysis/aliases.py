@@ -324,7 +324,7 @@ def _item(binding: Binding) -> ast.expr:
 
 
 def _bound_functions(found: Iterable[Binding], unit: FunctionUnit) -> dict[str, Any]:
-    """Variables that hold a library's function or type, as in ``dtype = np.float32``."""
+    """Return the variables that hold a library's function or type, as in ``dtype = np.float32``."""
     counts = Counter(b.target.id for b in found if isinstance(b.target, ast.Name))
     functions = {}
     for binding in found:

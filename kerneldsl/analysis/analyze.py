@@ -73,7 +73,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
 
 
 def tuple_parameters(unit: FunctionUnit, kinds: Sequence[Kind]) -> frozenset[str]:
-    """Parameters that are tuples with arrays in them."""
+    """Return the parameters that are tuples with arrays in them."""
     pairs = zip(unit.parameters, kinds, strict=False)
     return frozenset(
         name for name, kind in pairs if isinstance(kind, TupleKind) and any(array_kinds([kind]))
@@ -81,6 +81,6 @@ def tuple_parameters(unit: FunctionUnit, kinds: Sequence[Kind]) -> frozenset[str
 
 
 def shared_array_bytes(use: IntrinsicUse) -> int:
-    """Bytes of one shared array, rounded up to the alignment of the next; 0 for a dynamic one."""
+    """Return the bytes of a shared array, rounded up to the next's alignment; 0 if dynamic."""
     size: int = math.prod(use.static["shape"]) * ELEMENT_TYPES[use.static["dtype"]].nbytes
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

@@ -204,7 +204,7 @@ class Bounds:
         return False
 
     def names_made_integer(self, node: ast.expr, env: Environment) -> frozenset[str]:
-        """Names that must be integers because an expression is one."""
+        """Return names that must be integers because an expression is one."""
         found: set[str] = set()
         definitions = dict(env.definitions)
 

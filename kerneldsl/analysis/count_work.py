@@ -469,7 +469,7 @@ def _is_bound(test: ast.expr) -> bool:
 
 
 def _advanced_names(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that a loop's body moves on by an augmented assignment."""
+    """Return the names that a loop's body moves on by an augmented assignment."""
     return {
         node.target.id
         for statement in body

@@ -112,7 +112,7 @@ class Value:
         return join(self.fact, self.extent)
 
     def chosen_by(self, fact: Fact) -> Value:
-        """One of several such values, where threads choose apart."""
+        """Return one of several such values, chosen where threads diverge."""
         extent = None if self.form is Form.NUMBERS else join(self.extent, fact)
         return Value(join(self.fact, fact), extent, self.form)
 

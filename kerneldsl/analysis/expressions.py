@@ -25,14 +25,14 @@ def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def assigned_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that are stored somewhere below."""
+    """Return the names that are stored somewhere below."""
     return {
         n.id for n in walk_here(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
 
 
 def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that are read somewhere below; the target of an augmented assignment is read too."""
+    """Return names that are read somewhere below, targets of augmented assignments too."""
     names = set()
     for n in walk_here(nodes):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
@@ -43,7 +43,7 @@ def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:
-    """Expressions right below a node, in the order of its fields; of a keyword its value."""
+    """Return expressions right below a node, in the order of its fields; of a keyword its value."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             yield child

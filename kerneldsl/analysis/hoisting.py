@@ -178,7 +178,7 @@ class CallHoister(ABC):
 
 
 def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:
-    """Child expressions in the order of evaluation, with their places in the node."""
+    """Return child expressions in the order of evaluation, with their places in the node."""
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.expr):
             yield name, None, value

@@ -70,7 +70,7 @@ class Integers:
         return None if name in self._parameters else self._constants.get(name)
 
     def _find(self, tree: ast.FunctionDef) -> frozenset[str]:
-        """Locals that are given nothing but integers."""
+        """Return the locals that are given nothing but integers."""
         values: dict[str, list[ast.expr | None]] = {}
         for binding in bindings(tree):
             for target, value in take_apart(binding.target, binding.value):

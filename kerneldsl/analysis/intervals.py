@@ -53,7 +53,7 @@ class Intervals:
         self._written: dict[_Step, frozenset[Root]] = {}
 
     def written(self, node: ast.AST) -> frozenset[Root]:
-        """Memory that may be written between the barriers around a node's evaluation.
+        """Return memory that may be written between the barriers around a node's evaluation.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class _Layout(Dataflow[_Step]):
         return _Step()  # nothing leads here, but it is laid out as well
 
     def expression(self, node: ast.expr, current: _Step) -> _Step:
-        """One expression; where it holds a barrier, what is evaluated after that comes apart."""
+        """Visit one expression; a barrier in it puts what is evaluated after it in another step."""
         inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.expr)]
         if not any(map(self.is_barrier, inside)):
             for inner in inside:

@@ -101,7 +101,7 @@ class LinearForms:
         return all(a == name or name not in self.names_of[a] for a in form.atoms)
 
     def unsure_names(self, atom: str) -> Iterable[str]:
-        """Names in an atom that may be floats."""
+        """Return the names in an atom that may be floats."""
         node = self.nodes[atom]
         if self.integers.is_integer(node):
             return ()

@@ -166,7 +166,7 @@ class Transfer(Dataflow[Environment]):
         return Environment(new.facts | extra, definitions, tuples)
 
     def _shift(self, name: str, form: Linear, env: Environment) -> Environment:
-        """``x = x + form``: rewrite what is known with the old value in terms of the new."""
+        """Rewrite what is known, after ``x = x + form``, in terms of the new value."""
         factor = form.factor(name)
         rest = form - Linear.of({name: factor})
         variable = self.forms.variable(name)

@@ -83,7 +83,7 @@ def is_range(node: ast.expr, namespace: Mapping[str, Any]) -> bool:
 def range_trips(
     iterable: ast.Call, integer: IntegerOf, form_of: Callable[[ast.expr], IndexForm]
 ) -> float | None:
-    """Rounds of a loop over ``range(…)``; where threads begin apart, what they share on average."""
+    """Return the rounds of a loop over ``range(…)``, averaged where threads begin apart."""
     bounds = [integer(argument) for argument in iterable.args]
     if len(bounds) == 3 and bounds[0] is None:
         # From each thread's own place on: what the threads of a block share, on average.
@@ -96,14 +96,14 @@ def range_trips(
 
 
 def range_step(iterable: ast.Call, integer: IntegerOf) -> int | None:
-    """By how much the variable of a loop over ``range(…)`` grows with each round."""
+    """Return the step by which the variable of a loop over ``range(…)`` grows."""
     if len(iterable.args) < 3:
         return 1
     return integer(iterable.args[2])
 
 
 def halving_trips(test: ast.expr, body: Sequence[ast.stmt], integer: IntegerOf) -> float | None:
-    """Rounds of ``while step > 0: … step //= 2``."""
+    """Return the rounds of ``while step > 0: … step //= 2``."""
     if not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)):
         return None
     start = integer(test.left)

@@ -50,7 +50,7 @@ class Memory(ABC):
 
     @abstractmethod
     def conflict(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
-        """As :meth:`doubt`, of memory that is not a thread's own."""
+        """Return what :meth:`doubt` does, for memory that is not a thread's own."""
 
 
 class KernelMemory(Memory):

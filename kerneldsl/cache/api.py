@@ -32,7 +32,7 @@ __all__ = [
 
 
 def path() -> Path:
-    """The folder of the cache; it need not be there yet.
+    """Return the folder of the cache; it need not be there yet.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def reset_stats() -> None:
 
 
 def entries() -> tuple[EntryInfo, ...]:
-    """Every entry that can be used, the user's first, the one used last first.
+    """Return every entry that can be used, the user's first, the one used last first.
 
     Raises
     ------

@@ -65,7 +65,7 @@ class Counters:
             self._counts.update(evicted=count)
 
     def read(self) -> CacheStatistics:
-        """The counts as they are now."""
+        """Return the counts as they are now."""
         from kerneldsl.cache.statistics import CacheStatistics
 
         with self._lock:

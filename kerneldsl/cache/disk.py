@@ -172,7 +172,7 @@ class DiskCache:
 
 
 def user_folder(settings: Settings) -> Folder:
-    """The folder that is written to."""
+    """Return the folder that is written to."""
     return Folder(cache_folder(), False, settings.is_shared)
 
 
@@ -181,7 +181,7 @@ _lock = ForkSafeLock()
 
 
 def disk_cache() -> DiskCache:
-    """The cache under the settings of the environment as it is now."""
+    """Return the cache under the settings of the environment as it is now."""
     settings = read_settings()
     found = _known.get(settings)
     if found is None:

@@ -50,7 +50,7 @@ class EntryInfo:
     is_site: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ class Verification:
     put_aside: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Verification:
 
 
 def read_entries(store: Store) -> Iterator[tuple[Listed, Entry | BadEntry]]:
-    """Every entry of a folder with what it holds, or why it cannot be used.
+    """Return every entry of a folder with what it holds, or why it cannot be used.
 
     One whose name is not that of its key counts as damaged: nobody can find it.
     """
@@ -106,7 +106,7 @@ def _digest_of(entry: Entry) -> str:
 
 
 def list_entries(store: Store) -> list[EntryInfo]:
-    """The entries that can be used, the one used last first."""
+    """Return the entries that can be used, the one used last first."""
     found = [
         EntryInfo(
             listed.digest,

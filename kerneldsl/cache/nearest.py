@@ -46,7 +46,7 @@ class Nearest:
     differences: tuple[Difference, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
 

@@ -107,7 +107,7 @@ def foreign_overload() -> str | None:
 
 
 def _of_modules() -> Iterator[Any]:
-    """Every registry of Numba's modules, of types and of implementations."""
+    """Return every registry of Numba's modules, of types and of implementations."""
     for name, module in tuple(sys.modules.items()):
         if name.startswith("numba.") and not name.startswith(_NO_PART):
             for attribute in ("registry", "builtin_registry"):
@@ -147,7 +147,7 @@ def _moved(name: str) -> UncacheableError:
 
 
 def _installed() -> list[Any]:
-    """Every registry that was installed for the CPU, a program's own among them."""
+    """Return every registry that was installed for the CPU, a program's own among them."""
     target = getattr(sys.modules.get("numba.core.registry"), "cpu_target", None)
     made = getattr(target, "__dict__", {})
     contexts = [made[name] for name in _CONTEXTS if name in made]
@@ -180,7 +180,7 @@ def _describe(kind: str, item: Any, holders: Mapping[type, str]) -> str | None:
 
 
 def _authors(maker: Any) -> list[str]:
-    """The packages in which a template or an implementation was written."""
+    """Return the packages in which a template or an implementation was written."""
     if isinstance(maker, type):
         return [author for each in maker.__mro__ for author in _authors_of_class(each)]
     if isinstance(maker, FunctionType):

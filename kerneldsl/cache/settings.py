@@ -66,7 +66,7 @@ def read_settings() -> Settings:
 
 
 def read_size(text: str) -> int:
-    """Bytes that ``KERNELDSL_CACHE_SIZE`` stands for.
+    """Return the bytes that ``KERNELDSL_CACHE_SIZE`` stands for.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ __all__ = ["describe", "key_of"]
 def key_of(
     specialization: Specialization, target: str, identity: Mapping[str, str], *, anew: bool = False
 ) -> Key:
-    """The key of the code that a target makes of a specialization.
+    """Return the key of the code that a target makes of a specialization.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def key_of(
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The fields of a value one by one, so that a difference can be told."""
+    """Return the fields of a value one by one, so that a difference can be told."""
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield f"{name}.{field.name}", describe(getattr(value, field.name))

@@ -42,7 +42,7 @@ class CacheStatistics:
     saved_s: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
     def _rows(self) -> list[tuple[str, object]]:

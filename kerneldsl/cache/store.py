@@ -71,7 +71,7 @@ class Store:
         self._secret = secret
 
     def path_of(self, key: Key) -> Path:
-        """The file of a key, whether it is there or not."""
+        """Return the file of a key, whether it is there or not."""
         return self.folder.entries / f"{key.digest}{SUFFIX}"
 
     # ------------------------------------------------------------------ reading
@@ -166,7 +166,7 @@ class Store:
     # ------------------------------------------------------------- housekeeping
 
     def listed(self) -> list[Listed]:
-        """Every entry, unread; those that vanish meanwhile are left out."""
+        """Return every entry, unread; those that vanish meanwhile are left out."""
         return [
             Listed(Path(found.path), status.st_size, status.st_mtime)
             for found, status in self._scan(self.folder.entries)
@@ -174,7 +174,7 @@ class Store:
         ]
 
     def unfinished(self) -> list[Listed]:
-        """Files that writers have begun and not finished; some may be at it now."""
+        """Return the files that writers have begun and not finished; some may be at it now."""
         return [
             Listed(Path(found.path), status.st_size, status.st_mtime)
             for found, status in self._scan(self.folder.entries)
@@ -217,7 +217,7 @@ class Store:
             self.remove(old.path)
 
     def quarantined(self) -> list[Listed]:
-        """The damaged files that were put aside."""
+        """Return the damaged files that were put aside."""
         return [
             Listed(Path(found.path), status.st_size, status.st_mtime)
             for found, status in self._scan(self.folder.quarantine)

@@ -83,7 +83,7 @@ def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
 
 @cache
 def package_identity(name: str) -> str:
-    """Version of an installed package, and a digest of the list of its files.
+    """Return the version of an installed package, and a digest of the list of its files.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
 
 @cache
 def own_identity() -> str:
-    """Version of kerneldsl, and a digest of what it is made of.
+    """Return the version of kerneldsl, and a digest of what it is made of.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _digest_of_sources(root: Path) -> str:
 
 
 def _sources(place: str) -> Iterator[str]:
-    """The sources of a package, or the one source that it is, in a fixed order."""
+    """Return the sources of a package, or the one source that it is, in a fixed order."""
     if not os.path.isdir(place):
         yield place
         return
@@ -171,7 +171,7 @@ def _sources(place: str) -> Iterator[str]:
 
 
 def environment_identity() -> str:
-    """Numba's settings: its variables, and its file in the current folder.
+    """Return Numba's settings: its variables, and its file in the current folder.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def environment_identity() -> str:
 
 @cache
 def _usual_settings(said: str, file: str) -> dict[str, object]:
-    """The settings that Numba reads from the environment as it is now."""
+    """Return the settings that Numba reads from the environment as it is now."""
     spec = importlib.util.spec_from_file_location("kerneldsl_numba_settings", file)
     assert spec is not None
     assert spec.loader is not None
@@ -215,7 +215,7 @@ def _settings(config: ModuleType) -> dict[str, object]:
 
 
 def file_identity(path: Path) -> str:
-    """Digest of a file.
+    """Return the digest of a file.
 
     Raises
     ------

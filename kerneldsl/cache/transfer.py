@@ -43,7 +43,7 @@ class Imported:
     refused: Mapping[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
 

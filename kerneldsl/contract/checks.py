@@ -34,7 +34,7 @@ class Check:
     remedy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
 

@@ -135,7 +135,7 @@ class Device:
         raise NotImplementedError
 
     def thread_pool(self) -> tuple[int, float] | None:
-        """Threads that share a launch on the host, and nanoseconds that sharing costs.
+        """Return the threads that share a launch on the host, and nanoseconds that sharing costs.
 
         **May** return ``None``, which the default does: then the core does not say how launches are
         shared. **Should** measure the cost once, and remember it.

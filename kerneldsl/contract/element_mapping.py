@@ -93,7 +93,7 @@ class ElementMapping:
         return self.item_count == 1
 
     def axes_of(self, ndim: int) -> tuple[int, ...]:
-        """The axis of an extent of this rank along x, then y, then z."""
+        """Return the axis of an extent of this rank along x, then y, then z."""
         if self.axes is None:
             return tuple(reversed(range(ndim)))
         if len(self.axes) != ndim:
@@ -101,12 +101,12 @@ class ElementMapping:
         return self.axes
 
     def tile(self, block_dim: Dim3) -> Dim3:
-        """Indices that a block works on at a time, along x, y and z."""
+        """Return the indices that a block works on at a time, along x, y and z."""
         x, y, z = (threads * items for threads, items in zip(block_dim, self.items, strict=True))
         return x, y, z
 
     def blocks(self, extent: tuple[int, ...], block_dim: Dim3) -> Dim3:
-        """Blocks along x, y and z that work on each tile of an extent once.
+        """Return the blocks along x, y and z that work on each tile of an extent once.
 
         Parameters
         ----------

@@ -119,7 +119,7 @@ def _category_of(error: KernelError) -> str:
 
 
 def _place_of_caller() -> str:
-    """``file:line`` of the nearest frame that is not kerneldsl's own."""
+    """Return ``file:line`` of the nearest frame that is not kerneldsl's own."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OUR_FOLDERS):
         frame = frame.f_back  # type: ignore[assignment]

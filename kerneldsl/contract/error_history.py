@@ -118,7 +118,7 @@ class ErrorLog:
                 known.entry = replace(known.entry, count=known.entry.count + 1)
 
     def _find(self, entry: ErrorEntry, reference: weakref.ref[KernelError]) -> _Kept | None:
-        """The entry of the same error, or of an earlier call of that place on a lost device."""
+        """Return the entry of the same error, or of an earlier call there on a lost device."""
         error = reference()
         is_repeat = entry.error == DeviceLostError.__name__
         for known in islice(reversed(self._entries), _LOOKED_BACK):

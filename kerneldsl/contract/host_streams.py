@@ -70,7 +70,7 @@ class HostStream(DeviceStream):
             self.recording.steps.append(Step(what, run))
 
     def begin_capture(self) -> None:
-        """Nothing to do: `put` looks at the recording."""
+        """Do nothing: `put` looks at the recording."""
 
     def join_capture(self, event: DeviceEvent) -> None:
         """Note what comes before; the order in which steps were put in keeps every promise."""
@@ -104,14 +104,14 @@ class HostStream(DeviceStream):
         return self.make_graph(self.recording)
 
     def make_graph(self, recording: Recording) -> DeviceGraph:
-        """The graph of a recording that has ended well."""
+        """Return the graph of a recording that has ended well."""
         return HostGraph(self.device, recording)
 
     def abort_capture(self) -> None:
-        """Nothing to do: the steps go with the recording."""
+        """Do nothing: the steps go with the recording."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class HostEvent(DeviceEvent):
@@ -147,7 +147,7 @@ class HostEvent(DeviceEvent):
         self._time_ns = time.perf_counter_ns()
 
     def synchronize(self) -> None:
-        """Nothing to do: `record` has waited."""
+        """Do nothing: `record` has waited."""
 
     def is_done(self) -> bool:
         return True
@@ -157,7 +157,7 @@ class HostEvent(DeviceEvent):
         return (self._time_ns - earlier._time_ns) / 1e6
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class HostGraph(DeviceGraph):

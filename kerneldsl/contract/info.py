@@ -195,7 +195,7 @@ class DeviceInfo:
     # ---------------------------------------------------------------- reading
 
     def fields(self, *, is_live: bool | None = None) -> tuple[Field[Any], ...]:
-        """The attributes that a device of this kind has, also where they cannot be had here.
+        """Return the attributes that a device of this kind has, also where they cannot be had here.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class DeviceInfo:
         return self._why_unavailable(name)
 
     def to_dict(self, *, live: bool = True) -> dict[str, Any]:
-        """Everything as values that JSON knows.
+        """Return everything as values that JSON knows.
 
         Parameters
         ----------

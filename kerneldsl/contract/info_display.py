@@ -78,7 +78,7 @@ def as_text(info: DeviceInfo) -> str:
 
 
 def as_html(info: DeviceInfo) -> str:
-    """Every attribute that is not live, and why one cannot be had."""
+    """Return every attribute that is not live, and why one cannot be had."""
     rows = (
         (f.name, f.summary, text if text is not None else f"not available: {info.why(f.name)}")
         for f in info.fields(is_live=False)

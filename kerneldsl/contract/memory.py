@@ -95,7 +95,7 @@ class PoolBackend(ABC):
 
     @abstractmethod
     def reserved_bytes(self) -> int:
-        """Bytes that the pool holds of the device, in use or kept for later."""
+        """Return the bytes that the pool holds of the device, in use or kept for later."""
 
     @abstractmethod
     def trim(self, keep_bytes: int) -> None:

@@ -80,7 +80,7 @@ class Promises:
     is_narrow: bool = False
 
     def array(self, number: int) -> ArrayPromises:
-        """Facts that hold of one array."""
+        """Return the facts that hold of one array."""
         return self.arrays[number] if self.arrays else _NOTHING
 
     def cover(self, other: Promises) -> bool:

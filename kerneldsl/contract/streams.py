@@ -183,7 +183,7 @@ class DeviceEvent(ABC):
 
     @abstractmethod
     def elapsed_ms_since(self, earlier: DeviceEvent) -> float:
-        """Milliseconds on the device between two marks that have been reached and are timed."""
+        """Return the milliseconds on the device between two timed marks that have been reached."""
 
     @abstractmethod
     def close(self) -> None:

@@ -16,7 +16,7 @@ class LaunchTimer(ABC):
 
     @abstractmethod
     def elapsed_ns(self) -> int | None:
-        """Nanoseconds between the marks, or ``None`` while they are not reached.
+        """Return the nanoseconds between the marks, or ``None`` while they are not reached.
 
         **Must not** wait. Where it cannot be known any more (the device is lost) an implementation
         **must** return -1, after which it is not asked again.

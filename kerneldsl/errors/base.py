@@ -44,7 +44,7 @@ class SourceLocation:
         return f"{self.filename}:{self.lineno}"
 
     def render(self) -> str:
-        """``file:line``, the line itself, and a caret under the columns."""
+        """Return ``file:line``, the line itself, and a caret under the columns."""
         text = self.line
         head = f"{self}" + (f", in {self.function}" if self.function else "")
         if not text.strip():
@@ -82,7 +82,7 @@ def _compose(
 
 
 def _portable(value: Any) -> Any:
-    """The value where it certainly can be pickled, else its repr."""
+    """Return the value where it certainly can be pickled, else its repr."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
     if type(value) in (tuple, list):

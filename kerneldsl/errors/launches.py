@@ -83,7 +83,7 @@ class ClosedResourceError(KernelError, ValueError):
 
     @classmethod
     def after_close(cls, resource: str, value: Any, *, given_back: str, instead: str) -> Self:
-        """The error for what was given back to the device by its ``close()``.
+        """Return the error for what was given back to the device by its ``close()``.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ _ABBREVIATIONS = {"kerneldsl": "kd", "numba": "nb", "numpy": "np"}
 
 
 def root_of(chain: ast.expr) -> ast.Name:
-    """The first name of a chain of attributes."""
+    """Return the first name of a chain of attributes."""
     while isinstance(chain, ast.Attribute):
         chain = chain.value
     assert isinstance(chain, ast.Name)
@@ -44,7 +44,7 @@ def draws(owner: object, path: str) -> bool:
 
 
 def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:
-    """The innermost reader of a chain that reads the same object twice.
+    """Return the innermost reader of a chain that reads the same object twice.
 
     An attribute that is rebuilt at each look, such as a bound method, cannot be compared by
     identity; its owner can.

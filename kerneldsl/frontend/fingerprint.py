@@ -137,7 +137,7 @@ def _describe_value(value: Any) -> str:
 
 
 def _describe_object(name: str, value: Any) -> str:
-    """A name for a module, a function of a library or a type that is the same in every process."""
+    """Return a name for a module, library function or type, the same in every process."""
     if isinstance(value, type) and issubclass(value, BaseException):
         # Code without checks raises nothing, and code with checks is not identified by this.
         return f"exception {value.__module__}.{value.__qualname__}"

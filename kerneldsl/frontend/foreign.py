@@ -82,7 +82,7 @@ def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:
 
 
 def foreign_intrinsic(name: str) -> str | None:
-    """Our name of the intrinsic that means the same, or ``None``."""
+    """Return our name of the intrinsic that means the same, or ``None``."""
     name = _SAME_MEANING.get(name, name)
     return name if name in INTRINSICS else None
 

@@ -9,7 +9,7 @@ __all__ = ["clean_function", "local_constants", "local_names", "used_names"]
 
 
 def local_names(tree: ast.FunctionDef, function: types.FunctionType) -> set[str]:
-    """Names bound inside a function, its parameters included."""
+    """Return the names bound inside a function, its parameters included."""
     names = set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -22,13 +22,13 @@ def local_names(tree: ast.FunctionDef, function: types.FunctionType) -> set[str]
 
 
 def used_names(tree: ast.FunctionDef) -> set[str]:
-    """Every name that is written in a function."""
+    """Return every name that is written in a function."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return names | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
 
 def local_constants(tree: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Locals that are bound once, by an assignment, to the expression they are bound to.
+    """Return the locals that are bound once, by an assignment, to the expression they are bound to.
 
     Whether that expression is constant is for its reader to find out.
     """

@@ -68,7 +68,7 @@ class _Session:
         self._open: list[types.FunctionType] = []
 
     def callee(self, value: Any, node: ast.AST, reporter: Reporter) -> FunctionUnit | None:
-        """The unit of a device function or Numba function; ``None`` for anything else."""
+        """Return the unit of a device function or Numba function; ``None`` for anything else."""
         function = device_function(value)
         is_plain = False
         if function is None:

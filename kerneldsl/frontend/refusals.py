@@ -89,7 +89,7 @@ def spelling(intrinsic: Intrinsic) -> str:
 
 
 def message_of(arguments: list[ast.expr]) -> ast.expr:
-    """The text of an exception, which is made on the host: what was written, as a string."""
+    """Return the text of an exception, which is made on the host: what was written, as a string."""
     first = arguments[0]
     if len(arguments) == 1 and isinstance(first, ast.Constant):
         text = str(first.value)

@@ -150,7 +150,7 @@ def _ends_chain(value: object) -> bool:
 
 
 def device_function(value: object) -> types.FunctionType | None:
-    """The Python function of a ``@kd.func`` or ``@kd.kernel`` object, or ``None``."""
+    """Return the Python function of a ``@kd.func`` or ``@kd.kernel`` object, or ``None``."""
     function = getattr(value, "__kerneldsl_function__", None)
     return function if isinstance(function, types.FunctionType) else None
 

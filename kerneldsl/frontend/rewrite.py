@@ -221,7 +221,7 @@ class Rewriter(ast.NodeTransformer):
             )
 
     def _capture_static(self, node: ast.expr) -> Any:
-        """The value of an outside chain in a static argument."""
+        """Return the value of an outside chain in a static argument."""
         resolved = self._scope.resolve(node)
         if resolved.foreign is not None:
             refuse_foreign(self._reporter, node, resolved.foreign)
@@ -276,7 +276,7 @@ class Rewriter(ast.NodeTransformer):
         self._captured.setdefault(path, make_captured(path, path, read(), read))
 
     def _name_of(self, path: str) -> str:
-        """A name of the unit's own for what a chain means."""
+        """Return a name of the unit's own for what a chain means."""
         name = self._names.get(path)
         if name is None:
             name = path
@@ -343,7 +343,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:
-        """The intrinsic that a chain means; an error for numba.cuda's names that mean none."""
+        """Return the intrinsic of a chain; raise for numba.cuda's names that have none here."""
         if resolved.foreign is not None:
             ours = foreign_intrinsic(resolved.foreign)
             if ours is None:
@@ -421,7 +421,7 @@ class Rewriter(ast.NodeTransformer):
 
 
 def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:
-    """A chain of which the resolved part has become one name."""
+    """Return a chain of which the resolved part has become one name."""
     result: ast.expr = ast.copy_location(ast.Name(name, ast.Load()), resolved.node)
     for attribute in resolved.rest:
         result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)

@@ -128,7 +128,7 @@ class FunctionUnit:
     spellings: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, node: ast.AST) -> SourceLocation:
-        """The place of a node in the user's file.
+        """Return the place of a node in the user's file.
 
         A node that was inlined from a device function carries that function's unit as
         ``kd_origin`` and is located there.
@@ -143,7 +143,7 @@ class FunctionUnit:
         )
 
     def locate_use(self, name: str) -> SourceLocation:
-        """The place of the first call by a reserved name."""
+        """Return the place of the first call by a reserved name."""
         calls = (
             node
             for node in ast.walk(self.tree)
@@ -154,19 +154,19 @@ class FunctionUnit:
         return self.locate(next(calls, self.tree))
 
     def use_of(self, node: ast.AST) -> IntrinsicUse | None:
-        """The intrinsic that a call node calls, or ``None``."""
+        """Return the intrinsic that a call node calls, or ``None``."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self.uses.get(node.func.id)
         return None
 
     def callee_of(self, node: ast.AST) -> FunctionUnit | None:
-        """The device function that a call node calls, or ``None``."""
+        """Return the device function that a call node calls, or ``None``."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self.callees.get(node.func.id)
         return None
 
     def reachable(self) -> Iterator[FunctionUnit]:
-        """This unit and every unit it calls, each once, callers first."""
+        """Return this unit and every unit it calls, each once, callers first."""
         seen: set[int] = set()
         pending = [self]
         while pending:
@@ -177,13 +177,13 @@ class FunctionUnit:
                 pending.extend(unit.callees.values())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
-        """A unit is never changed, so copying a tree that mentions it copies no unit."""
+        """Return the unit itself: it is never changed, so copying a tree copies no unit."""
         return self
 
     def with_tree(self, tree: ast.FunctionDef) -> FunctionUnit:
-        """The same unit around another tree."""
+        """Return the same unit around another tree."""
         return replace(self, tree=tree)
 
     def source(self) -> str:
-        """The normal form as Python text."""
+        """Return the normal form as Python text."""
         return ast.unparse(self.tree)

@@ -36,7 +36,7 @@ def _read_signature(signature: str | tuple[Kind, ...] | None) -> tuple[Kind, ...
 
 
 def _plain(function: Any, decorator: str) -> Any:
-    """The plain Python function that a decorator was given."""
+    """Return the plain Python function that a decorator was given."""
     if isinstance(function, FunctionType):
         return function
     remedy = f"Put @kd.{decorator} directly above a def"

@@ -368,7 +368,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
 
 
 def _attributes_of(function: Any) -> dict[str, Any]:
-    """A function's attributes, without what ``functools.wraps`` has copied from another kernel."""
+    """Return a function's attributes, without those ``functools.wraps`` copied from a kernel."""
     found = dict(vars(function))
     seen = [function]
     while isinstance(wrapped := vars(seen[-1]).get("__wrapped__"), (Kernel, FunctionType)):

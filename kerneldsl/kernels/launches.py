@@ -97,7 +97,7 @@ class Launch(ProcessOwned):
         self._launch(self._in_order(args, named) if named else args)
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """The arguments by position."""
+        """Return the arguments by position."""
         return self._dispatcher.in_order(args, named) if named else args
 
     def _request(
@@ -210,7 +210,7 @@ class Launch(ProcessOwned):
         return describe_plan(self._request(args, device, arch))
 
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
-        """Every legal plan of this launch, the best first; each mapping is compiled.
+        """Return every legal plan of this launch, the best first; each mapping is compiled.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class BoundLaunch(ProcessOwned):
         self.launch(*self.args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoundLaunch:
-        """A launch with copies of the arguments."""
+        """Return a launch with copies of the arguments."""
         return self.launch.bind(*copy.deepcopy(self.args, memo))
 
     def __repr__(self) -> str:

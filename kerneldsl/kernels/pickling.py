@@ -131,7 +131,7 @@ def _is_importable(wrapper: Any) -> bool:
 
 
 def _text_of(function: FunctionType) -> str:
-    """The function's own text, from ``def`` to its end, without decorators and indentation."""
+    """Return the function's own text, from ``def`` to its end, undecorated and dedented."""
     from kerneldsl.frontend.source import find_source
 
     source = find_source(function)
@@ -150,7 +150,7 @@ def _text_of(function: FunctionType) -> str:
 
 
 def _outside(function: FunctionType, is_device: bool) -> Iterator[tuple[str, Any]]:
-    """Every outside name that the function uses, with its value; builtins are left out."""
+    """Return every outside name that the function uses, with its value; builtins are left out."""
     from kerneldsl.frontend.source import find_source
 
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -165,7 +165,7 @@ def _outside(function: FunctionType, is_device: bool) -> Iterator[tuple[str, Any
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Names that code, and what is nested in it, looks up; attribute names are among them."""
+    """Return names that code, and what is nested in it, looks up; attributes among them."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -174,7 +174,7 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _portable(name: str, value: Any, function: FunctionType, is_device: bool) -> Any:
-    """The value, or, for an object that cannot be pickled, the attributes that are constants."""
+    """Return the value; of an object that cannot be pickled, the attributes that are constants."""
     from kerneldsl.frontend.normalize import make_unit
     from kerneldsl.frontend.resolve import device_function, is_kernel
 

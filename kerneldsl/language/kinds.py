@@ -100,7 +100,7 @@ Kind: TypeAlias = ScalarKind | ArrayKind | TupleKind
 
 
 def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
-    """The arrays among arguments, those in tuples included, in their order.
+    """Return the arrays among arguments, those in tuples included, in their order.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def array_kinds(kinds: Iterable[Kind]) -> Iterator[ArrayKind]:
 
 
 def leaf_kinds(kinds: Iterable[Kind]) -> Iterator[ScalarKind | ArrayKind]:
-    """The scalars and arrays among arguments, those in tuples included, in their order.
+    """Return the scalars and arrays among arguments, those in tuples included, in their order.
 
     Examples
     --------

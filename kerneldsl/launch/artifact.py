@@ -24,7 +24,7 @@ _MADE = "made"
 def find_artifact(
     state: KernelState, compiler: Compiler, specialization: Specialization
 ) -> Artifact:
-    """Compiled code, made the first time."""
+    """Return compiled code, made the first time."""
     return state.artifacts.get_or_make(
         (compiler.name, specialization), lambda: _make(state, compiler, specialization)
     )
@@ -88,7 +88,7 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
-    """The key of a specialization's code.
+    """Return the key of a specialization's code.
 
     Parameters
     ----------

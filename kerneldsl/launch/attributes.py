@@ -83,7 +83,7 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
 
 
 def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
-    """The configuration with its grid rounded up to whole clusters."""
+    """Round a configuration's grid up to whole clusters."""
     from kerneldsl.contract import LaunchConfig
 
     x, y, z = (

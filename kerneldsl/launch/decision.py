@@ -237,7 +237,7 @@ def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
 
 
 def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
-    """Stores to float32 arrays of what the source computes in float64."""
+    """Return stores to float32 arrays of what the source computes in float64."""
     return wide_stores(request.state.unit, request.kinds)
 
 
@@ -315,7 +315,7 @@ def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:
-    """The longest vector, up to 4, that the alignment of any array allows."""
+    """Return the longest vector, up to 4, that the alignment of any array allows."""
     longest = 1
     for number, kind in enumerate(array_kinds(kinds)):
         alignment = promises.array(number).alignment

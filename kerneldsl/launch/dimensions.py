@@ -16,7 +16,7 @@ _AXES = "XYZ"
 
 
 def _index(value: Any) -> int | None:
-    """The value as an int, or ``None`` if it is none; True and 2.0 are none."""
+    """Return the value as an int, or ``None`` if it is none; True and 2.0 are none."""
     if type(value) is int:
         return value
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):

@@ -291,13 +291,13 @@ class Dispatcher:
         return Dispatcher(self._states.of_member(member))
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments given by name, put behind those given by position."""
+        """Put arguments given by name behind those given by position."""
         return in_order(self.state().unit, args, named)
 
     def identity(
         self, shape: LaunchShape, args: tuple[Any, ...]
     ) -> tuple[KernelState, tuple[int, ...], Device]:
-        """The kernel as it is now, the kinds of arguments, and where a launch would run now."""
+        """Return the kernel as it is now, the kinds of arguments, and where it would run now."""
         state = self._state_of(shape)
         binding = read_arguments(state, args, is_launch=True)
         return state, binding.given, actual(resolve(binding.device or shape.device))

@@ -36,7 +36,7 @@ class Loaded:
         self._in_stream: tuple[LaunchConfig, Any, LaunchConfig] | None = None
 
     def in_stream(self, config: LaunchConfig, stream: Any) -> LaunchConfig:
-        """The configuration with a stream in it, remembered for the next launch."""
+        """Return the configuration with a stream in it, remembered for the next launch."""
         known = self._in_stream
         if known is not None and known[0] is config and known[1] == stream:
             return known[2]
@@ -48,7 +48,7 @@ class Loaded:
 def find_loaded(
     request: Request, specialization: Specialization, find_artifact: Callable[[], Artifact]
 ) -> Loaded:
-    """Code on its device, compiled and loaded the first time.
+    """Return code on its device, compiled and loaded the first time.
 
     What failed there for good is not tried again, unless the policy of fallback is ``"never"``:
     the same error is raised.

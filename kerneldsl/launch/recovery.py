@@ -186,7 +186,7 @@ class FailedLaunch:
     # ------------------------------------------------------------------ what is damaged
 
     def _damaged(self) -> list[str]:
-        """Names of the arguments that the kernel may have changed already."""
+        """Return the names of the arguments that the kernel may have changed already."""
         touched = {
             array.position
             for array in self.binding.arrays
@@ -199,7 +199,7 @@ class FailedLaunch:
     # ------------------------------------------------------------------ arrays on the device
 
     def _device_arrays(self) -> list[PassedArray]:
-        """The arguments, alone or in tuples, that lie on the device."""
+        """Return the arguments, alone or in tuples, that lie on the device."""
         on_host = dict(self.binding.host)
         return [
             array

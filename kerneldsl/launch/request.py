@@ -76,7 +76,7 @@ class Request(NamedTuple):
     stand_in: StandIn | None = None
 
     def with_promises(self, number: int) -> Request:
-        """The same for arguments of which something else holds."""
+        """Return the request with other promises of its arguments."""
         *others, _, extents = self.key
         return self._replace(promise_number=number, key=(*others, number, extents))
 
@@ -244,7 +244,7 @@ def arrays_overlap(state: KernelState, binding: Binding) -> bool:
 
 
 def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments given by name, put behind those given by position.
+    """Put arguments given by name behind those given by position.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
 
 
 def named_device(device: DeviceLike | None, arch: str | None) -> Device | None:
-    """The device that is named or described; ``None`` where neither is."""
+    """Return the device that is named or described; ``None`` where neither is."""
     if arch is not None:
         return get_target(target_writing("ptx")).described(arch)
     return None if device is None else place_of(device)

@@ -37,7 +37,7 @@ def specialize_anew(request: Request, mapping: ElementMapping) -> Specialization
 
 
 def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
-    """All but the promises of what code is compiled for, as a key of the state's `forms`."""
+    """Return all but the promises of what code is compiled for, as a key of the state's `forms`."""
     return (
         request.binding.codes,
         request.shape.forall_ndim,
@@ -49,7 +49,7 @@ def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
 
 
 def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
-    """The promises that code with a mapping makes use of; fewer forms are compiled."""
+    """Return the promises that code with a mapping makes use of; fewer forms are compiled."""
     return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
 
 

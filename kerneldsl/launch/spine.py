@@ -75,7 +75,7 @@ def make_choice(request: Request) -> Choice | None:
 
 
 def load_for(request: Request, mapping: ElementMapping) -> Loaded:
-    """Code with a mapping on its device."""
+    """Return code with a mapping on its device."""
     specialization = specialize(request, mapping)
     compiler = request.device.compiler
     loaded = find_loaded(
@@ -88,7 +88,7 @@ def load_for(request: Request, mapping: ElementMapping) -> Loaded:
 
 
 def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
-    """Code with a mapping."""
+    """Return code with a mapping."""
     specialization = specialize(request, mapping)
     return find_artifact(request.state, request.device.compiler, specialization)
 

@@ -150,7 +150,7 @@ class KernelState:
             return False
 
     def traits_for_tuples(self, kinds: tuple[Kind, ...], *, is_overlapping: bool) -> KernelTraits:
-        """The traits where barriers depend on what tuples hold; one object for the same kinds."""
+        """Return the traits where barriers depend on tuples; one object for the same kinds."""
         known = self._known_traits.get((kinds, is_overlapping))
         if known is None:
             from kerneldsl.analysis.analyze import analyze
@@ -201,7 +201,7 @@ class KernelStates:
         self._lock = ForkSafeLock()
 
     def current(self) -> KernelState:
-        """The state for the captured constants as they are now."""
+        """Return the state for the captured constants as they are now."""
         state = self._current
         if state is not None:
             try:

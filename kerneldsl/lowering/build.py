@@ -103,7 +103,7 @@ class _NarrowTypes(ast.NodeTransformer):
 
 
 def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """A copy whose nodes do not end before they begin, which ``compile`` refuses.
+    """Return a copy without nodes that end before they begin, which ``compile`` refuses.
 
     A pass that puts a user's expression into a new one may leave such nodes, for instance where
     code of two files meets.

@@ -88,7 +88,7 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
 
 
 def _own_error(error: BaseException | None) -> KernelError | None:
-    """An error of ours that Numba passed on, alone or wrapped in one of its own."""
+    """Return an error of ours that Numba passed on, alone or wrapped in one of its own."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KernelError):
@@ -110,7 +110,7 @@ def _class_of(error: BaseException) -> type[KernelError]:
 def _locate(
     error: BaseException, unit: FunctionUnit, finding: _Finding | None
 ) -> tuple[SourceLocation, str | None]:
-    """The place that Numba names, or else the one that the finding is about."""
+    """Return the place that Numba names, or else the one that the finding is about."""
     place = getattr(error, "loc", None)
     line = getattr(place, "line", None)
     filename = getattr(place, "filename", None)
@@ -145,7 +145,7 @@ def _node_of(tree: ast.FunctionDef, line: int | None, finding: _Finding | None) 
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something of its own."""
+    """Return the first line that says something of its own."""
     return next(_telling_lines(text), "the compiler gave no reason")
 
 
@@ -157,7 +157,7 @@ def _telling_lines(text: str) -> Iterator[str]:
 
 
 def _plain(numba_text: str) -> str:
-    """Types as Numba prints them, in the notation of signatures."""
+    """Return types as Numba prints them, in the notation of signatures."""
     text = re.sub(r"Literal\[(\w+)\]\((.*?)\)", r"\2", numba_text)
     text = re.sub(r"\b(?:Uni)?Tuple\(", "tuple(", text)
 
@@ -172,7 +172,7 @@ def _plain(numba_text: str) -> str:
 
 
 def _last_name(qualified: str) -> str:
-    """``sqrt`` of ``<ufunc 'sqrt'>`` or ``<built-in function sqrt>``."""
+    """Return ``sqrt`` for ``<ufunc 'sqrt'>`` or ``<built-in function sqrt>``."""
     quoted = re.search(r"'(\w+)'", qualified)
     if quoted:
         return quoted[1]

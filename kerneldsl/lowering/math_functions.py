@@ -27,7 +27,7 @@ def _float_type(*kinds: Any) -> Any:
 
 @overload(math.fmod)
 def _fmod(x: Any, y: Any) -> Any:
-    """The remainder of x / y with the sign of x, exactly."""
+    """Compute the remainder of x / y with the sign of x, exactly."""
     kind = _float_type(x, y)
     if kind is None:
         return None
@@ -40,7 +40,7 @@ def _fmod(x: Any, y: Any) -> Any:
 
 @overload(math.modf)
 def _modf(x: Any) -> Any:
-    """The fractional and the whole part, both with the sign of x."""
+    """Compute the fractional and the whole part, both with the sign of x."""
     kind = _float_type(x)
     if kind is None:
         return None
@@ -56,7 +56,7 @@ def _modf(x: Any) -> Any:
 
 @overload(math.cbrt)
 def _cbrt(x: Any) -> Any:
-    """The cube root."""
+    """Compute the cube root."""
     kind = _float_type(x)
     if kind is None:
         return None

@@ -90,7 +90,7 @@ class _NarrowModel(models.PrimitiveModel):
         self._is_half = kind == FLOAT16
 
     def get_data_type(self) -> ir.Type:
-        """LLVM's type of an element."""
+        """Return LLVM's type of an element."""
         return ir.HalfType() if self._is_half else _I16
 
     def as_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
@@ -108,7 +108,7 @@ class _NarrowModel(models.PrimitiveModel):
 
 
 def _round_to_bfloat16(module: ir.Module) -> ir.Function:
-    """The function of a module that gives the upper half of a float32's bits, rounded."""
+    """Return the function of a module that gives the upper half of a float32's bits, rounded."""
     known = module.globals.get(ROUND_TO_BFLOAT16)
     if known is not None:
         return known
@@ -129,7 +129,7 @@ def _round_to_bfloat16(module: ir.Module) -> ir.Function:
 
 
 def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.Value) -> ir.Value:
-    """A float32 as the nearest value of a narrow type."""
+    """Return a float32 as the nearest value of a narrow type."""
     model = context.data_model_manager[kind]
     if kind == FLOAT16:
         element = builder.fptrunc(value, ir.HalfType())
@@ -155,7 +155,7 @@ def _to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) 
 
 
 def _to_odd_float32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """A float64 as float32 with a last bit that is set where it was inexact.
+    """Return a float64 as float32 with a last bit that is set where it was inexact.
 
     Rounding that again to fewer bits is rounding the float64 once (Boldo and Melquiond, "Emulation
     of FMA and correctly rounded sums", IEEE Transactions on Computers 57, 2008).

@@ -23,7 +23,7 @@ _TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items()}
 
 
 def as_geometry(obj: Any) -> ArrayGeometry:
-    """The array that a foreign object is, ready for the current stream.
+    """Return the array that a foreign object is, ready for the current stream.
 
     Raises
     ------

@@ -110,7 +110,7 @@ class DeviceArray(ArrayGeometry):
         return phantom(self.shape, self.strides, self.dtype)
 
     def _view(self, view: np.ndarray[Any, Any]) -> Self:
-        """The view of this array that is like a view of its phantom."""
+        """Return the view of this array that is like a view of its phantom."""
         pointer = self.pointer + byte_offset(view)
         return self._over(pointer, view.shape, view.strides, self.is_read_only)
 
@@ -223,7 +223,7 @@ class DeviceArray(ArrayGeometry):
         return self.copy_to_host().item()
 
     def __copy__(self) -> DeviceArray:
-        """An array of its own with the same elements on the same device, as NumPy's copies are."""
+        """Return an array of its own with the same elements on the same device, as NumPy does."""
         self.check_open()
         from kerneldsl.memory.copies import copy_between
 
@@ -235,7 +235,7 @@ class DeviceArray(ArrayGeometry):
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The elements, by way of the host, and the device that they go to where they arrive."""
+        """Return the elements, copied to the host, and the device that they are restored on."""
         return _arrived, (self.copy_to_host(), str(self.device))
 
     # ------------------------------------------------------------------ memory
@@ -302,7 +302,7 @@ class DeviceArray(ArrayGeometry):
         }
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """A NumPy array over the same memory, or a copy; only where the memory is the host's."""
+        """Return a NumPy array over the same memory, or a copy; only for memory of the host."""
         self.check_open()
         if not self.device.is_host:
             raise ArgumentTypeError(
@@ -371,7 +371,7 @@ def new_array(
 
 
 def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
-    """The array that has been pickled, on the device of that name."""
+    """Return the array that has been pickled, on the device of that name."""
     order: Order = "F" if elements.flags.fnc else "C"
     made = new_array(place_of(device), elements.shape, elements.dtype, order)
     made.copy_from_host(elements)

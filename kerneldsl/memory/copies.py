@@ -153,7 +153,7 @@ def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: A
 
 
 def _stream_of_either(stream: Any, *places: Device) -> Any:
-    """The stream that is meant, of whichever of some places it is."""
+    """Return the stream that is meant, of whichever of some places it is."""
     if stream is None:
         found = (stream_of(place, None) for place in places)
         return next((s for s in found if s is not None), None)

@@ -137,7 +137,7 @@ def _address_of(callback: Any) -> int | None:
 
 
 def device_of(array: ArrayGeometry) -> tuple[int, int]:
-    """DLPack's device type and index of an array.
+    """Return DLPack's device type and index of an array.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
 
 
 def _current_number(device: Device) -> int:
-    """The standard's number for the current stream of a device."""
+    """Return the standard's number for the current stream of a device."""
     current = stream_of(device, None)
     # What a producer puts into a stream that is recorded would be recorded.
     return _DEFAULT_STREAM if current is None or is_recorded(current) else current.handle

@@ -148,7 +148,7 @@ class ArrayGeometry:
     def _over(
         self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
     ) -> Self:
-        """An array over the same memory, which is closed when this one is."""
+        """Return an array over the same memory, which is closed when this one is."""
         self.check_open()
         owner = self._owner
         view = type(self)(self.device, pointer, shape, strides, self.dtype, owner, is_read_only)

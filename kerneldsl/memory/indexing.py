@@ -17,7 +17,7 @@ BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 
 
 def checked_index(index: Any) -> tuple[Any, ...]:
-    """The items of an index that gives a view.
+    """Return the items of an index that gives a view.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def checked_index(index: Any) -> tuple[Any, ...]:
 def phantom(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """A NumPy array over no memory of its own; its elements must not be touched.
+    """Return a NumPy array over no memory of its own; its elements must not be touched.
 
     Views of it have the shape and strides of views of the array that it stands for.
     """

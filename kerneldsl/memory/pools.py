@@ -301,7 +301,7 @@ class MemoryPool(ProcessOwned):
         return PooledBuffer(self, pointer, nbytes, home)
 
     def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
-        """A buffer without memory; raises `ArgumentValueError` for a size that cannot be."""
+        """Return a buffer without memory; raise `ArgumentValueError` for an impossible size."""
         if nbytes != 0:
             raise _size_error(self.device, nbytes)
         self._check_open()
@@ -310,7 +310,7 @@ class MemoryPool(ProcessOwned):
 
 
 def _size_error(place: Device, nbytes: int) -> ArgumentValueError:
-    """The error for more bytes than an address can name, or fewer than none."""
+    """Return the error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
         f"{nbytes} bytes were asked for on {place}",
         value=nbytes,
@@ -320,7 +320,7 @@ def _size_error(place: Device, nbytes: int) -> ArgumentValueError:
 
 
 def checked_size(place: Device, shape: tuple[int, ...], itemsize: int) -> int:
-    """Bytes of an array; raises `ArgumentValueError` for more than there are addresses."""
+    """Return the bytes of an array; raise `ArgumentValueError` for more than can be addressed."""
     size = math.prod(shape) * itemsize
     if size >= _ABSURD_BYTES:
         raise _size_error(place, size)
@@ -349,7 +349,7 @@ def _begin(place: Device) -> DeviceMemory:
 
 
 def device_memories() -> tuple[DeviceMemory, ...]:
-    """Of every device whose memory was used."""
+    """Return the memory of every device that was used."""
     return tuple(_devices.values())
 
 

@@ -52,7 +52,7 @@ MAX_RUNS = 256
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """The extents as ints; raises `ArgumentTypeError` or `ArgumentValueError` for other things."""
+    """Return the extents as ints; raise `ArgumentTypeError` or `ArgumentValueError` for others."""
     if type(shape) is int and shape >= 0:
         return (shape,)
     try:
@@ -72,7 +72,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype, if there are device arrays of it; raises `ArgumentTypeError` otherwise."""
+    """Return the dtype, if device arrays of it exist; raise `ArgumentTypeError` otherwise."""
     is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
     found: np.dtype[Any] = numpy_dtype(dtype) if is_name else np.dtype(dtype)
     if found in _KNOWN_DTYPES:
@@ -87,7 +87,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:
-    """Strides in bytes of a contiguous array of a shape, in C or Fortran order."""
+    """Return the strides in bytes of a contiguous array of a shape, in C or Fortran order."""
     if len(shape) == 1:
         return (itemsize,)
     strides = [0] * len(shape)
@@ -99,7 +99,7 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") 
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
-    """Contiguity as NumPy sees it: axes of extent 1 do not matter, empty arrays are contiguous."""
+    """Return contiguity as NumPy sees it: axes of extent 1 are ignored, empty arrays contiguous."""
     if 0 in shape:
         return "C"
     for layout in ("C", "F"):
@@ -112,7 +112,7 @@ def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def byte_bounds(
     pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[int, int]:
-    """First and past-the-last address of a strided array; both the pointer if it is empty."""
+    """Return the first and past-the-last address of an array; both the pointer if it is empty."""
     low = high = pointer
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 0:
@@ -187,7 +187,7 @@ def host_view(
     owner: Any,
     is_read_only: bool = False,
 ) -> np.ndarray[Any, Any]:
-    """A NumPy array over host memory that belongs to somebody else."""
+    """Return a NumPy array over host memory that belongs to somebody else."""
     if 0 in shape:  # an empty array may have the null address, which NumPy does not take
         return np.empty(shape, dtype)
     interface = {
@@ -203,7 +203,7 @@ def host_view(
 
 
 def as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The array, copied if its elements do not follow each other in memory as the strides say."""
+    """Return the array, copied if its strides in memory are not those that it says."""
     if same_memory_order(array.shape, strides, array.strides):
         return array
     low, high = byte_bounds(0, array.shape, strides, array.itemsize)
@@ -264,7 +264,7 @@ def copy_pieces(
 
 
 def _run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """First axis from which on the elements are contiguous in C order."""
+    """Return the first axis from which on the elements are contiguous in C order."""
     step = itemsize
     axis = len(shape)
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == step):
@@ -274,7 +274,7 @@ def _run_axis(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    """Distance in bytes of each element from the first, in C order; further strides are ignored."""
+    """Return each element's byte offset from the first, in C order; further strides are ignored."""
     steps = ([i * s for i in range(n)] for n, s in zip(shape, strides, strict=False))
     return map(sum, itertools.product(*steps))
 

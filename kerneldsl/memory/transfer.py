@@ -266,7 +266,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
 
 
 def _shortest(pattern: bytes) -> bytes:
-    """The shortest pattern that gives the same bytes when it is repeated."""
+    """Return the shortest pattern that gives the same bytes when it is repeated."""
     while len(pattern) % 2 == 0 and pattern[: len(pattern) // 2] == pattern[len(pattern) // 2 :]:
         pattern = pattern[: len(pattern) // 2]
     return pattern

@@ -195,7 +195,7 @@ def current_place() -> Device:
 
 
 def chosen_place(device: DeviceLike | None) -> Device:
-    """The device that is named, or `current_place` where none is."""
+    """Return the device that is named, or `current_place` where none is."""
     return current_place() if device is None else place_of(device)
 
 
@@ -218,7 +218,7 @@ def _chosen() -> Device | StandIn:
 
 
 def _place_or_stand_in(spec: DeviceLike) -> Device | StandIn:
-    """The device that is named, or the CPU in its place where fallback allows that."""
+    """Return the device that is named, or the CPU in its place where fallback allows that."""
     try:
         return place_of(spec)
     except TargetUnavailableError as error:
@@ -226,7 +226,7 @@ def _place_or_stand_in(spec: DeviceLike) -> Device | StandIn:
 
 
 def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
-    """The CPU in place of a device that cannot be used.
+    """Return the CPU in place of a device that cannot be used.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def current_target() -> str:
 
 
 def targets() -> tuple[str, ...]:
-    """Names of the known targets, whether or not they can be used on this machine."""
+    """Return the names of the known targets, whether or not they can be used on this machine."""
     return target_names()
 
 
@@ -368,7 +368,7 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
 
 
 def used_devices() -> tuple[Device, ...]:
-    """Every device that was used so far and can be waited for."""
+    """Return every device that was used so far and can be waited for."""
     with _lock:
         # A forked child inherits devices whose driver did not survive the fork.
         return tuple(d for d in _used.values() if d.unusable_reason() is None)

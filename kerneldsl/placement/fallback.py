@@ -178,7 +178,7 @@ def may_recover(error: KernelError, kernel: str) -> bool:
 
 
 def reason_of(error: KernelError) -> str:
-    """A short name for what went wrong, by which fallbacks are counted."""
+    """Return a short name for what went wrong, by which fallbacks are counted."""
     return error.name if isinstance(error, DriverError) else type(error).__name__
 
 

@@ -51,14 +51,14 @@ _lock = ForkSafeLock()
 
 
 def target_names() -> tuple[str, ...]:
-    """Names that :func:`get_target` knows: the built-in targets, then entry points."""
+    """Return the names that :func:`get_target` knows: the built-in targets, then entry points."""
     built_in = built_in_targets()
     return (*built_in, *(n for n in _entries("kerneldsl.targets") if n not in built_in))
 
 
 @cache
 def built_in_targets() -> dict[str, TargetEntry]:
-    """The targets that belong to kerneldsl, by name; none of them is imported.
+    """Return the targets that belong to kerneldsl, by name; none of them is imported.
 
     Raises
     ------
@@ -76,18 +76,18 @@ def is_hardware(name: str) -> bool:
 
 
 def hardware_targets() -> tuple[str, ...]:
-    """The built-in targets whose devices are real, the host last."""
+    """Return the built-in targets whose devices are real, the host last."""
     found = (name for name in built_in_targets() if is_hardware(name))
     return tuple(sorted(found, key=lambda name: name == target_of_memory(MemoryType.CPU)))
 
 
 def target_of_memory(kind: int) -> str:
-    """The target whose kernels take memory of a type."""
+    """Return the target whose kernels take memory of a type."""
     return next(name for name, entry in built_in_targets().items() if kind in entry.memory)
 
 
 def target_writing(form: str) -> str:
-    """The target that is meant where somebody asks for a form of code, such as ``"ptx"``."""
+    """Return the target that is meant where somebody asks for a form of code, such as ``"ptx"``."""
     return next(name for name, entry in built_in_targets().items() if form in entry.forms)
 
 
@@ -141,13 +141,13 @@ def _make_target(name: str) -> Target:
 
 
 def command_names() -> tuple[str, ...]:
-    """Names of the extra commands of the command line."""
+    """Return the names of the extra commands of the command line."""
     extra = (n for n in _entries("kerneldsl.commands") if n not in _BUILT_IN_COMMANDS)
     return (*_BUILT_IN_COMMANDS, *extra)
 
 
 def command_summary(name: str) -> str:
-    """One sentence about an extra command, without importing it."""
+    """Return one sentence about an extra command, without importing it."""
     if name in _BUILT_IN_COMMANDS:
         return _BUILT_IN_COMMANDS[name][1]
     distribution = _entries("kerneldsl.commands")[name].dist

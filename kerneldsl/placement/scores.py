@@ -72,7 +72,7 @@ class Score:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The parts and the total, as values that JSON knows."""
+        """Return the parts and the total, as values that JSON knows."""
         return {**asdict(self), "total": self.total}
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -129,7 +129,7 @@ def _saturating(points: float, quantity: float, half: float) -> float:
 
 
 def usable_devices() -> Iterator[Device]:
-    """The devices with hardware that can run kernels here, in their order.
+    """Return the devices with hardware that can run kernels here, in their order.
 
     A third party's target runs kernels where it is named: finding out what is installed would cost
     every program 0.06 s at its first launch.
@@ -139,5 +139,5 @@ def usable_devices() -> Iterator[Device]:
 
 
 def best_device_of(candidates: Iterator[Device]) -> Device:
-    """The one with the highest score; of equals, the first."""
+    """Return the one with the highest score; of equals, the first."""
     return max(candidates, key=lambda device: score_of(device).total)

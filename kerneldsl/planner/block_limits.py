@@ -193,14 +193,14 @@ def block_limits(
 
 
 def least(limits: BlockLimits) -> int:
-    """Blocks that all limits together allow."""
+    """Return the blocks that all limits together allow."""
     return min(limit for limit in limits if limit is not None)
 
 
 def register_limit(
     device: DeviceOccupancyLimits, registers: int, warps: int
 ) -> tuple[int | None, int]:
-    """Blocks of so many warps that the registers allow, and the registers of one.
+    """Return blocks of so many warps that the registers allow, and the registers of one.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _shared_limit(
 
 
 def shared_limit_per_block(device: DeviceOccupancyLimits, *, opted_in: bool) -> int:
-    """Bytes a block may be given, with what the driver takes of it."""
+    """Return the bytes a block may be given, with what the driver takes of it."""
     limit = (
         device.max_shared_memory_per_block_optin if opted_in else device.max_shared_memory_per_block
     )
@@ -267,7 +267,7 @@ def preferred_carveout(device: DeviceOccupancyLimits, kernel: KernelResources) -
 def dynamic_share(
     device: DeviceOccupancyLimits, kernel: KernelResources, active_blocks: int
 ) -> int:
-    """Bytes of dynamic shared memory that each of so many blocks can have at once."""
+    """Return the bytes of dynamic shared memory that each of so many blocks can have at once."""
     can_opt_in = device.max_shared_memory_per_multiprocessor > device.max_shared_memory_per_block
     cap = kernel.max_dynamic_shared_bytes
     block_limit = shared_limit_per_block(device, opted_in=can_opt_in and cap is not None)

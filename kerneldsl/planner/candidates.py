@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
 
 
 def block_shapes(ndim: int, limits: DeviceLimits, max_threads: int) -> Iterator[Dim3]:
-    """Blocks of whole warps for an extent of a rank, the first axis of a block along its last.
+    """Return blocks of whole warps for an extent's rank, a block's first axis along its last.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _shapes_of(ndim: int, threads: int, warp: int) -> Iterator[Dim3]:
 
 
 def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
-    """Mappings worth trying for a body: items along the last axis, vectors, rows.
+    """Return the mappings worth trying for a body: items along the last axis, vectors, rows.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
 def walked_axes(
     mapping: ElementMapping, extent: tuple[int, ...], narrowest: Dim3, max_grid: Dim3
 ) -> ElementMapping:
-    """The same mapping with threads that walk along the axes where a grid may be too small.
+    """Return the mapping with grid-stride loops along the axes where a grid may be too small.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def walked_axes(
 def fit_grid(
     mapping: ElementMapping, extent: tuple[int, ...], block_dim: Dim3, max_grid: Dim3
 ) -> Dim3 | None:
-    """The grid of a plan, cut to what the device allows along axes that threads walk along.
+    """Return the grid of a plan, cut to the device's limits along axes of grid-stride loops.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def fit_grid(
 
 
 def extent_class(extent: tuple[int, ...], ends: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
-    """The largest extents of a class: each rounded up to three significant bits, or to an end.
+    """Return the largest extents of a class: each rounded up to 3 significant bits, or an end.
 
     A plan is made for the largest extents of a class, so that it does not depend on which of them
     came first.
@@ -238,7 +238,7 @@ def extent_class(extent: tuple[int, ...], ends: Sequence[Sequence[int]] = ()) ->
 
 
 def grid_ends(tiles: Iterable[Dim3], max_grid_dim: Dim3) -> tuple[tuple[int, ...], ...]:
-    """The largest extents that grids of some blocks cover along x, y and z.
+    """Return the largest extents that grids of some blocks cover along x, y and z.
 
     Parameters
     ----------

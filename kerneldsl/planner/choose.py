@@ -106,7 +106,7 @@ class Problem:
     constants: tuple[Any, ...] = ()
 
     def mappings(self) -> tuple[ElementMapping, ...]:
-        """The mappings that the kernel can be compiled with."""
+        """Return the mappings that the kernel can be compiled with."""
         ndim, most = len(self.extent), self.device.limits.max_grid_dim
         narrowest = self.block_dim or (self.device.limits.warp_size // (2 if ndim > 1 else 1), 1, 1)
         if not self.can_map:

@@ -231,7 +231,7 @@ def predict(
 
 
 def _norm(parts: tuple[float, ...], exponent: float) -> float:
-    """Something between the largest part and the sum of all."""
+    """Combine parts into something between the largest of them and their sum."""
     largest = max(parts)
     if largest <= 0.0:
         return 0.0
@@ -240,7 +240,7 @@ def _norm(parts: tuple[float, ...], exponent: float) -> float:
 
 
 def _l2_bytes(work: ElementWork, tile: tuple[int, int, int], c: Constants) -> float:
-    """Bytes between the level-2 cache and multiprocessors for an element.
+    """Return the bytes between the level-2 cache and multiprocessors for an element.
 
     A block reads the elements of its tile and, of a stencil, those around it.
     """
@@ -254,7 +254,7 @@ def _l2_bytes(work: ElementWork, tile: tuple[int, int, int], c: Constants) -> fl
 
 
 def _crossed_bytes(candidate: Candidate, work: ElementWork, c: Constants) -> float:
-    """Bytes moved for an element's crossed accesses: whole sectors, each used by a few lanes."""
+    """Return bytes moved for an element's crossed accesses: whole sectors for a few lanes each."""
     if not work.crossed_bytes:
         return 0.0
     width, rows, _ = candidate.block_dim
@@ -267,7 +267,7 @@ def _crossed_bytes(candidate: Candidate, work: ElementWork, c: Constants) -> flo
 
 
 def _lines(candidate: Candidate, work: ElementWork) -> float:
-    """Lines of the level-1 cache that an element takes."""
+    """Return the lines of the level-1 cache that an element takes."""
     mapping = candidate.mapping
     itemsize = max(work.widest_bytes, work.narrowest_bytes, 4)
     each = itemsize / _LINE_BYTES
@@ -281,20 +281,20 @@ def _lines(candidate: Candidate, work: ElementWork) -> float:
 
 
 def _rows_read(work: ElementWork, rows: int) -> float:
-    """Of the rows that a stencil reads for each element, those that no other item has read."""
+    """Return, of the rows a stencil reads for each element, those that no other item has read."""
     shares = [(rows + y) / (rows * (y + 1)) for _, y, _ in (a.spread for a in work.arrays)]
     return sum(shares) / len(shares) if shares else 1.0
 
 
 def _outside_share(total_bytes: float, kept_bytes: float) -> float:
-    """The part of the bytes that comes from device memory, not from the level-2 cache."""
+    """Return the part of the bytes that comes from device memory, not from the level-2 cache."""
     if total_bytes <= kept_bytes:
         return 0.0
     return min(1.0, (total_bytes - kept_bytes) / kept_bytes)
 
 
 def _instructions(candidate: Candidate, work: ElementWork, c: Constants) -> float:
-    """Instructions of a warp of a block."""
+    """Return the instructions of a warp of a block."""
     mapping = candidate.mapping
     items = mapping.item_count
     shared = work.vector_accesses + work.shifted_accesses

@@ -96,7 +96,7 @@ class Coverage:
         return min(self.grid_blocks, self.resident_blocks) * self.occupancy.block_threads
 
     def bytes_in_flight(self, bytes_per_thread: int) -> int:
-        """Bytes that are being loaded at once.
+        """Return the bytes that are being loaded at once.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ blocks, so that 52 % of all places are taken (balance 93 %).
 
 
 def bytes_to_saturate(bandwidth_bytes_per_s: float, latency_ns: float) -> int:
-    """The bytes that must be on their way for memory to be busy all the time (Little's law).
+    """Return the bytes in flight that keep memory busy all the time (Little's law).
 
     Parameters
     ----------

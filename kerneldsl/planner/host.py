@@ -44,7 +44,7 @@ _GAIN = 1.25
 
 
 def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
-    """Nanoseconds that a core takes for one index, roughly.
+    """Return the nanoseconds that a core takes for one index, roughly.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
 
 
 def _of_size(table: tuple[tuple[int, float], ...], nbytes: float) -> float:
-    """The value for so many bytes: on a line over logarithms between two points of a table."""
+    """Return the value for so many bytes: on a log-log line between two points of a table."""
     before = table[0]
     for point in table:
         if nbytes <= point[0]:

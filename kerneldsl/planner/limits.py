@@ -207,7 +207,7 @@ class DeviceOccupancyLimits:
     def for_compute_capability(
         cls, compute_capability: ComputeCapability, *, multiprocessor_count: int = 1
     ) -> DeviceOccupancyLimits:
-        """The limits of a compute capability, without a device.
+        """Return the limits of a compute capability, without a device.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class DeviceOccupancyLimits:
 
     @classmethod
     def from_device(cls, device: Device) -> DeviceOccupancyLimits:
-        """The limits of a device that is there, from what its driver says.
+        """Return the limits of a device that is there, from what its driver says.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class DeviceOccupancyLimits:
         )
 
     def carveout_for(self, nbytes: int) -> int:
-        """The smallest carve-out that holds so many bytes.
+        """Return the smallest carve-out that holds so many bytes.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class DeviceOccupancyLimits:
         )
 
     def carveout_percent(self, nbytes: int) -> int:
-        """The preference that sets a multiprocessor to the smallest carve-out that holds `nbytes`.
+        """Return the preference that sets an SM to the smallest carve-out of at least `nbytes`.
 
         Parameters
         ----------
@@ -396,7 +396,7 @@ def _barriers(rules: AllocationRules, blocks: int) -> int | None:
 
 
 def _carveouts(rules: AllocationRules, per_multiprocessor: int) -> tuple[int, ...]:
-    """The sizes of the table, with what the driver says is the largest."""
+    """Return the sizes of the table, with what the driver says is the largest."""
     sizes = tuple(size * KB for size in rules.carveouts)
     return sizes if per_multiprocessor <= sizes[-1] else (*sizes, per_multiprocessor)
 

@@ -222,7 +222,7 @@ def max_potential_block_size(
     *,
     max_block_threads: int | None = None,
 ) -> PotentialBlock:
-    """The block size with which a multiprocessor holds the most threads at once.
+    """Return the block size with which a multiprocessor holds the most threads at once.
 
     Whole warps are tried from the largest block down, and the first of the best is kept; so of
     equals the largest wins, which is often not the fastest.
@@ -299,7 +299,7 @@ def available_dynamic_shared_bytes(
     active_blocks: int,
     block_threads: int,
 ) -> int:
-    """The dynamic shared memory a block can have while so many blocks are held at once.
+    """Return the dynamic shared memory a block can have while so many are held at once.
 
     Parameters
     ----------

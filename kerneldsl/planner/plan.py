@@ -156,7 +156,7 @@ class LaunchPlan:
         return x * y * z
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as dictionaries, tuples and numbers, for JSON.
+        """Return the plan as dictionaries, tuples and numbers, for JSON.
 
         Returns
         -------

@@ -67,7 +67,7 @@ class DeviceRates(NamedTuple):
 
     @classmethod
     def from_device(cls, device: Device) -> DeviceRates:
-        """The rates of a device, as far as its attributes and its generation tell them.
+        """Return the rates of a device, as far as its attributes and its generation tell them.
 
         Parameters
         ----------
@@ -129,6 +129,6 @@ _GENERATIONS: dict[tuple[int, int], _Generation] = {
 
 
 def _generation(major: int, minor: int) -> _Generation:
-    """The newest generation that is not newer than a device; the oldest for those before."""
+    """Return the newest generation that is not newer than a device; the oldest for those before."""
     older = [each for each in _GENERATIONS if each <= (major, minor)]
     return _GENERATIONS[max(older) if older else min(_GENERATIONS)]

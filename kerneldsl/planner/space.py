@@ -157,7 +157,7 @@ class Space:
         return f"<space of {len(self)}: {inner}>"
 
     def shared_bytes(self, member: Member) -> int:
-        """Bytes of dynamic shared memory of a block.
+        """Return the bytes of dynamic shared memory of a block.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Space:
         return found
 
     def tile(self, member: Member) -> Dim3:
-        """Indices that a block serves along x, y and z.
+        """Return the indices that a block serves along x, y and z.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class Space:
         return dim3
 
     def matching(self, **wanted: Any) -> tuple[Member, ...]:
-        """The members with these values.
+        """Return the members with these values.
 
         Raises
         ------

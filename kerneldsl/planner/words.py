@@ -198,7 +198,7 @@ def _mapping(mapping: ElementMapping) -> str:
 
 
 def _dims(dims: tuple[int, ...]) -> str:
-    """Extents as a person writes them: trailing ones left out."""
+    """Return the extents as a person writes them: trailing ones left out."""
     kept = list(dims)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()

@@ -255,7 +255,7 @@ def element_work(
 
 
 def _array(kind: Kind) -> ArrayKind | None:
-    """The array that an argument is, or the first one in a tuple."""
+    """Return the array that an argument is, or the first one in a tuple."""
     return next(array_kinds([kind]), None)
 
 
@@ -265,14 +265,14 @@ def _spread(offsets: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
 
 
 def _pattern_in(access: Access, kind: ArrayKind) -> str:
-    """The pattern in an array of this layout; what is contiguous in C is strided in F."""
+    """Return the pattern in an array of this layout; what is contiguous in C is strided in F."""
     if access.pattern == "contiguous" and kind.ndim > 1 and kind.layout == "F":
         return "strided"
     return access.pattern
 
 
 def _sector_bytes(access: Access, pattern: str, itemsize: int) -> float:
-    """Bytes moved for one access, its share of what its neighbours need too."""
+    """Return the bytes moved for one access, its share of what its neighbours need too."""
     if pattern == "contiguous":
         return float(itemsize)
     if pattern == "uniform":
@@ -335,7 +335,7 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
 
 
 def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:
-    """Positions of arrays whose first axis is the contiguous one."""
+    """Return the positions of arrays whose first axis is the contiguous one."""
     return {
         array.position
         for number, array in enumerate(array_parameters(kinds))
@@ -346,7 +346,7 @@ def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:
 
 
 def _side_by_side(accesses: Sequence[Access], kinds: Sequence[Kind]) -> float:
-    """Bytes for each index that neighbours along x access next to each other."""
+    """Return the bytes for each index that neighbours along x access next to each other."""
     total = 0.0
     for access in accesses:
         kind = kinds[access.parameter]

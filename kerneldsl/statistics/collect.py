@@ -150,7 +150,7 @@ def _device(
 
 
 def _memory(device: Device | None) -> tuple[int | None, int | None]:
-    """Bytes of a device's memory that are used, by anybody, and in all; ``None`` if unknown."""
+    """Return the used and total bytes of a device's memory; ``None`` if unknown."""
     if device is None:
         return None, None
     try:

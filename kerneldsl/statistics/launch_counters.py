@@ -110,7 +110,7 @@ class LaunchCounter:
                 self.total_ns += nanoseconds
 
     def average_ns(self) -> float | None:
-        """Mean time of a launch over the samples, in nanoseconds; ``None`` without any."""
+        """Return the mean time of a launch over the samples, in ns; ``None`` without any."""
         self.collect()
         with self._lock:
             if self.samples:

@@ -153,7 +153,7 @@ class Statistics:
         return share is not None and share >= _EFFECTIVE_SHARE
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain dicts, lists and numbers, as JSON takes them."""
+        """Return everything as plain dicts, lists and numbers, as JSON takes them."""
         return {
             "launches": self.launches,
             "fallbacks": self.fallbacks,
@@ -170,7 +170,7 @@ class Statistics:
         }
 
     def summary(self) -> str:
-        """The same for a reader: a few sentences and two tables."""
+        """Return the same for a reader: a few sentences and two tables."""
         lines = [*self._sentences(), "", text_table(_DEVICE_HEADERS, self._device_rows())]
         if self.kernels:
             lines += ["", text_table(_KERNEL_HEADERS, self._kernel_rows())]
@@ -220,7 +220,7 @@ class Statistics:
         ]
 
     def _kernel_rows(self) -> list[tuple[object, ...]]:
-        """The kernels that took longest."""
+        """Return the kernels that took longest."""
         longest = sorted(self.kernels, key=lambda k: k.total_ns or 0.0, reverse=True)
         return [
             (

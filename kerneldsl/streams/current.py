@@ -173,7 +173,7 @@ class BaseStream(ProcessOwned):
         return self._stream.recording is not None
 
     def _open(self) -> DeviceStream:
-        """The device's stream; raises `ClosedResourceError` after :meth:`close`."""
+        """Return the device's stream; raise `ClosedResourceError` after :meth:`close`."""
         if self._is_closed:
             raise ClosedResourceError.after_close(
                 f"a stream on {self.device}",
@@ -228,7 +228,7 @@ class BaseStream(ProcessOwned):
 
 
 def active_stream(place: Device) -> BaseStream | None:
-    """The stream of the innermost active ``with stream:`` of a device."""
+    """Return the stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
         if stream.device is place:
             return stream
@@ -251,7 +251,7 @@ def as_stream(stream: Any, otherwise: Device) -> BaseStream:
 
 
 def ambient_stream(place: Device) -> DeviceStream | None:
-    """The stream of the innermost active ``with stream:`` of a device, or ``None``.
+    """Return the stream of the innermost active ``with stream:`` of a device, or ``None``.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def ambient_stream(place: Device) -> DeviceStream | None:
 
 
 def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
-    """The stream of a device that something stands for, or ``None`` for its default stream.
+    """Return the stream of a device that something stands for, or ``None`` for its default stream.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class Event(ProcessOwned):
         return self._event.is_done()
 
     def elapsed_ms(self, later: Event) -> float:
-        """Milliseconds on the device between this mark and a later one; waits for both.
+        """Return the milliseconds on the device between this mark and a later one; waits for both.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class Event(ProcessOwned):
 
 
 def as_event(event: Any) -> Event:
-    """The event itself, where it is one that can be recorded.
+    """Return the event itself, where it is one that can be recorded.
 
     Raises
     ------

@@ -25,7 +25,7 @@ def register(place: Device, handle: int, stream: DeviceStream) -> None:
 
 
 def find(place: Device, handle: int) -> DeviceStream | None:
-    """The stream of ours that has a handle."""
+    """Return the stream of ours that has a handle."""
     return _by_handle.get((place, handle))
 
 
@@ -41,7 +41,7 @@ def forget_recorded(place: Device, stream: DeviceStream) -> None:
 
 
 def adopt(place: Device, stream: Any) -> DeviceStream:
-    """The device's stream behind another library's, ours if it is one of ours."""
+    """Return the device's stream behind another library's, ours if it is one of ours."""
     wrapped = place.wrap_stream(stream)
     if place in _places_with_streams:
         return _by_handle.get((place, wrapped.handle), wrapped)

@@ -77,7 +77,7 @@ class StreamPool(ProcessOwned):
         return self._streams[0].device
 
     def stream(self) -> Stream:
-        """The stream whose turn it is; may be called from any thread."""
+        """Return the stream whose turn it is; may be called from any thread."""
         if self._is_closed:
             raise ClosedResourceError.after_close(
                 f"a pool of streams on {self.device}",

@@ -203,7 +203,7 @@ class Stream(BaseStream):
 
 
 def current_stream(device: DeviceLike | None = None) -> Stream:
-    """The stream that launches and copies go into which name none.
+    """Return the stream of launches and copies that name none.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
 
 
 def default_stream(device: DeviceLike | None = None) -> Stream:
-    """The stream that launches go into when no stream was ever made.
+    """Return the stream that launches go into when no stream was ever made.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class Ranking:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The ranking as values that JSON knows."""
+        """Return the ranking as values that JSON knows."""
         return {
             "by": self.by,
             "devices": [
@@ -295,7 +295,7 @@ def _measure(info: DeviceInfo, seconds: float) -> Measurement:
 def _best_seconds(
     function: Kernel[Any, Any], arrays: tuple[Any, Any], info: DeviceInfo, budget: float
 ) -> float:
-    """The shortest time of a launch, over as many samples as fit into the budget."""
+    """Return the shortest time of a launch, over as many samples as fit into the budget."""
     launch = function.forall(arrays[1].size)
 
     def sample(count: int) -> float:

@@ -76,12 +76,12 @@ _handler: logging.Handler | None = None
 
 
 def target_spec() -> str | None:
-    """The target that ``KERNELDSL_TARGET`` names, or ``None``."""
+    """Return the target that ``KERNELDSL_TARGET`` names, or ``None``."""
     return os.environ.get("KERNELDSL_TARGET", "").strip() or None
 
 
 def fallback_spec() -> str | None:
-    """The policy that ``KERNELDSL_FALLBACK`` names, or ``None``."""
+    """Return the policy that ``KERNELDSL_FALLBACK`` names, or ``None``."""
     return os.environ.get("KERNELDSL_FALLBACK", "").strip().lower() or None
 
 
@@ -91,7 +91,7 @@ def fake_gpu_spec() -> str | None:
 
 
 def cache_folder() -> Path:
-    """The folder of the disk cache; it need not exist.
+    """Return the folder of the disk cache; it need not exist.
 
     Raises
     ------

@@ -25,11 +25,11 @@ class OnceTable(Generic[Key, Value]):
         self._lock = ForkSafeLock()
 
     def get(self, key: Key) -> Value | None:
-        """The entry, if it has been made."""
+        """Return the entry, if it has been made."""
         return self._values.get(key)
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The entry, made by this thread or by the one that came first."""
+        """Return the entry, made by this thread or by the one that came first."""
         value = self._values.get(key)
         if value is not None:
             return value
@@ -44,5 +44,5 @@ class OnceTable(Generic[Key, Value]):
         return value
 
     def values(self) -> tuple[Value, ...]:
-        """Every entry made so far."""
+        """Return every entry made so far."""
         return tuple(self._values.values())

@@ -58,7 +58,7 @@ _done: set[tuple[str, ...]] = set()
 
 @contextmanager
 def reading_ahead(*modules: str) -> Iterator[None]:
-    """A ``with`` block in which the interpreter's lock is given up for long.
+    """Return a context manager in which the interpreter's lock is given up for long.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Outcome:
         return self.error <= self.stage.tolerance
 
     def as_dict(self) -> dict[str, Any]:
-        """The outcome for ``--json``."""
+        """Return the outcome for ``--json``."""
         return {
             "stage": self.stage.name,
             "launched": list(self.launched),

@@ -20,7 +20,7 @@ __all__ = ["grey"]
 
 @kd.kernel(wraparound=False)
 def luma(image, out):
-    """Thousandths of R, G and B add up in integers, so every target rounds alike."""
+    """Compute luminance; thousandths of R, G and B add up in integers, alike on every target."""
     i, j = kd.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         red = np.int32(image[i, j, 0])

@@ -61,7 +61,7 @@ class CpuArtifact(Artifact):
     fault_table: FaultTable | None = field(default=None, repr=False)
 
     def text(self, form: str) -> str:
-        """``"source"`` is the generated Python, ``"llvm"`` and ``"asm"`` what became of it."""
+        """Return a form of the code: ``"source"`` generated Python, ``"llvm"``, or ``"asm"``."""
         if form == "source":
             return self.source
         if form == "llvm":
@@ -109,7 +109,7 @@ class CpuExecutable(Executable):
             raise_recorded(record.raw, self.artifact, config)
 
     def native_entry(self, config: LaunchConfig) -> HostEntry | None:
-        """The entry, shared among the threads as :meth:`launch` shares it."""
+        """Return the entry, shared among the threads as :meth:`launch` shares it."""
         from kerneldsl.contract import HostEntry
 
         layer = threading_layer()
@@ -141,7 +141,7 @@ class CpuExecutable(Executable):
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer
     ) -> tuple[int, int, tuple[int, ...], bool]:
-        """Units of work, units of a step, the space, and whether to share the steps."""
+        """Return units of work, units of a step, the space, and whether to share the steps."""
         threads = self._thread_total(config)
         share = config.share
         if share is None:
@@ -159,7 +159,7 @@ class CpuExecutable(Executable):
         return units, -(-units // steps), space, parallel
 
     def _thread_total(self, config: LaunchConfig) -> int:
-        """Threads of the kernel, or indices of an element kernel's extent."""
+        """Return the threads of the kernel, or indices of an element kernel's extent."""
         if self.artifact.is_element_space and config.extent is not None:
             return math.prod(config.extent)
         return math.prod(config.grid_dim) * math.prod(config.block_dim)
@@ -186,5 +186,5 @@ class CpuExecutable(Executable):
 
 
 def _step_count(threads: int, thread_count: int) -> int:
-    """Steps for a launch of so many threads of the kernel on a pool of so many threads."""
+    """Return steps for a launch of so many threads of the kernel on a pool of so many threads."""
     return max(thread_count, min(threads // _MIN_STEP_THREADS, thread_count * _STEPS_PER_THREAD))

@@ -37,7 +37,7 @@ _BYTE = ir.IntType(8)
 def infer_types(
     function: python_types.FunctionType, words: int, kinds: tuple[Kind, ...], debug: bool
 ) -> dict[str, Any]:
-    """Numba's types of a function's variables.
+    """Return Numba's types of a function's variables.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class _Entry:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def allocate(self, dynamic: Any) -> Any:
-        """Scratch memory of this call, an alignment's worth more than is used.
+        """Return scratch memory of this call, an alignment's worth more than is used.
 
         Without memory the entry says how much it asked for, and returns.
         """
@@ -216,7 +216,7 @@ class _Entry:
     # -- arguments -------------------------------------------------------------------------------
 
     def arguments(self) -> list[Any]:
-        """The kernel's arguments as Numba's values."""
+        """Return the kernel's arguments as Numba's values."""
         places = {p.name: p for p in self.layout.parameters}
         values = [
             self.value(name, kind, places)

@@ -124,7 +124,7 @@ def _cache_on_linux(level: int) -> int:
 
 @functools.cache
 def _caches_below(folder: Path) -> dict[int, int]:
-    """Level to the bytes of the largest data or unified cache there; a few files for each core."""
+    """Return the bytes of the largest data or unified cache of each level, by level."""
     found: dict[int, int] = {}
     for entry in folder.glob("cpu[0-9]*/cache/index[0-9]*"):
         try:
@@ -183,7 +183,7 @@ def _free_memory() -> int:
 
 
 def _frequency(which: str) -> float:
-    """MHz, as psutil reads them; it answers 0 or nothing where the system does not say."""
+    """Return MHz, as psutil reads them; it answers 0 or nothing where the system does not say."""
     import psutil
 
     try:

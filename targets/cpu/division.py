@@ -132,7 +132,7 @@ class Divisions:
 
 
 def _division(op: str) -> str:
-    """The division of the same signedness."""
+    """Return the division of the same signedness."""
     return f"{op[0]}div"
 
 

@@ -48,7 +48,7 @@ def raise_missing_memory(artifact: CpuArtifact, nbytes: int) -> NoReturn:
 
 
 def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:
-    """The record with the thread's index in the grid told as block and thread."""
+    """Return the record with the thread's index in the grid told as block and thread."""
     values = list(_RECORD.unpack(record[: _RECORD.size]))
     for axis, extent in enumerate(config.block_dim):
         values[_THREAD + 3 + axis], values[_THREAD + axis] = divmod(values[_THREAD + axis], extent)

@@ -35,7 +35,7 @@ __all__ = ["Binder", "numba_flags"]
 
 
 def numba_flags(spec: Specialization) -> frozenset[str] | bool:
-    """Numba's ``fastmath`` value for the options."""
+    """Return Numba's ``fastmath`` value for the options."""
     if spec.options.fastmath:
         return True
     return frozenset({"contract"}) if spec.options.contract else False
@@ -202,7 +202,7 @@ class Binder:
         node.args += [place_at(m, node) for m in more]
 
     def function(self, unit: FunctionUnit) -> tuple[Any, tuple[str, ...]]:
-        """A device function for Numba, and the names it takes before its own parameters."""
+        """Return a device function for Numba, and the names it takes before its own parameters."""
         known = self.compiled.get(id(unit))
         if known is not None:
             return known
@@ -237,7 +237,7 @@ def _as_numba(flags: frozenset[str] | bool) -> set[str] | bool:
 
 
 def free_coordinates(tree: ast.FunctionDef) -> set[str]:
-    """Coordinates and other names of the generated code that a function reads but never sets."""
+    """Return coordinates and generated names that a function reads but never sets."""
     stored = assigned_names(tree)
     return {
         node.id

@@ -189,7 +189,7 @@ class _Generator:
         return _ELEMENT_SPACE if isinstance(self.space, ElementSpace) else _BLOCK_SPACE
 
     def space_names(self) -> tuple[str, ...]:
-        """Coordinates and extents that the kernel's expressions may use."""
+        """Return the coordinates and extents that the kernel's expressions may use."""
         blocks = ("kd_bx", "kd_by", "kd_bz")
         return (*self.space.thread_names, *blocks, *self.space_words())
 
@@ -247,14 +247,14 @@ class _Generator:
         return Room(values, lanes, self.space.linear_thread(), threads)
 
     def declared_arrays(self) -> dict[str, Root]:
-        """Variables that hold arrays, to the memory that the kernel declares for them."""
+        """Return variables that hold arrays, to the memory that the kernel declares for them."""
         return {
             variable: root_of_array(each.declaration, each.array.use)
             for variable, each in self.arrays.items()
         }
 
     def storage_statements(self) -> list[ast.stmt]:
-        """The statements that make the arrays of the block's storage."""
+        """Return the statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
@@ -347,7 +347,7 @@ class _Generator:
     # -- the function ----------------------------------------------------------------------------
 
     def axes_of_one(self) -> list[ast.stmt]:
-        """Coordinates along axes where a block has one thread.
+        """Return the coordinates along axes where a block has one thread.
 
         In debug mode all of them: what runs once for a block can fail too, in its first thread.
         """
@@ -359,7 +359,7 @@ class _Generator:
         return [assign(n, ast.Constant(0)) for n in idle]
 
     def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
-        """The loop over this call's units of work: row segments or blocks."""
+        """Return the loop over this call's units of work: row segments or blocks."""
         text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
         loop = ast.parse(text).body[0]
         assert isinstance(loop, ast.For)
@@ -372,7 +372,7 @@ class _Generator:
     def definition(
         self, body: list[ast.stmt], words: tuple[str, ...], parameters: tuple[str, ...]
     ) -> ast.FunctionDef:
-        """A generated function around its statements, with its outside names bound.
+        """Return a generated function around its statements, with its outside names bound.
 
         The statements are copied: the items they were written from may stand in them more than
         once, and in other functions too. The arrays of the block are made first.

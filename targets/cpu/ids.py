@@ -25,7 +25,7 @@ _AXES = "xyz"
 
 
 def load(name: str) -> ast.Name:
-    """An expression that reads a variable."""
+    """Return an expression that reads a variable."""
     return ast.Name(name, ast.Load())
 
 
@@ -47,18 +47,18 @@ class ElementSpace:
         return ("kd_x",)
 
     def axes(self, ndim: int) -> list[str]:
-        """Axis letters in the order in which ``grid`` gives them."""
+        """Return the axis letters in the order in which ``grid`` gives them."""
         rank = self.mode.forall_ndim
         if rank is None:
             return list(_AXES[:ndim])
         return list(reversed(_AXES[:rank]))[:ndim]
 
     def index(self, axis: str) -> ast.expr:
-        """This thread's index."""
+        """Return this thread's index."""
         return load(f"kd_{axis}")
 
     def size(self, axis: str) -> ast.expr:
-        """Number of indices."""
+        """Return the number of indices."""
         return load(f"kd_n{axis}")
 
 
@@ -83,28 +83,28 @@ class BlockSpace:
         return tuple(name for name, extent in names if extent > 1 or name == "kd_tx")
 
     def axes(self, ndim: int) -> list[str]:
-        """Axis letters in the order in which ``grid`` gives them."""
+        """Return the axis letters in the order in which ``grid`` gives them."""
         return list(_AXES[:ndim])
 
     def thread(self, axis: str) -> ast.expr:
-        """This thread's index in its block."""
+        """Return this thread's index in its block."""
         return load(f"kd_t{axis}")
 
     def index(self, axis: str) -> ast.expr:
-        """This thread's index in the grid."""
+        """Return this thread's index in the grid."""
         extent = ast.Constant(self.block_dim[_AXES.index(axis)])
         start = ast.BinOp(load(f"kd_b{axis}"), ast.Mult(), extent)
         return ast.BinOp(start, ast.Add(), self.thread(axis))
 
     def size(self, axis: str) -> ast.expr:
-        """Number of indices: the extent under ``forall``, else threads of the grid."""
+        """Return the number of indices: the extent under ``forall``, else threads of the grid."""
         position = _AXES.index(axis)
         if self.mode.forall_ndim is not None:
             return load(f"kd_extent_{position}")
         return ast.BinOp(load(f"kd_g{axis}"), ast.Mult(), ast.Constant(self.block_dim[position]))
 
     def linear_thread(self) -> ast.expr:
-        """This thread's index in its block, counted through x, then y, then z."""
+        """Return this thread's index in its block, counted through x, then y, then z."""
         width, height, depth = self.block_dim
         linear: ast.expr = self.thread("x")
         if depth > 1 or height > 1:
@@ -116,7 +116,7 @@ class BlockSpace:
         return linear
 
     def lane(self) -> ast.expr:
-        """This thread's index in its warp."""
+        """Return this thread's index in its warp."""
         return ast.BinOp(self.linear_thread(), ast.Mod(), ast.Constant(WARP_SIZE))
 
 
@@ -126,7 +126,7 @@ Expression: TypeAlias = Callable[[Space, IntrinsicUse], ast.expr]
 
 
 def _in_block(write: Callable[[BlockSpace], ast.expr]) -> Expression:
-    """An id that no kernel without blocks asks for."""
+    """Return an id that no kernel without blocks asks for."""
 
     def expression(space: Space, use: IntrinsicUse) -> ast.expr:
         del use
@@ -137,7 +137,7 @@ def _in_block(write: Callable[[BlockSpace], ast.expr]) -> Expression:
 
 
 def _along_axes(write: Callable[[Space, str], ast.expr]) -> Expression:
-    """An id along as many axes as it is asked for: one, or a tuple."""
+    """Return an id along as many axes as it is asked for: one, or a tuple."""
 
     def expression(space: Space, use: IntrinsicUse) -> ast.expr:
         values = [write(space, axis) for axis in space.axes(use.static["ndim"])]
@@ -218,7 +218,7 @@ class _Replacement(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``kd.grid(2)[0]`` becomes its first coordinate; a tuple of the user's stays as it is."""
+        """Replace ``kd.grid(2)[0]`` by its first coordinate; a user's tuple stays."""
         is_id = isinstance(node.value, ast.Call) and self.unit.use_of(node.value) is not None
         self.generic_visit(node)
         if (

@@ -24,7 +24,7 @@ __all__ = ["Interchange", "peel"]
 
 
 def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
-    """The conditions around everything an item does, and what it does under them."""
+    """Return the conditions around everything an item does, and what it does under them."""
     conditions, body = list(item.guards), item.body
     while len(body) == 1:
         only = body[0]
@@ -106,7 +106,7 @@ class Interchange:
         )
 
     def rows(self, body: list[ast.stmt]) -> list[Item] | None:
-        """The body as items along x, or ``None`` where it stays as it is."""
+        """Return the body as items along x, or ``None`` where it stays as it is."""
         chosen = [node for node in body if isinstance(node, ast.For) and self.profits(node)]
         if not chosen or self._uses_local_arrays(body):
             return None
@@ -151,7 +151,7 @@ class Interchange:
         return contiguous > 0 or self._accumulates(loop)
 
     def _judge(self, node: ast.Subscript, counter: str) -> int | None:
-        """1 for an access contiguous in the thread, 0 for a neutral one, None for a bad one."""
+        """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
         indices = index_parts(node)
         expanded = [self.pure.expanded(i) for i in indices]
         by_thread = [_mentions(e, self.thread_name) for e in expanded]

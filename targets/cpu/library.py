@@ -31,7 +31,7 @@ _MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+ }$', re.MULTILIN
 
 @intrinsic
 def keep_loop(typingctx: Any) -> Any:
-    """As the last statement of a loop's body: do not unroll this loop."""
+    """Keep LLVM from unrolling the loop of which this is the last statement."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _marked_blocks(builder.module).append(builder.block)

@@ -86,7 +86,7 @@ class Liveness:
         self._block(items, _NONE, _NONE, _NONE)
 
     def flow(self, item: Threads | Vote) -> Flow:
-        """An item's flow over private variables.
+        """Return an item's flow over private variables.
 
         A thread that a mask keeps out assigns nothing and goes on with what it had. One that has
         left the kernel needs nothing any more, so its guard does not count.
@@ -102,12 +102,12 @@ class Liveness:
         )
 
     def loads(self, item: Threads | Vote) -> Names:
-        """Variables whose values a thread fetches when it begins the item."""
+        """Return the variables whose values a thread fetches when it begins the item."""
         flow = self.flow(item)
         return flow.exposed | ((flow.maybe - flow.surely) & self.after[item])
 
     def saves(self, item: Threads) -> Names:
-        """Variables whose values a thread stores when it ends the item."""
+        """Return the variables whose values a thread stores when it ends the item."""
         return self.flow(item).maybe & self.after[item]
 
     def _keep(self, names: Iterable[str]) -> Names:

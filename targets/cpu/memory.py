@@ -27,13 +27,13 @@ _STEPS = 8
 
 
 def block_bytes(nbytes: int) -> int:
-    """The size of the block that serves an allocation: eight sizes for each power of two."""
+    """Return the size of the block that serves an allocation: eight sizes for each power of two."""
     step = max(_ALIGNMENT, (1 << (nbytes - 1).bit_length()) // (2 * _STEPS))
     return -(-nbytes // step) * step
 
 
 def host_memory_info() -> tuple[int, int]:
-    """Bytes of the machine's memory that are available, and in all."""
+    """Return the bytes of the machine's memory that are available, and in all."""
     import psutil
 
     found = psutil.virtual_memory()

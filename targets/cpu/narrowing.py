@@ -64,7 +64,7 @@ def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureVal
 
 
 def conjuncts(node: ast.expr) -> list[ast.expr]:
-    """The parts of a condition that must all hold; a chained comparison is taken apart."""
+    """Return the parts of a condition that must all hold; a chained comparison is taken apart."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         return [part for value in node.values for part in conjuncts(value)]
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -145,7 +145,7 @@ def _is_surely_small(node: ast.expr, pure: PureValues, most: int) -> bool:
 
 
 def _terms(node: ast.expr) -> list[ast.expr]:
-    """The terms of a sum."""
+    """Return the terms of a sum."""
     match node:
         case ast.BinOp(op=ast.Add()):
             return [*_terms(node.left), *_terms(node.right)]
@@ -164,7 +164,7 @@ def _sum(terms: list[ast.expr]) -> ast.expr:
 
 
 def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
-    """``left - right``, or the end of int64 that lies nearest to it."""
+    """Return ``left - right``, or the end of int64 that lies nearest to it."""
     found = _simplified(ast.BinOp(left, ast.Sub(), right))
     if found is left or _is_surely_small(found, pure, _SMALL):
         return found
@@ -172,7 +172,7 @@ def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
 
 
 def _next(limit: ast.expr) -> ast.expr:
-    """``limit + 1``, or the greatest int64."""
+    """Return ``limit + 1``, or the greatest int64."""
     if isinstance(limit, ast.Constant) and isinstance(limit.value, int):
         return ast.Constant(min(limit.value + 1, _GREATEST))
     one = ast.Constant(1)

@@ -56,7 +56,7 @@ def check_object(code: bytes, function: str) -> None:
 
 
 def _functions(code: bytes) -> Iterator[bytes]:
-    """Names of the global functions that the file defines."""
+    """Return the names of the global functions that the file defines."""
     header = _HEADER.unpack_from(code)
     magic, bits, order, machine = header[0], header[1], header[2], header[6]
     if magic != b"\x7fELF":

@@ -85,7 +85,7 @@ def _start(llvm: Any) -> Any:
 
 
 def host_identity() -> dict[str, str]:
-    """The processor as LLVM sees it: code for another one may hold what it does not know."""
+    """Return the processor as LLVM sees it: code for another one may hold what it does not know."""
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()

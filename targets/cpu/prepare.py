@@ -97,7 +97,7 @@ def prepare_function(
 
 
 def _beyond_extent(space: BlockSpace, rank: int) -> ast.stmt:
-    """``if`` this thread lies beyond the extent: ``return``."""
+    """Return the statement that ends a thread beyond the extent."""
     tests: list[ast.expr] = [
         ast.Compare(space.index(axis), [ast.GtE()], [ast.Name(f"kd_extent_{position}", ast.Load())])
         for position, axis in enumerate(_AXES[:rank])

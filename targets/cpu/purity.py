@@ -106,7 +106,7 @@ class PureValues:
         self.invariant = names
 
     def _range_value(self, node: ast.expr) -> ast.expr | None:
-        """An expression that is an integer if what a ``range`` gives is."""
+        """Return an expression that is an integer if what a ``range`` gives is."""
         if isinstance(node, ast.Call) and self.called(node.func) == "range":
             total: ast.expr = ast.Constant(0)
             for argument in node.args:
@@ -166,7 +166,7 @@ class PureValues:
         return isinstance(kind, ScalarKind) and self.assignments[name] == 0
 
     def called(self, node: ast.expr) -> str | None:
-        """The name of the builtin or library function that is called, if it is one."""
+        """Return the name of the builtin or library function that is called, if it is one."""
         return library_name(node, self.unit.namespace)
 
     def _is_simple_call(self, node: ast.Call) -> bool:
@@ -181,11 +181,11 @@ class PureValues:
     # -- substitution ---------------------------------------------------------------------------
 
     def expanded(self, node: ast.expr) -> ast.expr:
-        """A copy with every pure variable replaced by its expression."""
+        """Return a copy with every pure variable replaced by its expression."""
         return _Expansion(self.definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
 
     def independent_of(self, variables: Collection[str]) -> list[str]:
-        """The pure variables into which none of `variables` enters, in order."""
+        """Return the pure variables into which none of `variables` enters, in order."""
         return [
             name
             for name, value in self.definitions.items()
@@ -194,7 +194,7 @@ class PureValues:
         ]
 
     def needed(self, names: set[str]) -> list[str]:
-        """The pure variables among `names`, with those they are computed from, in order."""
+        """Return the pure variables among `names`, with those they are computed from, in order."""
         wanted: set[str] = set()
         pending = [n for n in names if n in self.definitions]
         while pending:
@@ -334,7 +334,7 @@ _INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def negate(test: ast.expr, pure: PureValues) -> ast.expr:
-    """The opposite of a test, with ``not`` driven inwards where that is exact.
+    """Return the opposite of a test, with ``not`` driven inwards where that is exact.
 
     Comparisons of integers are turned around; others keep ``not``, since NaN compares false both
     ways.

@@ -75,7 +75,7 @@ class Structure:
         self.items = self.run(tree.body)
 
     def run(self, body: list[ast.stmt]) -> list[Item]:
-        """The items of the whole kernel."""
+        """Return the items of the whole kernel."""
         body = _without_definitions(body, self.pure)
         if not any(self.variables.cuts(node, leaves_loop=False) for node in body):
             # One item: whatever is assigned is assigned within the loops over threads.
@@ -91,7 +91,7 @@ class Structure:
     # -- items -----------------------------------------------------------------------------------
 
     def thread_variable(self, stem: str) -> str:
-        """A new variable of which each thread has its own."""
+        """Return a new variable of which each thread has its own."""
         name = self.names.make(stem)
         self.thread_variables.add(name)
         return name
@@ -99,13 +99,13 @@ class Structure:
     def threads(
         self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_masked: bool = False
     ) -> Threads:
-        """An item that threads run, with what is known of its guards here."""
+        """Return an item that threads run, with what is known of its guards here."""
         return Threads(body, guards, is_masked or self.mask_depth > 0)
 
     def block(
         self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_whole: bool = False
     ) -> list[Item]:
-        """The items of a list of statements; `is_whole` says that it is the kernel's own."""
+        """Return the items of a list of statements; `is_whole` says that it is the kernel's own."""
         items: list[Item] = []
         pending: list[ast.stmt] = []
         marked: tuple[ast.expr, ...] = guards
@@ -166,7 +166,7 @@ class Structure:
         return items
 
     def _exchange(self, node: ast.stmt) -> ast.Call | None:
-        """The call of a statement in which the lanes of a warp exchange values."""
+        """Return the call of a statement in which the lanes of a warp exchange values."""
         if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
             use = self.unit.use_of(node.value)
             if use is not None and isinstance(LOWERINGS[use.intrinsic.name], Exchange):
@@ -175,7 +175,7 @@ class Structure:
 
     @staticmethod
     def _with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
-        """A statement of :meth:`_exchange` with another value."""
+        """Return a statement of :meth:`_exchange` with another value."""
         new = copy.copy(node)
         assert isinstance(new, ast.Assign | ast.Expr)
         new.value = value
@@ -187,7 +187,7 @@ class Structure:
         return (ast.UnaryOp(ast.Not(), ast.Name(self.left, ast.Load())), *guards)
 
     def _pure_exit(self, node: ast.stmt) -> ast.expr | None:
-        """The condition under which threads stay, if ``if …: return`` tests a pure expression."""
+        """Return the condition of staying, if ``if …: return`` tests a pure expression."""
         if (
             isinstance(node, ast.If)
             and len(node.body) == 1
@@ -229,7 +229,7 @@ class Structure:
         return not loads or not any(map(_writes_memory, pending))
 
     def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
-        """The items of one statement that has to be taken apart."""
+        """Cut one statement that has to be taken apart into items."""
         match node:
             case ast.If():
                 return self.cut_if(node, guards)
@@ -281,7 +281,7 @@ class Structure:
         ]
 
     def cut_masked_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
-        """An ``if`` around a warp barrier: some threads take part, all go through its items."""
+        """Cut an ``if`` around a warp barrier: some threads take part, all go through its items."""
         items: list[Item] = []
         test: ast.expr = node.test
         if not self.pure.is_pure(test):
@@ -347,7 +347,7 @@ class Structure:
         return [WhileLoop(ast.Constant(True), [*before, leave, *body])]
 
     def _in_loop(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
-        """Guards of a loop's body; a thread that returns stays away from later iterations."""
+        """Return guards of a loop's body; a thread that returns skips later iterations."""
         self.has_marks = self.has_marks or contains_return(node)
         return self._with_mark(guards) if contains_return(node) else guards
 
@@ -364,7 +364,7 @@ class Structure:
     def block_value(
         self, value: ast.expr, guards: tuple[ast.expr, ...], default: bool | int
     ) -> tuple[list[Item], ast.expr]:
-        """An expression that the block can evaluate, and the items that make it so.
+        """Return an expression that the block can evaluate, and the items that make it so.
 
         A value that all threads agree on, but that lives in them, is fetched by an item: each
         thread writes it to the same variable.

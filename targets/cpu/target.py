@@ -114,13 +114,13 @@ class CpuCompiler(Compiler):
         )
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
-        """The processor; ``None`` where object code of another process is not loaded."""
+        """Return the processor; ``None`` where object code of another process is not loaded."""
         from targets.cpu.objects import IS_SUPPORTED, host_identity
 
         return host_identity() if IS_SUPPORTED else None
 
     def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
-        """Object code and metadata."""
+        """Return object code and metadata."""
         from targets.cpu.artifact import CpuArtifact
         from targets.cpu.stored import dump
 
@@ -149,14 +149,14 @@ class CpuDevice(Device):
         return describe_cpu(self)
 
     def load(self, artifact: Artifact) -> Executable:
-        """Nothing to do: the code is in this process already."""
+        """Do nothing: the code is in this process already."""
         from targets.cpu.artifact import CpuArtifact, CpuExecutable
 
         assert isinstance(artifact, CpuArtifact)
         return CpuExecutable(artifact, self)
 
     def thread_pool(self) -> tuple[int, float] | None:
-        """Numba's threads, and what waking them costs."""
+        """Return Numba's threads, and what waking them costs."""
         from targets.cpu.threads import threading_layer
         from targets.cpu.waking import wake_ns
 
@@ -164,14 +164,14 @@ class CpuDevice(Device):
         return layer.thread_count, wake_ns(layer)
 
     def synchronize(self) -> None:
-        """Nothing to do: a launch returns when it has finished."""
+        """Do nothing: a launch returns when it has finished."""
 
     def create_pool(self) -> PoolBackend:
         """Make a pool of host memory."""
         return HostPool(self)
 
     def memory_info(self) -> tuple[int, int]:
-        """Bytes of the machine's memory that are available, and in all."""
+        """Return the bytes of the machine's memory that are available, and in all."""
         return host_memory_info()
 
     def copy_from_host(
@@ -201,11 +201,11 @@ class CpuTarget(Target):
     compiler = CpuDevice.compiler
 
     def unavailable_reason(self) -> str | None:
-        """Always ``None``: there is a CPU."""
+        """Return ``None``: there is a CPU."""
         return None
 
     def devices(self) -> tuple[Device, ...]:
-        """The machine's processors, as one device."""
+        """Return the machine's processors, as one device."""
         return (_device(),)
 
     def checks(self) -> Iterable[Check]:
@@ -216,7 +216,7 @@ class CpuTarget(Target):
 
 
 def _with_block(specialization: Specialization) -> Specialization:
-    """The specialization with a block of our choice, where it needs one and none was named."""
+    """Return the specialization with a block chosen here, where it needs one and has none."""
     traits = specialization.traits
     if specialization.block_dim is not None or traits.uses_grid_only:
         return specialization

@@ -138,7 +138,7 @@ _process = _Process()
 
 
 def threading_layer() -> ThreadingLayer:
-    """The layer of this process, chosen at the first call.
+    """Return the layer of this process, chosen at the first call.
 
     ``KERNELDSL_THREADING_LAYER`` names one of :data:`LAYERS`; without it the first that loads is
     taken. The number of threads is Numba's: ``NUMBA_NUM_THREADS``, or the processors this process
@@ -209,7 +209,7 @@ def _load(name: str) -> ThreadingLayer:
 
 
 def _thread_count() -> int:
-    """Threads as Numba counts them; without importing it, where that is possible."""
+    """Return the threads as Numba counts them; without importing it, where that is possible."""
     given = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if "numba" in sys.modules or os.path.exists(".numba_config.yaml"):
         from numba import config
@@ -224,7 +224,7 @@ def _thread_count() -> int:
 
 
 def _import_pool(name: str) -> Any:
-    """Numba's module of a pool, by its path where Numba itself has not been imported.
+    """Return Numba's module of a pool, by its path where Numba itself has not been imported.
 
     It is a library of C functions that needs nothing of the package around it. It is not put among
     the imported modules, so Numba finds it in its own way later, and the pool is the same: its

@@ -66,7 +66,7 @@ def compiled_for() -> CompiledFor:
 
 
 def extensions_in_use() -> tuple[str, ...]:
-    """Names of the vector extensions in use, widest first; ``("baseline",)`` where there are none.
+    """Return the vector extensions in use, widest first; ``("baseline",)`` for none.
 
     Raises
     ------

@@ -69,7 +69,7 @@ def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> Gua
 
 
 def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
-    """Each different expression once."""
+    """Return each different expression once."""
     return list({ast.dump(node): node for node in nodes}.values())
 
 

@@ -78,7 +78,7 @@ def check_cuda() -> Iterator[Check]:
 
 
 def _start() -> Driver | TargetUnavailableError | DriverError:
-    """The driver, or why it cannot be used; only starting it tells whether it works."""
+    """Return the driver, or why it cannot be used; only starting it tells whether it works."""
     try:
         return get_driver()
     except (TargetUnavailableError, DriverError) as error:
@@ -106,7 +106,7 @@ def _check_driver(library: str | None, gpus: tuple[str, ...], *, is_started: boo
 
 
 def _check_kernel_module(library: str | None) -> Iterator[Check]:
-    """The kernel module and the library have to be of one version."""
+    """Check that the kernel module and the library are of one version."""
     module = nvidia_driver_version() if read_text("/proc/driver/nvidia/version") else None
     told = library_version(library) if library else None
     # The name may end at the major version, which says nothing.
@@ -197,7 +197,7 @@ def _check_packages() -> Iterator[Check]:
 
 
 def _what_hides_bindings() -> str | None:
-    """The file that takes the name ``cuda``, where NVIDIA's namespace cannot be imported."""
+    """Return the file that takes the name ``cuda``, where NVIDIA's namespace cannot be imported."""
     try:
         if importlib.util.find_spec("cuda.bindings.driver") is not None:
             return None
@@ -256,7 +256,7 @@ def _check_bindings_fit(driver: Driver) -> Iterator[Check]:
 
 
 def _check_assembler(library: str | None) -> Iterator[Check]:
-    """The driver's own assembler is a file apart, which small images leave out."""
+    """Check for the driver's own assembler, a file of its own that small images leave out."""
     if sys.platform != "linux" or library is None:
         return
     name = "libnvidia-ptxjitcompiler.so.1"
@@ -293,7 +293,7 @@ def _check_ptx(driver: Driver, device: Device) -> Check:
 
 
 def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
-    """Settings of a device that surprise: who may use it, and how long a kernel may run."""
+    """Check settings of a device that surprise: who may use it, how long a kernel may run."""
     mode = _attribute(driver, device, "COMPUTE_MODE")
     if mode in (2, 3):
         yield Check(
@@ -313,7 +313,7 @@ def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
 
 
 def _smi_name(driver: Driver, device: Device) -> str:
-    """A device as ``nvidia-smi -i`` takes it."""
+    """Return a device as ``nvidia-smi -i`` takes it."""
     handle = driver.call(driver.api.cuDeviceGet, device.index, doing=f"find {device}")
     return read_pci_address(driver.api, handle) or "NUMBER"
 

@@ -27,7 +27,7 @@ def nvidia_driver_library() -> str | None:
 
 
 def nvidia_driver_version() -> str | None:
-    """The version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
+    """Return the version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
 
     The kernel module's own word comes first; where it cannot be read, the file name of the library
     and then ``nvidia-smi`` are asked.
@@ -46,7 +46,7 @@ def nvidia_driver_version() -> str | None:
 
 
 def nvidia_gpus() -> tuple[str, ...]:
-    """Signs of NVIDIA GPUs in this machine, whether or not their driver works."""
+    """Return signs of NVIDIA GPUs in this machine, whether or not their driver works."""
     found = sorted(glob("/dev/nvidia[0-9]*"))
     found += sorted(glob("/proc/driver/nvidia/gpus/*"))
     for device in sorted(glob("/sys/bus/pci/devices/*")):

@@ -62,7 +62,7 @@ class CudaTarget(Target):
         return self._found[1]
 
     def described(self, arch: str) -> Device:
-        """A large card of the architecture's generation."""
+        """Return a large card of the architecture's generation."""
         from targets.cuda.device.described import described_device
 
         return described_device(arch)

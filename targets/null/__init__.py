@@ -33,7 +33,7 @@ __all__ = ["H100", "SMALL_OLD_CARD", "described_as", "fault", "make_target", "se
 
 @cache
 def make_target() -> NullTarget:
-    """The process's one null target."""
+    """Return the process's one null target."""
     from targets.null.target import NullTarget
 
     return NullTarget(H100)
@@ -66,7 +66,7 @@ def set_device(*devices: Device) -> None:
 
 @contextmanager
 def described_as(*devices: Device) -> Iterator[NullTarget]:
-    """A ``with`` block in which the null target has these devices, and has recorded nothing.
+    """Return a context manager in which the null target has just these devices.
 
     Parameters
     ----------

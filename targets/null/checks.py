@@ -143,7 +143,7 @@ def check_arrays(layout: ParameterLayout, values: Mapping[str, Any], space: Addr
 
 
 def _span(pointer: int, shape: list[int], strides: list[int], item: int) -> tuple[int, int]:
-    """First address and number of bytes from there to the end of an array's last element."""
+    """Return the first address and number of bytes up to the end of the last element."""
     if 0 in shape:
         return pointer, 0
     if not strides:

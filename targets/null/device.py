@@ -97,7 +97,7 @@ class NullDevice(Device):
         return NullPool(self.memory, self._begin)
 
     def memory_info(self) -> tuple[int, int] | None:
-        """Bytes that nobody holds, and all there are, if the description says how many."""
+        """Return bytes that nobody holds, and all there are, if the description says how many."""
         self._begin("memory_info")
         free = self.memory.free_bytes()
         return None if free is None else (free, int(self.extra["total_memory_bytes"]))
@@ -157,7 +157,7 @@ class NullDevice(Device):
         self._access("fill", stream, count, write)
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Described devices are all linked with each other."""
+        """Return True for any other device: described devices are all linked."""
         return self != peer
 
     def enable_peer_access(self, peer: Device) -> None:
@@ -188,7 +188,7 @@ class NullDevice(Device):
         return NullStream(self, self._begin)
 
     def wrap_stream(self, stream: Any) -> DeviceStream:
-        """A stream over whatever CUDA takes for one."""
+        """Return a stream over whatever CUDA takes for one."""
         return NullStream(self, self._begin, stream_handle(stream), stream)
 
     def create_event(self, *, is_timed: bool, is_blocking: bool = False) -> DeviceEvent:

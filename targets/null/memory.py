@@ -103,7 +103,7 @@ class AddressSpace:
         return allocation.nbytes
 
     def free_bytes(self) -> int | None:
-        """Bytes that nobody holds; ``None`` where there is no limit."""
+        """Return the bytes that nobody holds; ``None`` where there is no limit."""
         with self._lock:
             return None if self._capacity is None else self._capacity - self._used() - self._kept
 

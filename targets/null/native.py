@@ -149,7 +149,7 @@ def _address(function: Any) -> int:
 
 
 def _read_extra(extra: int) -> bytes | None:
-    """The parameter buffer; ``None`` where it is not told as a driver wants it."""
+    """Return the parameter buffer; ``None`` where it is not told as a driver wants it."""
     tags = (_ADDRESS * 5).from_address(extra)
     if (tags[0], tags[2], tags[4]) != (_PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END):
         return None

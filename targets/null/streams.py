@@ -65,7 +65,7 @@ class NullStream(HostStream):
         self._awaited: tuple[_Mark, ...] = ()
 
     def held(self) -> AbstractContextManager[object]:
-        """A ``with`` block in which the work in the stream does not get done."""
+        """Return a context manager in which the work in the stream does not get done."""
         stack = ExitStack()
         self.is_held = True
         stack.callback(self._release)
@@ -76,7 +76,7 @@ class NullStream(HostStream):
         self.releases += 1
 
     def awaited(self) -> tuple[_Mark, ...]:
-        """The marks that this stream still waits for."""
+        """Return the marks that this stream still waits for."""
         self._awaited = tuple(mark for mark in self._awaited if not mark.is_reached())
         return self._awaited
 
@@ -103,7 +103,7 @@ class NullStream(HostStream):
         return NullGraph(self.device, recording, self._begin)
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """As other libraries take a stream."""
+        """Return the stream as other libraries take it."""
         return 0, self.handle
 
 

@@ -124,7 +124,7 @@ class NullTarget(Target):
         self.faults.clear()
 
     def memory_of(self, device: Device) -> AddressSpace:
-        """The memory of a device, to look at."""
+        """Return the memory of a device, to look at."""
         assert isinstance(device, NullDevice)
         return device.memory
 
@@ -148,7 +148,7 @@ class NullTarget(Target):
     # ---------------------------------------------------------------- contract
 
     def unavailable_reason(self) -> str | None:
-        """Always ``None``: what does not exist cannot be missing."""
+        """Return ``None``: what does not exist cannot be missing."""
         return None
 
     def devices(self) -> tuple[Device, ...]:

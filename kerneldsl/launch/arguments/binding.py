@@ -29,7 +29,7 @@ _kinds_lock = ForkSafeLock()
 
 
 def code_of(kind: Kind) -> int:
-    """The code that stands for a kind in this process."""
+    """Return the code that stands for a kind in this process."""
     code = _codes.get(kind)
     if code is None:
         with _kinds_lock:
@@ -42,17 +42,17 @@ def code_of(kind: Kind) -> int:
 
 
 def kinds_of(codes: tuple[int, ...]) -> tuple[Kind, ...]:
-    """The kinds that codes stand for."""
+    """Return the kinds that codes stand for."""
     return tuple(_kinds[code] for code in codes)
 
 
 def bits_of(value: np.generic) -> int:
-    """The bits of a scalar, which is how one is passed that :mod:`struct` has no format for."""
+    """Return the bits of a scalar, as one is passed that :mod:`struct` has no format for."""
     return int.from_bytes(value.tobytes(), sys.byteorder)
 
 
 def value_of(bits: int, dtype: str) -> float:
-    """The value of a real number that was passed as its bits."""
+    """Return the value of a real number that was passed as its bits."""
     found = numpy_dtype(dtype)
     return float(np.frombuffer(bits.to_bytes(found.itemsize, sys.byteorder), found)[0])
 
@@ -123,7 +123,7 @@ class Binding:
         return arrays
 
     def passed_arrays(self) -> list[PassedArray]:
-        """The arrays among the arguments, as `values` describe them."""
+        """Return the arrays among the arguments, as `values` describe them."""
         return passed_arrays(self.arrays, self.values)
 
 

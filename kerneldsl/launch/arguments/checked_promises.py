@@ -59,7 +59,7 @@ def promises_of(
 
 
 def _unit_axis(array: PassedArray) -> int | None:
-    """The longest axis along which elements stand side by side, of an array of layout "A"."""
+    """Return the longest axis with a stride of one element, of an array of layout "A"."""
     if array.kind.layout != "A":
         return None
     found = [axis for axis, stride in enumerate(array.strides) if stride == array.itemsize]
@@ -67,7 +67,7 @@ def _unit_axis(array: PassedArray) -> int | None:
 
 
 def _alignment(array: PassedArray, unit_axis: int | None) -> int:
-    """The largest power of two that divides the address and every stride but one."""
+    """Return the largest power of two that divides the address and every stride but one."""
     skipped = unit_axis
     if array.kind.layout == "C":
         skipped = array.kind.ndim - 1

@@ -26,7 +26,7 @@ _TORCH_DTYPES = {f"torch.{name}": row for name, row in ELEMENT_TYPES.items()}
 
 
 def find_reader(value: Any) -> Reader | None:
-    """The reader of a foreign object's type, or ``None`` where it shares its memory in no way."""
+    """Return the reader of a foreign object's type, or ``None`` if it shares no memory."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return _read_torch
@@ -126,7 +126,7 @@ def _read(array: ArrayGeometry, binding: Binding) -> int:
 
 
 def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     if pointer % dtype.alignment:
         raise Refused(
             f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
@@ -137,7 +137,7 @@ def _aligned(pointer: int, dtype: np.dtype[Any]) -> int:
 
 
 def _device_at(index: int, binding: Binding) -> Device:
-    """The device with CUDA memory of an index, which is mostly that of the argument before."""
+    """Return the device with CUDA memory of an index, mostly that of the argument before."""
     device = binding.device
     if device is not None and device.index == index and device.memory_type is MemoryType.CUDA:
         return device

@@ -50,7 +50,7 @@ class PassedArray(NamedTuple):
         return self[1:] == other[1:] and self.kind == other.kind
 
     def byte_range(self) -> tuple[int, int]:
-        """First and past-the-last address; two equal ones where there are no elements."""
+        """Return the first and past-the-last address; the same one twice for no elements."""
         return byte_bounds(self.pointer, self.shape, self.strides, self.itemsize)
 
 

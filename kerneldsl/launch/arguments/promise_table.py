@@ -44,7 +44,7 @@ class PromiseTable:
         return self._found[number]
 
     def number_of(self, binding: Binding, extent: tuple[int, ...] | None) -> int:
-        """The number of all that holds of a launch's arguments.
+        """Return the number of all that holds of a launch's arguments.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class PromiseTable:
         return number
 
     def number(self, promises: Promises) -> int:
-        """The number that stands for some promises."""
+        """Return the number that stands for some promises."""
         with self._lock:
             number = self._numbers.get(promises)
             if number is None:

@@ -115,7 +115,7 @@ def _read_tuple(value: tuple[Any, ...], binding: Binding) -> int:
 
 
 def find_reader(value: Any) -> Reader:
-    """The reader of a value whose type is not in the table, put there for the next.
+    """Return the reader of a value whose type is not in the table, and add it to the table.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def launch_staged(
 def _on_device(
     device: Device, region: _Region, item: HostArray, staged: list[Any]
 ) -> ArrayGeometry:
-    """The staged array."""
+    """Return the staged array."""
     array, start = item.array, staged[item.index]
     shape, strides, dtype = array.shape, array.strides, array.dtype
     layout: Layout = "C" if region.is_packed or array.flags.c_contiguous else "A"

@@ -59,7 +59,7 @@ class Function:
     # ------------------------------------------------------------------ memory
 
     def at(self, address: Any, offset: Any) -> Any:
-        """The address so many bytes further on."""
+        """Return the address so many bytes further on."""
         if isinstance(offset, int):
             if offset == 0:
                 return address
@@ -75,7 +75,7 @@ class Function:
         self.b.store(value, self.at(address, offset), align=1)
 
     def pointer(self, address: int) -> Any:
-        """A constant address."""
+        """Return a constant address."""
         return ir.Constant(I64, address).inttoptr(POINTER)
 
     # ------------------------------------------------------------------ calls
@@ -93,7 +93,7 @@ class Function:
     # ------------------------------------------------------------------ branches
 
     def block(self, name: str) -> Any:
-        """A new block, not yet written."""
+        """Return a new block, not yet written."""
         return self.function.append_basic_block(name)
 
     def equal(self, a: Any, b: Any) -> Any:

@@ -123,13 +123,13 @@ class PackedCondition:
     numbers: tuple[int, ...] = ()
 
     def words(self, before: int) -> tuple[int, ...]:
-        """The condition as native code reads it, with so many bytes before the parameters."""
+        """Return the condition as native code reads it; parameters begin at byte `before`."""
         found = (self.kind, *(offset + before for offset in self.offsets), *self.numbers)
         return (*found, *(0,) * (CONDITION_WORDS - len(found)))
 
 
 def rank_word(kind: ArrayKind) -> int:
-    """The rank of an array as native code reads it: with 256 added where strides are passed."""
+    """Return an array's rank as native code reads it: with 256 added where strides are passed."""
     return kind.ndim + (256 if kind.layout == "A" else 0)
 
 

@@ -67,7 +67,7 @@ def emit_module(addresses: Addresses) -> ir.Module:
 
 
 def _emit_guards(module: ir.Module) -> Any:
-    """``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object.
+    """Emit ``i32 guards(ptr words, i64 count)``: 1 where every guard finds its object.
 
     A dictionary that is as it was when the object was found in it is not looked into again.
     """
@@ -154,7 +154,7 @@ def _emit_try(
     conditions: Any,
     start: Any,
 ) -> Any:
-    """``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
+    """Emit ``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
 
     -1 is a kernel that failed, whose error is raised.
     """
@@ -225,7 +225,7 @@ def _emit_try(
 
 
 def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> Any:
-    """``i32 attempt(ptr launch, ptr args, i64 nargs)``: as ``try``, over the launch's tables.
+    """Emit ``i32 attempt(ptr launch, ptr args, i64 nargs)``: ``try`` over the launch's tables.
 
     The tables are held meanwhile: another thread may put others in their place.
     """

@@ -25,7 +25,7 @@ _TYPE, _OFFSET, _A, _B, _C, _D = (8 * i for i in range(1, 7))
 
 
 def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
-    """``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place, ptr changes)``.
+    """Emit ``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place, ptr changes)``.
 
     It returns 1 where all were read and written into the buffer, else 0, and leaves no error. To
     `changes` it adds the number of arrays that are not known to be those that the steps were made
@@ -151,7 +151,7 @@ def _read_device_array(
     seal: int,
     bad: Any,
 ) -> None:
-    """A device array's block is bytes: place, code of the kind, flags, then what is passed."""
+    """Read a device array: its block is place, code of the kind, flags, then what is passed."""
     fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
     is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
     f.b.cbranch(is_sealed, sealed, fresh)

@@ -13,7 +13,7 @@ __all__ = ["emit_conditions"]
 
 
 def emit_conditions(module: ir.Module) -> Any:
-    """``i32 conditions(ptr words, i64 count, ptr buffer)``: 1 where every condition holds."""
+    """Emit ``i32 conditions(ptr words, i64 count, ptr buffer)``: 1 where every condition holds."""
     bounds, few = _emit_bounds(module), _emit_few(module)
     f = Function(module, "conditions", I32, [POINTER, I64, POINTER], is_internal=True)
     words, count, buffer = f.args
@@ -48,7 +48,7 @@ def emit_conditions(module: ir.Module) -> Any:
 
 
 def _parameter(f: Function, buffer: Any, condition: Any, which: int, kind: Any = I64) -> Any:
-    """The first or second parameter of a condition."""
+    """Return the first or second parameter of a condition."""
     return f.load(f.at(buffer, f.load(condition, 8 + 8 * which)), 0, kind)
 
 
@@ -87,7 +87,7 @@ def _are_distinct(f: Function, buffer: Any, condition: Any, bounds: Any, room: A
 
 
 def _emit_few(module: ir.Module) -> Any:
-    """``i32 few(ptr condition, ptr buffer)``: 1 where extents and their product are small."""
+    """Emit ``i32 few(ptr condition, ptr buffer)``: 1 where extents and their product are small."""
     f = Function(module, "few", I32, [POINTER, POINTER], is_internal=True)
     condition, buffer = f.args
     bad = f.block("bad")
@@ -115,7 +115,7 @@ def _emit_few(module: ir.Module) -> Any:
 
 
 def _emit_bounds(module: ir.Module) -> Any:
-    """``void bounds(ptr array, i64 rank, i64 item_bytes, ptr low, ptr high)``.
+    """Emit ``void bounds(ptr array, i64 rank, i64 item_bytes, ptr low, ptr high)``.
 
     First and past-the-last address of an array, whose pointer, extents and, for a rank of 256 and
     more, strides begin at `array`; two equal ones where an extent is 0.

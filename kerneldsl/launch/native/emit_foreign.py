@@ -36,7 +36,7 @@ def emit_foreign(module: ir.Module) -> tuple[Any, Any]:
 
 
 def _emit_described(module: ir.Module, pack: Any) -> Any:
-    """A tensor, by its library's function."""
+    """Emit the reading of a tensor, by its library's function."""
     f = Function(module, "described", I32, [POINTER, POINTER, POINTER], is_internal=True)
     value, words, out = f.args
     bad = f.block("bad")
@@ -90,7 +90,7 @@ def _fail(f: Function, bad: Any) -> None:
 
 
 def _emit_attributes(module: ir.Module, pack: Any) -> Any:
-    """An array of CuPy, by its attributes."""
+    """Emit the reading of a CuPy array, by its attributes."""
     number, numbers = _emit_number(module), _emit_numbers(module)
     f = Function(module, "attributes", I32, [POINTER, POINTER, POINTER], is_internal=True)
     value, words, out = f.args
@@ -134,7 +134,7 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
 
 
 def _emit_number(module: ir.Module) -> Any:
-    """``i32 number(ptr object, ptr name, ptr out)``: 1 for an attribute that is an int64."""
+    """Emit ``i32 number(ptr object, ptr name, ptr out)``: 1 for an attribute that is an int64."""
     f = Function(module, "number", I32, [POINTER, POINTER, POINTER], is_internal=True)
     owner, name, out = f.args
     bad, other = f.block("bad"), f.block("other")
@@ -154,7 +154,7 @@ def _emit_number(module: ir.Module) -> Any:
 
 
 def _emit_numbers(module: ir.Module) -> Any:
-    """``i32 numbers(ptr object, ptr name, i64 count, ptr out)``: 1 for a tuple of so many int64."""
+    """Emit ``i32 numbers(ptr object, ptr name, i64 count, ptr out)``: 1 for a tuple of int64."""
     kinds = [POINTER, POINTER, I64, POINTER]
     f = Function(module, "numbers", I32, kinds, is_internal=True)
     owner, name, count, out = f.args
@@ -184,7 +184,7 @@ def _emit_numbers(module: ir.Module) -> Any:
 
 
 def _emit_pack(module: ir.Module) -> Any:
-    """``i32 pack(ptr out, i64 pointer, ptr shape, ptr strides, i64 rank, i64 layout_word)``.
+    """Emit ``i32 pack(ptr out, i64 pointer, ptr shape, ptr strides, i64 rank, i64 layout_word)``.
 
     It returns 1 where the address is aligned and the strides, which count elements, are those that
     the step says, and writes what is passed.
@@ -226,7 +226,7 @@ def _emit_pack(module: ir.Module) -> Any:
 
 
 def _emit_is_contiguous(module: ir.Module) -> Any:
-    """``i32 contiguous(ptr shape, ptr strides, i64 rank, i1 is_f)``: 1 for exactly those strides.
+    """Emit ``i32 contiguous(ptr shape, ptr strides, i64 rank, i1 is_f)``: 1 for those strides.
 
     Strides count elements; without any (null) a tensor is in C's order.
     """

@@ -67,7 +67,7 @@ def emit_methods(module: ir.Module, addresses: MethodAddresses, attempt: Any) ->
 
 
 def _emit_hand_over(module: ir.Module) -> Any:
-    """``ptr hand_over(ptr function, ptr self, ptr args, i64 nargs, ptr names)``: call Python."""
+    """Emit ``ptr hand_over(ptr function, ptr self, ptr args, i64 nargs, ptr names)``."""
     kinds = [POINTER, POINTER, POINTER, I64, POINTER]
     f = Function(module, "hand_over", POINTER, kinds, is_internal=True)
     function, self, args, nargs, names = f.args
@@ -166,7 +166,7 @@ def _put(f: Function, value: Any, slot: Any) -> None:
 
 
 def _last_asked_by(f: Function, last: Any, addresses: MethodAddresses, otherwise: Any) -> Any:
-    """The launch that was found last, and what it is found by; or branch away."""
+    """Return the launch that was found last, and what it is found by; or branch away."""
     launch = f.load(last, 0, POINTER)
     f.require(f.is_instance(launch, addresses.launch_type), otherwise)
     return launch, f.load(launch, addresses.launch_asked_by, POINTER)
@@ -178,7 +178,7 @@ def _return_held(f: Function, launch: Any) -> None:
 
 
 def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) -> None:
-    """One extent alone, given by position, is looked up."""
+    """Look up one extent alone, given by position."""
     f = Function(module, "forall", POINTER, _METHOD)
     self, args, nargs, names = f.args
     slow = f.block("slow")
@@ -204,7 +204,7 @@ def _are_same(f: Function, a: Any, b: Any) -> Any:
 
 
 def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
-    """A grid and a block that are ints are looked up; ``(1, 32)`` must not find ``(True, 32)``."""
+    """Look up a grid and a block that are ints; ``(1, 32)`` must not find ``(True, 32)``."""
     f = Function(module, "getitem", POINTER, [POINTER, POINTER])
     self, config = f.args
     slow = f.block("slow")

@@ -17,7 +17,7 @@ _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
 
 
 def emit_start(module: ir.Module) -> Any:
-    """``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0.
+    """Emit ``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0.
 
     -1 is a kernel that failed, whose error is raised.
     """

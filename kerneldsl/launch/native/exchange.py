@@ -120,7 +120,7 @@ def _signed(address: int) -> int:
 
 
 def device_word(device: Device) -> int | None:
-    """A ``DLDevice`` as one word: the type, then the index; ``None`` where torch has no such."""
+    """Return a ``DLDevice`` as one word: type, then index; ``None`` where torch has no such."""
     return None if device.memory_type is None else device.memory_type | device.index << 32
 
 

@@ -33,7 +33,7 @@ def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
 
 
 def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
-    """Guards for captured constants as they are now, which must be the kernel's.
+    """Return the guards for captured constants as they are now, which must be the kernel's.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
 
 
 def _frozen_guards(frozen: FrozenArrays) -> list[Guard]:
-    """That arrays are read-only, and have not been found writable since the table was made."""
+    """Return guards that arrays are read-only, and not found writable since the table was made."""
     cell = frozen.cell
     unchanged = Guard(GuardKind.CELL, cell, None, cell.cell_contents)
     return [unchanged, *(Guard(GuardKind.READ_ONLY, array, None, None) for array in frozen.arrays)]
@@ -104,7 +104,7 @@ def _global_guards(reader: GlobalReader) -> list[Guard] | None:
 
 
 def log_guards() -> list[Guard] | None:
-    """Guards that launches are not logged.
+    """Return the guards that launches are not logged.
 
     A logger remembers in a dictionary whether it is enabled for a level, and forgets that whenever
     a level changes anywhere.
@@ -116,7 +116,7 @@ def log_guards() -> list[Guard] | None:
 
 
 def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
-    """Guards that a kernel runs on a device, where no choice of a device is active in the context.
+    """Return guards that a kernel runs on a device, with no choice of a device in the context.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _unchosen_guards(
 
 
 def _environment_guard() -> Guard | None:
-    """That ``KERNELDSL_TARGET`` is what it is."""
+    """Return the guard that ``KERNELDSL_TARGET`` is what it is."""
     values = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)
     if type(values) is not dict or encode is None:

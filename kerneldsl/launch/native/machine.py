@@ -66,7 +66,7 @@ _entries: dict[str, int] = {}
 
 
 def generation() -> int:
-    """The generation in which tables are made now."""
+    """Return the generation in which tables are made now."""
     return _state[0]
 
 
@@ -121,7 +121,7 @@ def install() -> bool:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """A ``with`` block in which the whole process launches through Python.
+    """Return a context manager in which the whole process launches through Python.
 
     For tests and comparisons; launches of other threads that are going on stay native.
     """
@@ -218,7 +218,7 @@ def _compile(text: str) -> Any:
 
 
 def _document(name: str, python: Callable[..., Any]) -> bytes:
-    """The method's own text, with its signature as CPython's methods carry it."""
+    """Return the method's own text, with its signature as CPython's methods carry it."""
     import inspect
 
     signature = inspect.signature(python)

@@ -123,7 +123,7 @@ def _conditions(
 
 
 def _image(layout: ParameterLayout, extent: tuple[int, ...] | None) -> bytes:
-    """The parameter buffer with the extents alone."""
+    """Return the parameter buffer with the extents alone."""
     image = bytearray(layout.nbytes)
     if extent:
         for parameter, value in zip(layout.parameters[-len(extent) :], extent, strict=True):

@@ -88,7 +88,7 @@ def _of_array(
 
 
 def _no_better(array: ArrayParameters, alignment: int) -> Iterator[Condition]:
-    """The address, if that was it that was no better aligned, is so again."""
+    """Yield the condition that the address is no better aligned, where no stride limits it."""
     if array.kind.ndim <= 1 and array.kind.layout != "A":
         yield Aligned(array.pointer, 2 * alignment, rest=alignment)
 
@@ -96,7 +96,7 @@ def _no_better(array: ArrayParameters, alignment: int) -> Iterator[Condition]:
 def _disjoint(
     compiled: Promises, arrays: Sequence[ArrayParameters], written: Collection[int]
 ) -> Iterator[Condition]:
-    """That no array that is written shares memory with another; those that are one count as one."""
+    """Yield conditions that written arrays share no memory with others; equal ones count as one."""
     groups: dict[int, list[ArrayParameters]] = {}
     for number, array in enumerate(arrays):
         same_as = compiled.array(number).same_as

@@ -87,7 +87,7 @@ class StepMaker:
         wanted: tuple[Kind, ...],
         written: Collection[int],
     ) -> list[Step] | None:
-        """Steps for arguments, or ``None`` where one is read by Python alone.
+        """Return the steps for arguments, or ``None`` where one is read by Python alone.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class StepMaker:
     def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
     ) -> Step | None:
-        """Of an array of torch or CuPy."""
+        """Return the step of an array of torch or CuPy."""
         device = device_word(self._device)
         if device is None or found.layout != wanted.layout:
             return None

@@ -147,7 +147,7 @@ class Guard:
     is_missing: bool = False
 
     def words(self) -> tuple[int, ...]:
-        """The guard as the native code reads it; whoever has the words keeps the guard."""
+        """Return the guard as the native code reads it; whoever has the words keeps the guard."""
         expected = 0 if self.is_missing else id(self.value)
         return self.kind, id(self.owner), id(self.key), expected, 0
 
@@ -320,5 +320,5 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
 
 
 def _signed(handle: int) -> int:
-    """A driver's handle as a word; it may be any 64 bits."""
+    """Return a driver's handle as a word; it may be any 64 bits."""
     return ctypes.c_int64(handle).value

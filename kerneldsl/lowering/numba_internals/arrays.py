@@ -82,7 +82,7 @@ def array_value(
 def contiguous_strides(
     builder: ir.IRBuilder, shape: Sequence[ir.Value], itemsize: ir.Value, layout: str
 ) -> list[ir.Value]:
-    """Bytes along each axis of an array without gaps; "F" has its first axis contiguous."""
+    """Return bytes along each axis of an array without gaps; "F" has its first axis contiguous."""
     order = range(len(shape)) if layout == "F" else range(len(shape) - 1, -1, -1)
     strides = [itemsize] * len(shape)
     running = itemsize

@@ -136,7 +136,7 @@ class InferenceOnly(CompilerBase):
 
 
 def set_common_flags(flags: Any) -> None:
-    """No Python, no allocator, NumPy's division, and no wrappers."""
+    """Set flags for no Python, no allocator, NumPy's division, and no wrappers."""
     flags.nrt = False
     flags.enable_pyobject = False
     flags.force_pyobject = False
@@ -238,7 +238,7 @@ class _Pauses:
         self.was_enabled = False
 
     def forget(self) -> None:
-        """In a forked child: the threads that held the collector are not there."""
+        """Forget, in a forked child, the threads that held the collector: they are not there."""
         if self.count and self.was_enabled:
             gc.enable()
         self.lock = threading.Lock()

@@ -15,7 +15,7 @@ _SYMBOLS = {"numba_cpow": types.complex128, "numba_cpowf": types.complex64}
 
 
 def _power(a: complex, b: complex) -> complex:
-    """``a ** b`` in polar form; 0 ** b is 0, and anything ** 0 is 1."""
+    """Compute ``a ** b`` in polar form; 0 ** b is 0, and anything ** 0 is 1."""
     if b.real == 0 and b.imag == 0:
         return complex(1.0, 0.0)
     if a.real == 0 and a.imag == 0:

@@ -146,7 +146,7 @@ class DeviceContext(BaseContext):
         self.install_registry(self.device.registry)
 
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
-        """A constant; a device function as a value is nothing at run time.
+        """Return a constant; a device function as a value is nothing at run time.
 
         Calls of it are resolved by its type. Numba's own rule, which it registers for every target
         once function types have been used, stores the function's address in this process.
@@ -183,7 +183,7 @@ class DeviceContext(BaseContext):
         """Numba sets it from flags that are never set here."""
 
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-        """The lowering of a call; intrinsics bring their own."""
+        """Return the lowering of a call; intrinsics bring their own."""
         if isinstance(fn, types.Function) and isinstance(fn.typing_key, BoundIntrinsic):
             return fn.typing_key.lowering(self, sig)
         return super().get_function(fn, sig, _firstcall)
@@ -194,7 +194,7 @@ class DeviceContext(BaseContext):
         return BaseContext.compile_subroutine(plain, *args, **options)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
-        """Loops of a NumPy ufunc; what they call is renamed when modules are linked."""
+        """Return loops of a NumPy ufunc; what they call is renamed when modules are linked."""
         return ufunc_db.get_ufunc_info(ufunc_key)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
@@ -241,7 +241,7 @@ class DeviceDescriptor(TargetDescriptor):
             self.target_context.refresh()
 
     def _jit(self, *args: Any, **options: Any) -> Any:
-        """The decorator with which Numba compiles its overloads for the target."""
+        """Return the decorator with which Numba compiles its overloads for the target."""
         if args and callable(args[0]):
             return DeviceFunction(args[0], self, **options)
         return lambda function: DeviceFunction(function, self, **options)

@@ -45,7 +45,7 @@ class MarkNonnegativeIndices:
     def for_unit(
         cls, unit: FunctionUnit, *, wraparound: bool, tuples: TupleLengths | None = None
     ) -> MarkNonnegativeIndices:
-        """The pass with what a unit tells of its names.
+        """Return the pass with what a unit tells of its names.
 
         Parameters
         ----------

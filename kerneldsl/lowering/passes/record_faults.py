@@ -95,7 +95,7 @@ class _Recorder(ast.NodeTransformer):
         return self._fault(self._site(self._exception(kind), message, node), node)
 
     def _exception(self, node: ast.expr | None) -> type[BaseException]:
-        """The class that a ``raise`` names; the front end has seen that it is one."""
+        """Return the class that a ``raise`` names; the front end has seen that it is one."""
         found = self._object(node)
         assert isinstance(found, type)
         assert issubclass(found, BaseException)

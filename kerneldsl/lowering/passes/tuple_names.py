@@ -93,7 +93,7 @@ def tuple_lengths(
 
 
 def _first(node: ast.expr) -> ast.expr:
-    """The first item of a tuple; what any other value gives is taken for no tuple."""
+    """Return the first item of a tuple; what any other value gives is taken for no tuple."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return node.elts[0]
     return ast.Constant(None)

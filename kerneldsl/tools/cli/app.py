@@ -89,7 +89,7 @@ def _compile(
 
 
 def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
-    """The command-line application.
+    """Make the command-line application.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 
 
 def make_cache_app() -> typer.Typer:
-    """The commands below ``kerneldsl cache``."""
+    """Make the commands below ``kerneldsl cache``."""
     app = typer.Typer(
         help="List, remove and move cached kernels.",
         no_args_is_help=True,
@@ -293,7 +293,7 @@ def _explain_miss(
 
 @contextmanager
 def _keeping_nothing() -> Iterator[None]:
-    """Planning compiles; whoever asks why something is missing does not want it made."""
+    """Turn the disk cache off: answering a question compiles, but stores nothing."""
     before = os.environ.get("KERNELDSL_CACHE")
     os.environ["KERNELDSL_CACHE"] = "off"
     try:

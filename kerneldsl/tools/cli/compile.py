@@ -88,7 +88,7 @@ def compile_to_file(request: CompileRequest) -> None:
 
 
 def find_kernel(place: str) -> Kernel[..., Any]:
-    """The kernel that ``FILE:KERNEL`` names.
+    """Return the kernel that ``FILE:KERNEL`` names.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def read_dims(text: str, option: str) -> tuple[int, ...]:
-    """The ints that an option such as ``--block`` names.
+    """Return the ints that an option such as ``--block`` names.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _layout(artifact: Artifact) -> ParameterLayout:
 
 
 def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
-    """The parameters of the entry, as text for whoever launches the file without kerneldsl."""
+    """Return the entry's parameters as text for whoever launches the file without kerneldsl."""
     specialization = artifact.specialization
     layout = _layout(artifact)
     ndim = specialization.mode.forall_ndim

@@ -98,7 +98,7 @@ def _device_row(info: DeviceInfo) -> tuple[object, ...]:
 
 
 def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None) -> Any:
-    """An attribute of a device, or ``None`` where it cannot be had.
+    """Return an attribute of a device, or ``None`` where it cannot be had.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _STYLES = {
 
 
 def new_console(*, stderr: bool = False) -> Console:
-    """A console; without colours where the output is no terminal, or ``NO_COLOR`` is set."""
+    """Return a console; without colours where the output is no terminal, or ``NO_COLOR`` is set."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -96,7 +96,7 @@ def print_table(
 
 
 def _print_records(headers: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> None:
-    """One cell a line, for a window in which columns would be too narrow to read."""
+    """Print one cell a line, for a window in which columns would be too narrow to read."""
     for first, *others in rows:
         print(_shown(first))
         for header, cell in zip(headers[1:], others, strict=True):
@@ -109,7 +109,7 @@ def _shown(cell: object) -> str:
 
 
 def styled(word: object) -> str:
-    """The style of a word in a table."""
+    """Return the style of a word in a table."""
     return _STYLES.get(word, "") if isinstance(word, str) else ""
 
 

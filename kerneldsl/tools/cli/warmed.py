@@ -16,14 +16,14 @@ __all__ = ["described_gpu", "dry_run", "main"]
 
 
 def dry_run() -> str:
-    """The target on which launches for an architecture are made, of which none runs."""
+    """Return the target on which launches for an architecture are made, of which none runs."""
     found = built_in_targets()[target_writing("ptx")].dry_run
     assert found is not None
     return found
 
 
 def described_gpu(arch: str, usual: Device) -> Device:
-    """The GPU that launches for an architecture go to.
+    """Return the GPU that launches for an architecture go to.
 
     It is the one that plans are made for, so that a launch is mapped to threads as on a card of
     that size. What no plan depends on, such as the size of its memory, is the usual device's.

@@ -50,7 +50,7 @@ _VERSION_AT_END = re.compile(r"\.so\.(\d+(?:\.\d+)+)$|\.(\d+(?:\.\d+)+)\.dylib$"
 
 
 def system_name() -> str:
-    """``sys.platform``, as a value that a type checker does not take for this machine's."""
+    """Return ``sys.platform``, as a value that a type checker does not take for this machine's."""
     return sys.platform
 
 
@@ -71,7 +71,7 @@ def find_library(linux: str, *, macos: str | None = None, windows: str | None = 
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Files of a name, in the order in which the loader would come upon them."""
+    """Return the files of a name, in the order in which the loader would come upon them."""
     chosen = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     for folder in chosen:
         if os.path.isfile(path := os.path.join(folder, name)):
@@ -85,7 +85,7 @@ def _candidates(name: str) -> Iterator[str]:
 
 @cache
 def _loader_cache() -> dict[str, str]:
-    """File name to path, as the system's loader has them."""
+    """Return file names and their paths, as the system's loader has them."""
     tool = shutil.which("ldconfig", path=os.pathsep.join(("/sbin", "/usr/sbin", os.defpath)))
     listing = tool_output(tool, "-p") if tool else None
     found: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _loader_cache() -> dict[str, str]:
 
 
 def library_version(path: str) -> str | None:
-    """The version in the name of the file that a library's name links to.
+    """Return the version in the name of the file that a library's name links to.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def library_version(path: str) -> str | None:
 
 
 def package_version(name: str) -> str | None:
-    """The version of an installed distribution, or ``None``."""
+    """Return the version of an installed distribution, or ``None``."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -112,7 +112,7 @@ def _vulkan() -> Finding:
 
 
 def _vulkan_drivers() -> Iterator[str]:
-    """The manifests of installed drivers whose library is there."""
+    """Return the manifests of installed drivers whose library is there."""
     named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if named:
         manifests = [p for p in named.split(os.pathsep) if p]
@@ -209,7 +209,7 @@ _PROBES: dict[str, Callable[[], Finding]] = {
 
 
 def probes() -> dict[str, Callable[[], Finding]]:
-    """Backend to what looks for it, in the order in which they are shown: the host comes last."""
+    """Return each backend's probe, in the order in which they are shown: the host comes last."""
     references = {name: built_in_targets()[name].probe for name in hardware_targets()}
     ours = {name: load_own(probe) for name, probe in references.items() if probe is not None}
     *others, host = ours

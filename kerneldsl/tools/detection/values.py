@@ -43,7 +43,7 @@ class Backend:
     is_faked: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return {**asdict(self), "evidence": list(self.evidence)}
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Backends(tuple[Backend, ...]):
         return super().__new__(cls, tuple(backends))
 
     def named(self, name: str) -> Backend:
-        """The backend of a name.
+        """Return the backend of a name.
 
         Raises
         ------

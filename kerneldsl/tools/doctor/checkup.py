@@ -90,7 +90,7 @@ def _said(check: Check) -> Callable[[], Iterable[Check]]:
 
 
 def _complete(part: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """The checks of a part; where looking fails, that is the last of them."""
+    """Return the checks of a part; where looking fails, that is the last of them."""
     try:
         yield from look()
     except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at

@@ -96,7 +96,7 @@ def _check_address_space() -> Iterator[Check]:
 
 
 def cgroup_memory_limit(root: str | Path = "/") -> int | None:
-    """The smallest limit that control groups put on this process's memory, in bytes.
+    """Return the smallest limit that control groups put on this process's memory, in bytes.
 
     Parameters
     ----------

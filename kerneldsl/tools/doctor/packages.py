@@ -73,7 +73,7 @@ def _check_package(name: str, lowest: str, below: str | None) -> Check:
 
 
 def _where_imported(name: str) -> Path | None:
-    """The folder of a package, or the file of a module, that ``import`` finds."""
+    """Return the folder of a package, or the file of a module, that ``import`` finds."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -93,7 +93,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _parse(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: ``0.68.1rc1`` counts as ``(0, 68, 1)``."""
+    """Return the numbers that a version begins with: ``0.68.1rc1`` counts as ``(0, 68, 1)``."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 

@@ -52,7 +52,7 @@ class Report:
         return f"{counted}: {' and '.join(parts)}" if parts else f"{counted}: everything is well"
 
     def named(self, name: str) -> Check:
-        """The check of a name.
+        """Return the check of a name.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Report:
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict and the checks, for JSON."""
+        """Return the verdict and the checks, for JSON."""
         return {
             "is_ok": self.is_ok,
             "verdict": self.verdict,

@@ -56,7 +56,7 @@ def _read_modify_write(short: str, private: bool, call: Call) -> ir.Value:
 
 
 def _combine(context: Any, builder: Any, short: str, dtype: Any, old: Any, value: Any) -> Any:
-    """The element's new value."""
+    """Return the element's new value."""
     is_float = isinstance(dtype, types.Float)
     if short == "exch":
         return value

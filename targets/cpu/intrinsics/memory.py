@@ -94,7 +94,7 @@ def array_maker(
 
 @intrinsic
 def array_view(typingctx: Any, array: Any, index: Any) -> Any:
-    """The `index`-th of the arrays that ``array_maker(copies=…)`` reserved one after the other."""
+    """Return the `index`-th array of those that ``array_maker(copies=…)`` reserved."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = make_array(array)(context, builder, args[0])

@@ -25,7 +25,7 @@ def unsigned(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def always(typingctx: Any) -> Any:
-    """A test that is met: Numba types both branches, LLVM keeps the first."""
+    """Return True to Numba, which types both branches; LLVM keeps the first."""
     return types.boolean(), lambda context, builder, signature, args: cgutils.true_bit
 
 
@@ -42,7 +42,7 @@ class UnknownType(types.Type):
 
 @intrinsic
 def unknown(typingctx: Any) -> Any:
-    """A value of unknown type, for inference alone."""
+    """Return a value of unknown type, for inference alone."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         raise AssertionError("a function made for inference alone was lowered")

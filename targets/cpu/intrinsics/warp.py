@@ -51,7 +51,7 @@ class _Room:
         self.lanes = builder.gep(lanes, [builder.udiv(thread, _I64(WARP_SIZE))])
 
     def value_of(self, thread: ir.Value) -> ir.Value:
-        """The address of a thread's word."""
+        """Return the address of a thread's word."""
         return self.builder.gep(self.values, [thread])
 
     def add(self, bits: ir.Value) -> None:
@@ -59,7 +59,7 @@ class _Room:
         self.builder.store(self.builder.or_(self.builder.load(self.lanes), bits), self.lanes)
 
     def named(self, mask: ir.Value) -> ir.Value:
-        """The lanes of a mask that take part, as bits."""
+        """Return the lanes of a mask that take part, as bits."""
         return self.builder.and_(self.builder.load(self.lanes), self.builder.zext(mask, _I64))
 
 
@@ -146,7 +146,7 @@ def _post_value(room: _Room, call: Call) -> ir.Value:
 
 
 def _take_value(mode: str, room: _Room, call: Call) -> ir.Value:
-    """The value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
+    """Return the value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
     builder = call.builder
     mask, value, given = call.args
     distance = builder.and_(builder.zext(given, _I64), _I64(WARP_SIZE - 1))
@@ -181,7 +181,7 @@ def _post_predicate(room: _Room, call: Call) -> ir.Value:
 
 
 def _true_lanes(room: _Room, call: Call) -> ir.Value:
-    """The lanes of the mask whose predicate is true, as bits."""
+    """Return the lanes of the mask whose predicate is true, as bits."""
     true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
     return call.builder.and_(true, room.named(call.args[0]))
 

@@ -35,7 +35,7 @@ _bodies: WeakKeyDictionary[FunctionUnit, dict[tuple[Any, ...], Body]] = WeakKeyD
 
 
 def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
-    """The body of a kernel, lowered the first time.
+    """Return the body of a kernel, lowered the first time.
 
     The caller holds Numba's compiler lock, and has made ours the current target.
 

@@ -32,7 +32,7 @@ def constant_string(module: ir.Module, text: str) -> ir.Value:
 
 
 def _constant(module: ir.Module, kind: str, content: ir.Constant) -> ir.Value:
-    """Constant global memory, aligned for every dtype, one for equal contents; its address."""
+    """Return the address of constant memory, aligned for every dtype, one for equal contents."""
     digest = hashlib.sha256(bytes(content.constant)).hexdigest()[:8]
     name = f"{kind}_{digest}"
     memory = module.globals.get(name)

@@ -68,14 +68,14 @@ def _ask_pathfinder() -> Path | None:
 
 
 def wheel_directories() -> Iterator[Path]:
-    """Directories of NVIDIA's wheels (``site-packages/nvidia``)."""
+    """Return the directories of NVIDIA's wheels (``site-packages/nvidia``)."""
     spec = importlib.util.find_spec("nvidia")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(place)
 
 
 def toolkit_directories() -> Iterator[Path]:
-    """Roots of installed CUDA toolkits, the user's choice first."""
+    """Return the roots of installed CUDA toolkits, the user's choice first."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield Path(os.environ[variable])

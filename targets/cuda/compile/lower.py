@@ -121,7 +121,7 @@ class _FunctionBuilder:
         return FaultTable(tuple(self._sites))
 
     def kernel(self) -> Callable[..., Any]:
-        """The kernel's body."""
+        """Return the kernel's body."""
         return self._build(self._unit)
 
     def _build(self, unit: FunctionUnit) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
 
 def choose_block(ndim: int, max_block_threads: int) -> Dim3:
-    """The default block for a rank, halved along z, then y, then x until the kernel can have it.
+    """Return the default block of a rank, halved along z, y, then x until the kernel can have it.
 
     Parameters
     ----------

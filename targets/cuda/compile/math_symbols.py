@@ -106,7 +106,7 @@ def rename_math(text: str, *, fastmath: bool) -> str:
 
 
 def _renamings(text: str, table: dict[str, str]) -> dict[str, str]:
-    """New names of the functions that a module declares; LLVM's may lack the type's suffix."""
+    """Return new names of functions that a module declares; LLVM's may lack the type's suffix."""
     found: dict[str, str] = {}
     for result, name in _DECLARED.findall(text):
         new = table.get(name) or table.get(name + _SUFFIXES.get(result, ""))

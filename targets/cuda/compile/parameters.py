@@ -35,7 +35,7 @@ def assume(builder: ir.IRBuilder, condition: ir.Value) -> None:
 
 
 def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
-    """LLVM types of an entry's parameters."""
+    """Return LLVM types of an entry's parameters."""
     elements = {array.pointer: array.kind.dtype for array in layout.arrays}
     for number, parameter in enumerate(layout.parameters):
         if parameter.dtype == "pointer":
@@ -89,7 +89,7 @@ class ParameterReader:
                 self.extent = self._shape(kind, self.extent, promises)
 
     def value(self, kind: Kind, numba_type: Any) -> ir.Value:
-        """Numba's value of the next argument."""
+        """Return Numba's value of the next argument."""
         context, builder = self._context, self._builder
         if isinstance(kind, ArrayKind):
             array = self._array(kind)
@@ -138,7 +138,7 @@ class ParameterReader:
     def _shape(
         self, kind: ArrayKind, shape: Sequence[ir.Value], promises: ArrayPromises
     ) -> list[ir.Value]:
-        """A shape whose rows are as long as is promised."""
+        """Return a shape whose rows are as long as is promised."""
         known = list(shape)
         if kind.ndim > 1 and kind.layout != "A":
             # Rows follow each other without gaps, so that the distance of two is their length.
@@ -158,7 +158,7 @@ class ParameterReader:
         ]
 
     def _length(self, parameter: ir.Value) -> ir.Value:
-        """A length; where it is known to fit 31 bits it has no others."""
+        """Return a length; where it is known to fit 31 bits it has no others."""
         if not self._promises.is_narrow:
             return parameter
         return self._builder.and_(parameter, _i64(_BELOW_2_31))
@@ -179,5 +179,5 @@ class _Array:
 
 
 def _multiple(builder: ir.IRBuilder, value: ir.Value, factor: int) -> ir.Value:
-    """A value that is a multiple of a power of two, with low bits that are seen to be zero."""
+    """Return a multiple of a power of two, with low bits that LLVM sees to be zero."""
     return value if factor == 1 else builder.and_(value, _i64(-factor))

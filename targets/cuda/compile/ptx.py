@@ -75,7 +75,7 @@ def entry_identifier(name: str) -> str:
 
 
 def entry_attributes(options: CompileOptions) -> dict[str, str]:
-    """LLVM attributes of an entry; NVPTX writes them as ``.maxntid`` and its like."""
+    """Return LLVM attributes of an entry; NVPTX writes them as ``.maxntid`` and its like."""
     attributes: dict[str, str] = {}
     if options.launch_bounds is not None:
         attributes["nvvm.maxntid"] = str(options.launch_bounds[0])
@@ -218,7 +218,7 @@ def write_ptx(
 
 
 def _name_leftovers(module: Any, entry_name: str) -> None:
-    """Number what was not inlined (recursion): Numba's names hold a counter of the process."""
+    """Rename what was not inlined (recursion): Numba's names hold a counter of the process."""
     number = 0
     for function in module.functions:
         if (

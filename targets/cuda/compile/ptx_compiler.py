@@ -80,7 +80,7 @@ def _arch(specialization: Specialization) -> str:
 
 
 def require_ptx(artifact: Artifact, device: Device) -> CudaArtifact:
-    """The artifact, if it is PTX; raises `TypeError` for another compiler's."""
+    """Return the artifact, if it is PTX; raise `TypeError` for another compiler's."""
     from targets.cuda.compile.artifact import CudaArtifact
 
     if not isinstance(artifact, CudaArtifact):

@@ -155,6 +155,6 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _threads_with(registers: int) -> int:
-    """Threads that a block can have when each takes this many registers."""
+    """Return the threads that a block can have when each takes this many registers."""
     per_warp = -(-max(registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     return _REGISTERS_PER_BLOCK // per_warp * _WARP

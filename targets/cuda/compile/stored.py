@@ -23,7 +23,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
 
 
 def code_identity(specialization: Specialization, arch: str) -> dict[str, str]:
-    """Architecture and PTX version, as they will be where neither was named.
+    """Return architecture and PTX version, as they will be where neither was named.
 
     libdevice is no part of it: whether a kernel needs it is known when it is compiled, and then the
     entry says of which libdevice it is.
@@ -102,7 +102,7 @@ def restore(
 
 
 def _digest_of_libdevice() -> str | None:
-    """Digest of the libdevice that would be used, or ``None`` where there is none."""
+    """Return the digest of the libdevice that would be used, or ``None`` where there is none."""
     from targets.cuda.compile.libdevice import find_libdevice
 
     path = find_libdevice()

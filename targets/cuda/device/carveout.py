@@ -65,7 +65,7 @@ class Carveout:
         return True
 
     def _wanted(self, block_threads: int, shared_bytes: int) -> int:
-        """The smallest part that holds the blocks for which there is room otherwise.
+        """Return the smallest part that holds the blocks for which there is room otherwise.
 
         That is what :attr:`~kerneldsl.planner.plan.LaunchPlan.carveout_bytes` says; 0 where one
         alone is held, for which the driver makes room anyway, and where too little is known.

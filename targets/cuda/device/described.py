@@ -60,7 +60,7 @@ class DescribedDevice(Device):
 
 @functools.cache
 def described_device(arch: str) -> DescribedDevice:
-    """A device of an architecture, to plan for.
+    """Return a device of an architecture, to plan for.
 
     Parameters
     ----------

@@ -226,7 +226,7 @@ def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bo
 
 
 def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
-    """A stream over whatever stands for one; the default stream is nobody's.
+    """Return a stream over whatever stands for one; the default stream is nobody's.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def create_event(
 
 
 def wrap_event(driver: Driver, device: Device, event: Any) -> CudaEvent:
-    """An event over another library's.
+    """Return an event over another library's.
 
     Raises
     ------

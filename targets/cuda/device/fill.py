@@ -83,7 +83,7 @@ done:
 
 @lru_cache
 def fill_ptx(arch: str) -> str:
-    """The kernel's text for an architecture such as ``"sm_90"``."""
+    """Return the kernel's text for an architecture such as ``"sm_90"``."""
     known = parse_arch(arch)
     major, minor = choose_ptx_version(known)
     return _PTX.format(major=major, minor=minor, arch=known.name, entry=_ENTRY)

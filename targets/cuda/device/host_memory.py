@@ -70,7 +70,7 @@ def _free_what_is_done() -> None:
 
 
 def _mark_everything(driver: Driver, index: int) -> Mark | None:
-    """A mark behind everything on a device; ``None`` where the driver cannot make it.
+    """Return a mark behind everything on a device; ``None`` where the driver cannot make it.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def note_pool(pool: StreamOrderedPool) -> None:
 
 
 def with_access_to(peer: int) -> tuple[int, ...]:
-    """The devices to which a new pool of a device is to be opened."""
+    """Return the devices to which a new pool of a device is to be opened."""
     return tuple(index for index, other in tuple(_enabled) if other == peer)
 
 

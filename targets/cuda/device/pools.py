@@ -264,7 +264,7 @@ class StreamOrderedPool(PoolBackend):
 
 
 def _own_handle(stream: Any) -> int:
-    """The handle in whose order memory is acquired and released; ``None`` is the default stream."""
+    """Return the handle that orders acquire and release; ``None`` is the default stream."""
     return LEGACY_DEFAULT_STREAM if stream is None else int(stream.own_handle)
 
 
@@ -309,7 +309,7 @@ class PlainPool(PoolBackend):
         return self._held
 
     def trim(self, keep_bytes: int) -> None:
-        """Nothing is kept."""
+        """Do nothing: no memory is cached."""
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no memory is cached."""

@@ -37,7 +37,7 @@ _HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
 
 
 def stream_handle(stream: Any) -> int:
-    """The driver's handle of whatever stands for a stream.
+    """Return the driver's handle of whatever stands for a stream.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def stream_handle(stream: Any) -> int:
 
 
 def _checked(handle: int) -> int:
-    """A handle, if it can be one; that of the legacy default stream for 0."""
+    """Return a handle, if it can be one; that of the legacy default stream for 0."""
     if not 0 <= handle < 2**64:
         raise ArgumentValueError(
             f"stream {handle} is {'negative' if handle < 0 else 'beyond 64 bits'}",

@@ -184,7 +184,7 @@ def _kind_of(name: str, is_integrated: bool) -> DeviceKind:
 
 
 def _arch_for(major: int, minor: int) -> str:
-    """The newest architecture that can be compiled for and that the device runs."""
+    """Return the newest architecture that can be compiled for and that the device runs."""
     number = 10 * major + minor
     plain = [a for a in ARCHITECTURES.values() if not a.suffix and a.number <= number]
     # A device newer than any in the table runs the newest PTX; one that is older than all gets its

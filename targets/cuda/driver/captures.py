@@ -85,7 +85,7 @@ def note_stream(stream: DeviceStream) -> None:
 
 
 def live_streams(index: int) -> tuple[DeviceStream, ...]:
-    """Those streams of a device that are there now."""
+    """Return those streams of a device that are there now."""
     with _lock:
         found = tuple(_nonblocking)
     return tuple(stream for stream in found if stream.device.index == index)

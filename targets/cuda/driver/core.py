@@ -22,7 +22,7 @@ _importing = ForkSafeLock()
 
 
 def import_core() -> Any:
-    """The module ``cuda.core``.
+    """Return the module ``cuda.core``.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def import_core() -> Any:
 
 @contextmanager
 def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, Any]]:
-    """A ``with`` block for calls of cuda.core on a device, whose errors become ours.
+    """Return a context manager for calls of cuda.core on a device, whose errors become ours.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ class Driver:
     def foreign_failure(
         self, error: Exception, doing: str, *, index: int | None = None, **fields: Any
     ) -> DriverError:
-        """The same for what ``cuda.core`` raised; to be raised ``from`` that."""
+        """Return the same for what ``cuda.core`` raised; to be raised ``from`` that."""
         return self._fail(*describe_foreign(error), doing, index, fields)
 
     def _fail(
@@ -230,12 +230,12 @@ class Driver:
         _log.debug("%s", error)
 
     def _current_index(self) -> int | None:
-        """The device whose primary context is current in this thread, if that is known."""
+        """Return the device whose primary context is current in this thread, if that is known."""
         failed, handle = self.api.cuCtxGetCurrent()
         return None if int(failed) else self._index_of_context.get(int(handle))
 
     def _missing_function(self, error: RuntimeError, doing: str) -> DriverError:
-        """The error for a function that the bindings know and the driver's library lacks."""
+        """Return the error for a function that the bindings know and the driver's library lacks."""
         return compose_error(
             DRIVER_CODES[36],
             doing,
@@ -250,7 +250,7 @@ class Driver:
     # ---------------------------------------------------------------- devices
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices that ``CUDA_VISIBLE_DEVICES`` lets be seen, in the driver's order."""
+        """Return the devices that ``CUDA_VISIBLE_DEVICES`` lets be seen, in the driver's order."""
         fork_guard.check()
         if self._devices is None:
             count = self.call(self.api.cuDeviceGetCount, doing="count devices")
@@ -311,7 +311,7 @@ class Driver:
         return found
 
     def current(self, index: int) -> _CurrentContext | _NothingToDo:
-        """A ``with`` block in which a device's context is current in this thread.
+        """Return a context manager in which a device's context is current in this thread.
 
         Enter it at once: what is to be done is found out by this call.
         """
@@ -323,7 +323,7 @@ class Driver:
         return _CurrentContext(self, index)
 
     def call_on(self, index: int, function: Any, *args: Any, doing: str) -> Any:
-        """As :meth:`call`, with a device's context current meanwhile."""
+        """Call as :meth:`call` does, with a device's context current meanwhile."""
         with self.current(index):
             return self.call(function, *args, doing=doing)
 
@@ -342,7 +342,7 @@ _driver_lock = ForkSafeLock()
 
 
 def get_driver() -> Driver:
-    """The CUDA driver, initialized at the first call.
+    """Return the CUDA driver, initialized at the first call.
 
     Returns
     -------

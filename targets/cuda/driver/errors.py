@@ -57,7 +57,7 @@ _BY_NAME = {code.name: code for code in DRIVER_CODES.values()}
 
 
 def remedy_for(name: str) -> str | None:
-    """The usual remedy for an error, by the driver's name for it."""
+    """Return the usual remedy for an error, by the driver's name for it."""
     code = _BY_NAME.get(name)
     return None if code is None else code.remedy
 

@@ -67,7 +67,7 @@ class ForkGuard:
             raise self.error()
 
     def error(self) -> DriverError:
-        """The error for such a child."""
+        """Return the error for such a child."""
         return compose_error(
             DRIVER_CODES[3],
             "use CUDA in this process, which was forked after its parent had used CUDA",

@@ -324,7 +324,7 @@ def launch(
 def _launch_config(
     api: Any, grid_dim: Dim3, block_dim: Dim3, shared_bytes: int, stream: int
 ) -> Any:
-    """The driver's ``CUlaunchConfig``, without attributes."""
+    """Return the driver's ``CUlaunchConfig``, without attributes."""
     config = api.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid_dim
     config.blockDimX, config.blockDimY, config.blockDimZ = block_dim
@@ -334,7 +334,7 @@ def _launch_config(
 
 
 def _attributes(api: Any, cluster_dim: Dim3 | None, is_cooperative: bool) -> list[Any]:
-    """The driver's ``CUlaunchAttribute`` of a launch whose blocks run together."""
+    """Return the driver's ``CUlaunchAttribute`` of a launch whose blocks run together."""
     found = []
     if cluster_dim is not None:
         attribute = api.CUlaunchAttribute()

@@ -71,7 +71,7 @@ class DeviceWatch:
     # ---------------------------------------------------------------- launches
 
     def launches(self, index: int) -> deque[LaunchNote]:
-        """The recent launches on a device; whoever launches appends to it, which is atomic."""
+        """Return the recent launches on a device; appending to it, as launchers do, is atomic."""
         known = self._launches.get(index)
         if known is None:
             with self._lock:
@@ -79,7 +79,7 @@ class DeviceWatch:
         return known
 
     def in_flight(self, index: int) -> tuple[LaunchNote, ...]:
-        """The same as they are now, eldest first; to be handed to `settle` after a wait."""
+        """Return the launches as they are now, oldest first; for `settle` after a wait."""
         launches = self.launches(index)
         # Copied first: making a tuple of a deque can run finalizers, which may change it.
         return tuple(launches.copy()) if launches else ()
@@ -114,7 +114,7 @@ class DeviceWatch:
                     continue
 
     def suspects(self, index: int | None = None) -> tuple[str, ...]:
-        """The launches since devices were last known to be well, in words, newest last.
+        """Return launches since devices were last known to be well, in words, newest last.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class DeviceWatch:
         )
 
     def _kernels(self, index: int | None) -> frozenset[str] | None:
-        """Names of the kernels among the suspects; ``None`` where some have been forgotten."""
+        """Return the suspects' kernels by name; ``None`` where some have been forgotten."""
         found: set[str] = set()
         for each in self._devices(index):
             notes = self.in_flight(each)
@@ -203,7 +203,7 @@ class DeviceWatch:
             raise error from error.__cause__
 
     def loss(self, index: int | None, doing: str = "") -> DeviceLostError:
-        """The error for a call on a lost device; its cause is what lost it.
+        """Return the error for a call on a lost device; its cause is what lost it.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ def suspect_lines(suspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _counted(notes: tuple[LaunchNote, ...]) -> list[tuple[LaunchNote, int]]:
-    """Each launch once with how often it was made, in the order of the last."""
+    """Return each launch once with how often it was made, in the order of the last."""
     counts = Counter(notes)
     newest_first = dict.fromkeys(reversed(notes))
     return [(note, counts[note]) for note in reversed(newest_first)]

@@ -59,7 +59,7 @@ class Nvml:
             ) from error
 
     def driver_version(self) -> str:
-        """The version of the driver, such as ``"580.95.05"``."""
+        """Return the version of the driver, such as ``"580.95.05"``."""
         return str(self.call("system_get_driver_version"))
 
 
@@ -116,7 +116,7 @@ class NvmlDevice:
         return _not_zero(int(self._nvml.call("device_get_memory_bus_width", self._whole)))
 
     def processes(self) -> tuple[tuple[int, int | None], ...]:
-        """Processes with a context here, and the bytes that each holds where NVML may tell."""
+        """Return processes with a context here, and the bytes of each where NVML may tell."""
         found = self._nvml.call("device_get_compute_running_processes_v3", self._handle)
         return tuple((int(each.pid), _known(int(each.used_gpu_memory))) for each in found)
 
@@ -138,7 +138,7 @@ _lock = ForkSafeLock()
 
 
 def get_nvml() -> Nvml:
-    """The library, loaded at the first call that succeeds.
+    """Return the library, loaded at the first call that succeeds.
 
     Raises
     ------

@@ -25,7 +25,7 @@ _GET_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, c
 
 
 def device_of_pointer(driver: Driver, pointer: int) -> int:
-    """Number of the device that an address belongs to.
+    """Return the number of the device that an address belongs to.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def device_of_pointer(driver: Driver, pointer: int) -> int:
 
 
 def _some_context(driver: Driver) -> AbstractContextManager[None]:
-    """A ``with`` block in which the driver answers for any device's memory.
+    """Return a context manager in which the driver answers for any device's memory.
 
     It does where some context is current, whosever that is; a thread that is new, or has used
     other devices than the first, has none.
@@ -55,7 +55,7 @@ def _some_context(driver: Driver) -> AbstractContextManager[None]:
 
 
 def _device_in_use(driver: Driver) -> int:
-    """A device that has a context already, because a new one takes memory; else the first."""
+    """Return a device with a context, because a new one takes memory; else the first."""
     for index in tuple(driver.contexts):
         return index
     api = driver.api

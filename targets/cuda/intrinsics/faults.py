@@ -98,7 +98,7 @@ def _emit_fault(call: Call) -> ir.Value:
 
 
 def _begin_unreachable(builder: ir.IRBuilder) -> None:
-    """Whatever Numba lowers next stands after a return, and goes into a block of its own."""
+    """Begin a block for what Numba lowers next, after a return."""
     builder.position_at_end(builder.append_basic_block("after_fault"))
 
 
