@@ -56,8 +56,17 @@ class LaunchMixin:
     """
 
     # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
-    # found last in each: with the very same objects it is taken again without a look.
-    __slots__ = ("_extents", "_grids", "_last_extent", "_last_grid")
+    # found last in each, and the objects that asked for it: the very same ones get it again
+    # without a look. Nobody else writes there, for the parts must fit each other.
+    __slots__ = (
+        "_extents",
+        "_grids",
+        "_last_block_dim",
+        "_last_extent",
+        "_last_extent_key",
+        "_last_grid",
+        "_last_grid_dim",
+    )
 
     __qualname__: str
     if TYPE_CHECKING:
@@ -71,8 +80,6 @@ class LaunchMixin:
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
         self._grids: dict[Any, Launch] = {}
-        self._last_extent: Launch | None = None
-        self._last_grid: Launch | None = None
 
     def __getitem__(self, config: Any) -> Launch:
         """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
@@ -174,7 +181,7 @@ class LaunchMixin:
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""
-        launch = make_launch(self, shape, key)
+        launch = make_launch(self, shape)
         if key is not None:
             if len(known) >= _MAX_SHAPES:
                 known.clear()
@@ -221,7 +228,10 @@ class LaunchMixin:
     kernel_extents="_extents",
     kernel_grids="_grids",
     last_extent="_last_extent",
+    last_extent_key="_last_extent_key",
     last_grid="_last_grid",
+    last_grid_dim="_last_grid_dim",
+    last_block_dim="_last_block_dim",
 )
 class _NativeForms(LaunchMixin):
     """Native forms of these methods, once there are some: the methods stay what they are."""

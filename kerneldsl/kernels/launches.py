@@ -49,13 +49,11 @@ class Launch(ProcessOwned):
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
     """
 
-    __slots__ = ("_asked_by", "_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
+    __slots__ = ("_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
 
     _send_instead = "Send the kernel, and give it its shape there"
 
     def __init__(self, kernel: _Kernel, shape: LaunchShape) -> None:
-        #: What a kernel remembers it by.
-        self._asked_by: Any = None
         self.kernel = kernel
         self._dispatcher = kernel._dispatcher
         self._shape = shape
@@ -300,15 +298,13 @@ class BoundLaunch(ProcessOwned):
 
 
 # What is made of both: native code takes the calls of an instance once it has an entry.
-_Launch = callable_by_entry(Launch, "launch", launch_tables="_tables", launch_asked_by="_asked_by")
+_Launch = callable_by_entry(Launch, "launch", launch_tables="_tables")
 _BoundLaunch = callable_by_entry(BoundLaunch, "bound", bound_launch="launch", bound_args="args")
 
 
-def make_launch(kernel: _Kernel, shape: LaunchShape, asked_by: Any = None) -> Launch:
-    """Make a launch that native code may take over, which a kernel finds again by `asked_by`."""
-    launch = _Launch(kernel, shape)
-    launch._asked_by = asked_by
-    return launch
+def make_launch(kernel: _Kernel, shape: LaunchShape) -> Launch:
+    """Make a launch that native code may take over."""
+    return _Launch(kernel, shape)
 
 
 _is_native = False

@@ -37,8 +37,10 @@ class MethodAddresses:
     #: Offsets of the launch that was found last in each.
     last_extent: int
     last_grid: int
-    #: Offset in a launch of what it is found by.
-    launch_asked_by: int
+    #: Offsets of the objects that these were asked for with.
+    last_extent_key: int
+    last_grid_dim: int
+    last_block_dim: int
     #: The Python functions that take over.
     slow_launch: int
     slow_bound: int
@@ -139,42 +141,50 @@ def _emit_bound(
     f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
 
 
-def _find(
-    f: Function, table: Any, last: Any, key: Any, addresses: MethodAddresses, slow: Any
-) -> None:
-    """Return what a dictionary holds, or branch away.
+class _Last:
+    """The launch that a kernel found last, and the objects that it was asked for with.
 
-    It is written down as found last, and in it the key, which may equal the one before and be
-    another object: the next time that object will do.
+    They stand in the kernel side by side, since the driver's own work leaves little of the rest in
+    the processor's cache between two launches.
     """
-    f.require(f.is_instance(table, dict), slow)
-    found = f.python("PyDict_GetItemWithError", POINTER, table, key)
-    f.require(f.b.not_(f.is_null(found)), slow)
-    f.require(f.is_instance(found, addresses.launch_type), slow)
-    f.python("Py_IncRef", ir.VoidType(), found)
-    _put(f, found, last)
-    _put(f, key, f.at(found, addresses.launch_asked_by))
-    f.b.ret(found)
 
+    def __init__(self, f: Function, kernel: Any, launch: int, asked_with: dict[int, Any]) -> None:
+        self.f = f
+        self.launch = f.at(kernel, launch)
+        #: Slots, and what is asked for now.
+        self.asked_with = [(f.at(kernel, offset), value) for offset, value in asked_with.items()]
 
-def _put(f: Function, value: Any, slot: Any) -> None:
-    """Put an object into a slot, which lets go of what it held."""
-    before = f.load(slot, 0, POINTER)
-    f.python("Py_IncRef", ir.VoidType(), value)
-    f.store(value, slot)
-    f.python("Py_DecRef", ir.VoidType(), before)  # which null may be given to
+    def return_if_same(self, otherwise: Any) -> None:
+        """Return the launch where the very same objects ask again, or branch away."""
+        f = self.f
+        for slot, value in self.asked_with:
+            before = f.b.ptrtoint(f.load(slot, 0, POINTER), I64)
+            f.require(f.equal(before, f.b.ptrtoint(value, I64)), otherwise)
+        # Whoever wrote these down has written down a launch.
+        launch = f.load(self.launch, 0, POINTER)
+        f.python("Py_IncRef", ir.VoidType(), launch)
+        f.b.ret(launch)
 
+    def find(self, table: Any, key: Any, launch_type: type, slow: Any) -> None:
+        """Return what a dictionary holds and write it down, or branch away.
 
-def _last_asked_by(f: Function, last: Any, addresses: MethodAddresses, otherwise: Any) -> Any:
-    """Return the launch that was found last, and what it is found by; or branch away."""
-    launch = f.load(last, 0, POINTER)
-    f.require(f.is_instance(launch, addresses.launch_type), otherwise)
-    return launch, f.load(launch, addresses.launch_asked_by, POINTER)
-
-
-def _return_held(f: Function, launch: Any) -> None:
-    f.python("Py_IncRef", ir.VoidType(), launch)
-    f.b.ret(launch)
+        What is let go of may run a finalizer, in which other threads get their turn: so all is
+        written before.
+        """
+        f = self.f
+        f.require(f.is_instance(table, dict), slow)
+        found = f.python("PyDict_GetItemWithError", POINTER, table, key)
+        f.require(f.b.not_(f.is_null(found)), slow)
+        f.require(f.is_instance(found, launch_type), slow)
+        f.python("Py_IncRef", ir.VoidType(), found)
+        written = [(self.launch, found), *self.asked_with]
+        before = [f.load(slot, 0, POINTER) for slot, _ in written]
+        for slot, value in written:
+            f.python("Py_IncRef", ir.VoidType(), value)
+            f.store(value, slot)
+        for each in before:
+            f.python("Py_DecRef", ir.VoidType(), each)  # which null may be given to
+        f.b.ret(found)
 
 
 def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) -> None:
@@ -184,23 +194,17 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     f.require(f.equal(nargs, I64(1)), slow)
-    extent, last = f.load(args, 0, POINTER), f.at(self, addresses.last_extent)
-    search = f.block("search")
-    launch, asked_by = _last_asked_by(f, last, addresses, search)
-    f.require(_are_same(f, asked_by, extent), search)
-    _return_held(f, launch)
+    extent, search = f.load(args, 0, POINTER), f.block("search")
+    last = _Last(f, self, addresses.last_extent, {addresses.last_extent_key: extent})
+    last.return_if_same(search)
     f.b.position_at_end(search)
     f.require(f.is_instance(extent, int), slow)
-    _find(f, f.load(self, addresses.kernel_extents, POINTER), last, extent, addresses, slow)
+    extents = f.load(self, addresses.kernel_extents, POINTER)
+    last.find(extents, extent, addresses.launch_type, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     function = f.pointer(addresses.slow_forall)
     f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
-
-
-def _are_same(f: Function, a: Any, b: Any) -> Any:
-    """Return whether two addresses are of one object."""
-    return f.equal(f.b.ptrtoint(a, I64), f.b.ptrtoint(b, I64))
 
 
 def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
@@ -210,19 +214,15 @@ def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:
     slow = f.block("slow")
     f.require(f.is_instance(config, tuple), slow)
     f.require(f.equal(f.load(config, layout.TUPLE_SIZE), I64(2)), slow)
-    given = [f.load(config, layout.TUPLE_ITEMS + 8 * i, POINTER) for i in range(2)]
-    last, search = f.at(self, addresses.last_grid), f.block("search")
-    launch, asked_by = _last_asked_by(f, last, addresses, search)
-    f.require(f.is_instance(asked_by, tuple), search)
-    f.require(f.equal(f.load(asked_by, layout.TUPLE_SIZE), I64(2)), search)
-    for i, item in enumerate(given):
-        kept = f.load(asked_by, layout.TUPLE_ITEMS + 8 * i, POINTER)
-        f.require(_are_same(f, kept, item), search)
-    _return_held(f, launch)
+    grid, block = (f.load(config, layout.TUPLE_ITEMS + 8 * i, POINTER) for i in range(2))
+    asked_with = {addresses.last_grid_dim: grid, addresses.last_block_dim: block}
+    last, search = _Last(f, self, addresses.last_grid, asked_with), f.block("search")
+    last.return_if_same(search)
     f.b.position_at_end(search)
-    for item in given:
+    for item in (grid, block):
         f.require(f.is_instance(item, int), slow)
-    _find(f, f.load(self, addresses.kernel_grids, POINTER), last, config, addresses, slow)
+    grids = f.load(self, addresses.kernel_grids, POINTER)
+    last.find(grids, config, addresses.launch_type, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
     stack = f.b.alloca(POINTER, size=2)

@@ -60,12 +60,24 @@ def test_an_equal_extent_is_looked_up_once_for_each_object():
     launch = writes.forall(first)
     for extent in (first, second, first, second):
         assert writes.forall(extent) is launch
-        assert launch._asked_by is extent  # so the next time no dictionary is asked
+        assert writes._last_extent_key is extent  # so the next time no dictionary is asked
         assert writes._last_extent is launch
-    grid = (anew(100_000), 32)
     by_grid = writes[first, 32]
-    assert writes[grid] is by_grid
-    assert by_grid._asked_by is grid
+    for grid in (second, first):
+        assert writes[grid, 32] is by_grid
+        assert writes._last_grid is by_grid
+        assert writes._last_grid_dim is grid
+
+
+def test_launches_that_take_turns_are_found_by_both_lengths():
+    grid_dims, block_dims = [anew(300), anew(400)], [anew(288), anew(320)]
+    asked = [(grid, block) for grid in grid_dims for block in block_dims]
+    for _ in range(3):
+        for grid, block in asked:
+            found = writes[grid, block]
+            assert found is writes[grid, block]
+            assert found._shape.grid_dim == (grid, 1, 1)
+            assert found._shape.block_dim == (block, 1, 1)
 
 
 def test_objects_that_were_asked_with_are_let_go_of():
