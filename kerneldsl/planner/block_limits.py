@@ -155,23 +155,7 @@ def block_limits(
 ) -> tuple[BlockLimits, int, int]:
     """Return what each resource allows a block of a kernel.
 
-    Parameters
-    ----------
-    device : DeviceOccupancyLimits
-        What there is.
-    kernel : KernelResources
-        What is taken.
-    block_threads : int
-        Threads of a block, at least 1.
-    dynamic : int
-        Bytes of dynamic shared memory a block, at least 0.
-
-    Returns
-    -------
-    limits : BlockLimits
-        Blocks that each resource alone allows.
-    registers_per_block, shared_bytes_per_block : int
-        What a block is given.
+    With them the registers and the bytes of shared memory that a block is given.
     """
     warps = -(-block_threads // device.warp_size)
     by_warps = (
@@ -202,21 +186,7 @@ def register_limit(
 ) -> tuple[int | None, int]:
     """Return blocks of so many warps that the registers allow, and the registers of one.
 
-    Parameters
-    ----------
-    device : DeviceOccupancyLimits
-        What there is.
-    registers : int
-        Registers a thread.
-    warps : int
-        Warps a block.
-
-    Returns
-    -------
-    blocks : int or None
-        ``None`` where no registers are taken.
-    registers_per_block : int
-        What a block is given.
+    The blocks are ``None`` where no registers are taken.
     """
     unit, partitions = device.register_allocation_unit, device.register_partitions
     per_warp = -(-registers * device.warp_size // unit) * unit

@@ -45,20 +45,13 @@ _ROWS = (1, 2, 4)
 
 
 class Candidate(NamedTuple):
-    """A block, and how the extent's indices are mapped to threads.
+    """A block, and how the extent's indices are mapped to threads."""
 
-    Parameters
-    ----------
-    block_dim : tuple of int
-        Threads of a block.
-    mapping : ElementMapping
-        How indices are mapped.
-    member : Member or None
-        The member of the kernel's space, where it has one.
-    """
-
+    #: Threads of a block.
     block_dim: Dim3
+    #: How indices are mapped.
     mapping: ElementMapping = ONE_EACH
+    #: The member of the kernel's space, where it has one.
     member: Member | None = None
 
     @property
@@ -69,21 +62,7 @@ class Candidate(NamedTuple):
 
 
 def block_shapes(ndim: int, limits: DeviceLimits, max_threads: int) -> Iterator[Dim3]:
-    """Return blocks of whole warps for an extent's rank, a block's first axis along its last.
-
-    Parameters
-    ----------
-    ndim : int
-        Rank, 1 to 3.
-    limits : DeviceLimits
-        Of the device.
-    max_threads : int
-        Threads of a block that the compiled kernel can have.
-
-    Yields
-    ------
-    tuple of int
-    """
+    """Return blocks of whole warps for an extent's rank, a block's first axis along its last."""
     most = min(max_threads, limits.max_threads_per_block)
     warp = limits.warp_size
     for threads in BLOCK_THREADS:
@@ -111,17 +90,7 @@ def _shapes_of(ndim: int, threads: int, warp: int) -> Iterator[Dim3]:
 def element_mappings(ndim: int, work: ElementWork) -> Iterator[ElementMapping]:
     """Return the mappings worth trying for a body: items along the last axis, vectors, rows.
 
-    Parameters
-    ----------
-    ndim : int
-        Rank of the extent.
-    work : ElementWork
-        What the body does; a vector is of use where neighbours are touched, and no wider than 16
-        bytes.
-
-    Yields
-    ------
-    ElementMapping
+    A vector is of use where neighbours are touched, and no wider than 16 bytes.
     """
     operations = work.operations + work.double_operations
     for items in _ITEMS:
@@ -147,20 +116,7 @@ def walked_axes(
 ) -> ElementMapping:
     """Return the mapping with grid-stride loops along the axes where a grid may be too small.
 
-    Parameters
-    ----------
-    mapping : ElementMapping
-        How indices are mapped.
-    extent : tuple of int
-        Positive extents.
-    narrowest : tuple of int
-        The fewest threads along each axis that a block may have.
-    max_grid : tuple of int
-        Blocks that the device allows along each axis.
-
-    Returns
-    -------
-    ElementMapping
+    `narrowest` are the fewest threads that a block may have along each axis.
     """
     blocks = mapping.blocks(extent, narrowest)
     walked = "".join(
@@ -174,21 +130,7 @@ def fit_grid(
 ) -> Dim3 | None:
     """Return the grid of a plan, cut to the device's limits along axes of grid-stride loops.
 
-    Parameters
-    ----------
-    mapping : ElementMapping
-        How indices are mapped.
-    extent : tuple of int
-        Positive extents.
-    block_dim : tuple of int
-        Threads of a block.
-    max_grid : tuple of int
-        Blocks that the device allows along each axis.
-
-    Returns
-    -------
-    tuple of int or None
-        ``None`` where the device allows fewer blocks than an axis needs that is not walked along.
+    ``None`` where the device allows fewer blocks than an axis needs that is not walked along.
 
     Examples
     --------
@@ -210,19 +152,8 @@ def extent_class(extent: tuple[int, ...], ends: Sequence[Sequence[int]] = ()) ->
     """Return the largest extents of a class: each rounded up to 3 significant bits, or an end.
 
     A plan is made for the largest extents of a class, so that it does not depend on which of them
-    came first.
-
-    Parameters
-    ----------
-    extent : tuple of int
-        One to three extents.
-    ends : sequence of sequence of int, optional
-        Extents along each axis with which a class ends, as :func:`grid_ends` gives them; by default
-        none: threads walk where a grid is too small.
-
-    Returns
-    -------
-    tuple of int
+    came first. A class ends with the extents in `ends` along each axis, as :func:`grid_ends` gives
+    them; there are none by default, since threads walk where a grid is too small.
 
     Examples
     --------
@@ -240,16 +171,7 @@ def extent_class(extent: tuple[int, ...], ends: Sequence[Sequence[int]] = ()) ->
 def grid_ends(tiles: Iterable[Dim3], max_grid_dim: Dim3) -> tuple[tuple[int, ...], ...]:
     """Return the largest extents that grids of some blocks cover along x, y and z.
 
-    Parameters
-    ----------
-    tiles : iterable of tuple of int
-        Indices of the extent that a block of each sort serves.
-    max_grid_dim : tuple of int
-        Blocks that the device allows along each axis.
-
-    Returns
-    -------
-    tuple of tuple of int
+    `tiles` are the indices that a block of each sort serves.
 
     Examples
     --------

@@ -59,50 +59,33 @@ TIE = 0.01
 
 @dataclass(frozen=True)
 class Problem:
-    """Inputs of planning; a kernel with a space has one for each member.
+    """Inputs of planning; a kernel with a space has one for each member."""
 
-    Parameters
-    ----------
-    kernel : str
-        Name of the kernel.
-    extent : tuple of int
-        One to three positive extents, in the user's order.
-    work : ElementWork
-        What the body does for an index.
-    device : Device
-        Where; its limits hold.
-    limits : DeviceOccupancyLimits
-        What its multiprocessors hold.
-    rates : DeviceRates
-        How fast it is.
-    max_vector : int
-        The longest vector that the arguments' alignment allows.
-    can_map : bool
-        Whether the kernel's indices may be mapped otherwise than one to a thread.
-    block_dim : tuple of int or None
-        The block, where the user has said it.
-    shared_bytes : int
-        Dynamic shared memory of a block.
-    axes : tuple of int or None
-        The axis of the extent along x, then y, then z; ``None`` has the last along x.
-    member : Member or None
-        The member of the kernel's space, where it has one.
-    constants : tuple
-        Values of the compile-time parameters; members for which they are equal share code.
-    """
-
+    #: Name of the kernel.
     kernel: str
+    #: One to three positive extents, in the user's order.
     extent: tuple[int, ...]
+    #: What the body does for an index.
     work: ElementWork
+    #: Where; its limits hold.
     device: Device
+    #: What its multiprocessors hold.
     limits: DeviceOccupancyLimits
+    #: How fast it is.
     rates: DeviceRates
+    #: The longest vector that the arguments' alignment allows.
     max_vector: int = 4
+    #: Whether the kernel's indices may be mapped otherwise than one to a thread.
     can_map: bool = True
+    #: The block, where the user has said it.
     block_dim: Dim3 | None = None
+    #: Dynamic shared memory of a block.
     shared_bytes: int = 0
+    #: The axis of the extent along x, then y, then z; ``None`` has the last along x.
     axes: tuple[int, ...] | None = None
+    #: The member of the kernel's space, where it has one.
     member: Member | None = None
+    #: Values of the compile-time parameters; members for which they are equal share code.
     constants: tuple[Any, ...] = ()
 
     def mappings(self) -> tuple[ElementMapping, ...]:
@@ -137,19 +120,9 @@ def rank(
 ) -> list[Scored]:
     """Compare all legal plans.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-        What is to be planned.
-    compiled : dict
-        What is compiled already, and what it takes; the others' resources are estimated.
-    mappings : iterable of ElementMapping, optional
-        Which to compare; by default all.
-
-    Returns
-    -------
-    list of Scored
-        The best first: by time, and the plainer one of those that are within `TIE` of the best.
+    Resources of what is not compiled are estimated, and all mappings are compared unless some are
+    given. The best comes first: by time, and the plainer one of those that are within `TIE` of the
+    best.
     """
     found = [
         plan
@@ -259,17 +232,11 @@ def estimate_resources(
 
 
 class Choice(NamedTuple):
-    """A decision: block, mapping and member, and what was compiled to find them.
+    """A decision: block, mapping and member, and what was compiled to find them."""
 
-    Parameters
-    ----------
-    candidate : Candidate
-        What was chosen.
-    compiled : dict
-        What was compiled, and what it takes.
-    """
-
+    #: What was chosen.
     candidate: Candidate
+    #: What was compiled, and what it takes.
     compiled: Compiled
 
 
@@ -278,21 +245,8 @@ def choose(
 ) -> Choice:
     """Choose a plan.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-        What is to be planned: one, or one for each member of a space.
-    compile_code : callable
-        Compiles the kernel for a problem's member with a mapping and says what it takes.
-
-    Returns
-    -------
-    Choice
-
-    Raises
-    ------
-    ResourceLimitError
-        No block of any size, or no member, can run.
+    `compile_code` compiles the kernel for a problem's member with a mapping, and says what it
+    takes. Raises `ResourceLimitError` if no block of any size, or no member, can run.
     """
     compiled: Compiled = {}
     codes = [(each, mapping) for each in problems for mapping in each.mappings()]

@@ -52,20 +52,13 @@ _LINE_BYTES = 128
 
 
 class Prediction(NamedTuple):
-    """Prediction of the cost model for a plan.
+    """Prediction of the cost model for a plan."""
 
-    Parameters
-    ----------
-    time_ns : float
-        Of one launch in a row of them, on the device.
-    bound : str
-        What takes the most of it.
-    bytes_in_flight : int
-        Bytes that the device is asked for at once.
-    """
-
+    #: Of one launch in a row of them, on the device.
     time_ns: float
+    #: What takes the most of it.
     bound: Bound
+    #: Bytes that the device is asked for at once.
     bytes_in_flight: int
 
 
@@ -138,26 +131,8 @@ def predict(
 ) -> Prediction:
     """Return how long a plan would take.
 
-    Parameters
-    ----------
-    candidate : Candidate
-        Block and mapping.
-    work : ElementWork
-        What the body does for an index.
-    extent : tuple of int
-        Positive extents.
-    grid_blocks : int
-        Blocks of the grid, as if none were cut off.
-    active_blocks : int
-        Blocks that a multiprocessor holds at once, at least 1.
-    rates : DeviceRates
-        Of the device.
-    spill_bytes : int
-        Bytes a thread spills.
-
-    Returns
-    -------
-    Prediction
+    `grid_blocks` are the blocks of the grid as if none were cut off, `active_blocks` (at least 1)
+    those that a multiprocessor holds at once, `spill_bytes` what a thread spills.
     """
     c = constants
     mapping = candidate.mapping

@@ -124,13 +124,7 @@ class Coverage:
         return self.threads_in_flight * bytes_per_thread
 
     def explain(self) -> str:
-        """Say in words how the device is filled.
-
-        Returns
-        -------
-        str
-            One or two lines.
-        """
+        """Say in words how the device is filled."""
         device, held = self.occupancy.device, self.occupancy.active_blocks
         text = (
             f"{self.grid_blocks} blocks on {device.multiprocessor_count} multiprocessors with "

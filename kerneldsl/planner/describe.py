@@ -33,22 +33,9 @@ _TOLD = 6
 def describe(problems: Sequence[Problem], choice: Choice) -> LaunchPlan:
     """Write a decision down as a plan for an extent.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-        What is planned; their extent may be another one of the class that was decided for.
-    choice : Choice
-        The decision.
-
-    Returns
-    -------
-    LaunchPlan
-        Its `parameters` are the values of the member, where there is one.
-
-    Raises
-    ------
-    ResourceLimitError
-        The choice cannot run.
+    The extent of the problems may be another one of the class that was decided for. The plan's
+    `parameters` are the values of the member, where there is one. Raises `ResourceLimitError` if
+    the choice cannot run.
     """
     ranked = rank(problems, choice.compiled)
     wanted = choice.candidate

@@ -46,16 +46,7 @@ _GAIN = 1.25
 def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
     """Return the nanoseconds that a core takes for one index, roughly.
 
-    Parameters
-    ----------
-    work : ElementWork
-        What the body does.
-    extent : tuple of int
-        The indices; the last axis is the innermost loop.
-
-    Returns
-    -------
-    float
+    The last axis of the extent is the innermost loop.
 
     Notes
     -----
@@ -107,20 +98,8 @@ def _of_size(table: tuple[tuple[int, float], ...], nbytes: float) -> float:
 def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) -> HostShare:
     """Share work among threads.
 
-    Parameters
-    ----------
-    indices : int
-        How many indices there are.
-    each_ns : float
-        What one takes, nanoseconds.
-    threads : int
-        Threads of the pool, the calling one among them.
-    wake_ns : float
-        What it costs to share anything, nanoseconds.
-
-    Returns
-    -------
-    HostShare
+    An index takes `each_ns` nanoseconds. There are `threads` in the pool, the calling one among
+    them; to share anything costs `wake_ns` nanoseconds.
 
     Examples
     --------
@@ -139,21 +118,7 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
 
 
 def describe_share(share: HostShare, threads: int, wake_ns: float) -> tuple[str, ...]:
-    """Say in words why a launch is shared so.
-
-    Parameters
-    ----------
-    share : HostShare
-        What was decided.
-    threads : int
-        Threads of the pool.
-    wake_ns : float
-        What it costs to share anything, nanoseconds.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Say in words why a launch is shared so."""
     cost = f"waking {threads} threads takes {wake_ns / 1e3:.1f} µs here"
     if share.is_parallel:
         return (f"The work is worth sharing: {cost}.",)

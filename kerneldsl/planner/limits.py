@@ -44,33 +44,22 @@ _UP_TO_328 = (*_UP_TO_228, 328)
 
 
 class AllocationRules(NamedTuple):
-    """Allocation rules of a compute capability.
+    """Allocation rules of a compute capability."""
 
-    Parameters
-    ----------
-    threads : int or None
-        Threads on a multiprocessor; ``None`` where NVIDIA has not published it.
-    blocks : int
-        Blocks on a multiprocessor.
-    carveouts : tuple of int
-        Sizes of shared memory a multiprocessor can be set to, KB, ascending.
-    shared_unit : int
-        Bytes that shared memory of a block is rounded up to.
-    reserved : int
-        Bytes of shared memory that the driver takes of each block.
-    barriers_per_block : int or None
-        Barriers there are for each block that a multiprocessor has room for; ``None`` where they
-        are no limit.
-    virtual_resources : int or None
-        Virtual resources of a multiprocessor; ``None`` where there are none.
-    """
-
+    #: Threads on a multiprocessor; ``None`` where NVIDIA has not published it.
     threads: int | None
+    #: Blocks on a multiprocessor.
     blocks: int
+    #: Sizes of shared memory a multiprocessor can be set to, KB, ascending.
     carveouts: tuple[int, ...]
+    #: Bytes that shared memory of a block is rounded up to.
     shared_unit: int = 128
+    #: Bytes of shared memory that the driver takes of each block.
     reserved: int = KB
+    #: Barriers there are for each block that a multiprocessor has room for; ``None`` where they are
+    #: no limit.
     barriers_per_block: int | None = None
+    #: Virtual resources of a multiprocessor; ``None`` where there are none.
     virtual_resources: int | None = None
 
 
@@ -323,20 +312,7 @@ class DeviceOccupancyLimits:
     def carveout_for(self, nbytes: int) -> int:
         """Return the smallest carve-out that holds so many bytes.
 
-        Parameters
-        ----------
-        nbytes : int
-            Bytes of shared memory of a multiprocessor.
-
-        Returns
-        -------
-        int
-            Bytes.
-
-        Raises
-        ------
-        ArgumentValueError
-            No carve-out is that large.
+        Raises `ArgumentValueError` if no carve-out is that large.
         """
         for size in self.shared_memory_carveouts:
             if size >= nbytes:

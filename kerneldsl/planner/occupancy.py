@@ -125,13 +125,7 @@ class Occupancy:
         return summarize_occupancy(self)
 
     def explain(self) -> str:
-        """Say in words what is held, what limits it and what would help.
-
-        Returns
-        -------
-        str
-            Several lines.
-        """
+        """Say in words what is held, what limits it and what would help."""
         from kerneldsl.planner.words import explain_occupancy
 
         return explain_occupancy(self)

@@ -156,22 +156,11 @@ class LaunchPlan:
         return x * y * z
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as dictionaries, tuples and numbers, for JSON.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the plan as dictionaries, tuples and numbers, for JSON."""
         return asdict(self)
 
     def explain(self) -> str:
-        """Say in words what was decided, why, and what lost against it.
-
-        Returns
-        -------
-        str
-            Several lines.
-        """
+        """Say in words what was decided, why, and what lost against it."""
         from kerneldsl.planner.words import explain_plan
 
         return explain_plan(self)

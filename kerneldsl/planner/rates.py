@@ -27,57 +27,34 @@ _ASSUMED_L2_BYTES = 4 << 20
 
 
 class DeviceRates(NamedTuple):
-    """Speeds and latencies of a device.
+    """Speeds and latencies of a device."""
 
-    Parameters
-    ----------
-    multiprocessor_count : int
-        Multiprocessors.
-    clock_hz : float
-        Of a multiprocessor.
-    memory_bytes_per_s : float
-        Bandwidth of device memory that can be had.
-    l2_bytes_per_s : float
-        Bandwidth of the level-2 cache.
-    l2_bytes : int
-        Its size.
-    memory_latency_ns, l2_latency_ns : float
-        From a load to its value on a busy device, from memory and from the level-2 cache.
-    launch_ns : float
-        Time of an empty kernel between two others in a graph.
-    block_start_ns : float
-        From one block's start on a multiprocessor to the next one's, at least.
-    fp32_per_clock, fp64_per_clock, special_per_clock : float
-        Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
-        divisions and functions (each of which takes several such operations).
-    """
-
+    #: Multiprocessors.
     multiprocessor_count: int
+    #: Of a multiprocessor.
     clock_hz: float
+    #: Bandwidth of device memory that can be had.
     memory_bytes_per_s: float
+    #: Bandwidth of the level-2 cache.
     l2_bytes_per_s: float
+    #: Its size.
     l2_bytes: int
+    #: From a load to its value on a busy device, from memory and from the level-2 cache.
     memory_latency_ns: float
     l2_latency_ns: float
+    #: Time of an empty kernel between two others in a graph.
     launch_ns: float
+    #: From one block's start on a multiprocessor to the next one's, at least.
     block_start_ns: float
+    #: Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
+    #: divisions and functions (each of which takes several such operations).
     fp32_per_clock: float
     fp64_per_clock: float
     special_per_clock: float
 
     @classmethod
     def from_device(cls, device: Device) -> DeviceRates:
-        """Return the rates of a device, as far as its attributes and its generation tell them.
-
-        Parameters
-        ----------
-        device : Device
-            There, or described.
-
-        Returns
-        -------
-        DeviceRates
-        """
+        """Return the rates of a device, as far as its attributes and its generation tell them."""
         extra: Mapping[str, Any] = device.extra
         major, minor = extra.get("compute_capability", (8, 0))
         generation = _generation(major, minor)

@@ -42,11 +42,6 @@ __all__ = [
 def name_limiters(names: Iterable[str]) -> str:
     """Say which resources allow no more blocks.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Fields of `BlockLimits`.
-
     Examples
     --------
     >>> name_limiters(("warps", "shared_memory"))
@@ -60,17 +55,7 @@ def _spaced(name: str) -> str:
 
 
 def headline(plan: LaunchPlan) -> str:
-    """Say in one line what is launched.
-
-    Parameters
-    ----------
-    plan : LaunchPlan
-        What was decided.
-
-    Returns
-    -------
-    str
-    """
+    """Say in one line what is launched."""
     over = "" if plan.extent is None else f" over {_dims(plan.extent)}"
     if plan.host is not None:
         return f"{plan.kernel}{over} on {plan.device}: {_host(plan)}."
@@ -94,15 +79,7 @@ def headline(plan: LaunchPlan) -> str:
 def explain_plan(plan: LaunchPlan) -> str:
     """Say in words what was decided, why, and what lost against it.
 
-    Parameters
-    ----------
-    plan : LaunchPlan
-        What was decided.
-
-    Returns
-    -------
-    str
-        The headline; what the plan does to the device; the alternatives as a table; notes.
+    The headline; what the plan does to the device; the alternatives as a table; notes.
     """
     lines = [headline(plan)]
     lines += [f"  {each}" for each in (*facts(plan), *plan.reasons)]
@@ -215,18 +192,7 @@ def _compared(count: int) -> str:
 
 
 def summarize_occupancy(found: Occupancy) -> str:
-    """Say in one sentence what a multiprocessor holds and what limits it.
-
-    Parameters
-    ----------
-    found : Occupancy
-        What was computed.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Say in one sentence what a multiprocessor holds and what limits it."""
     by = name_limiters(found.limiters)
     threads = format_count(found.block_threads, "thread")
     if not found.active_blocks:
@@ -241,16 +207,8 @@ def summarize_occupancy(found: Occupancy) -> str:
 def explain_occupancy(found: Occupancy) -> str:
     """Say in words what a multiprocessor holds.
 
-    Parameters
-    ----------
-    found : Occupancy
-        What was computed.
-
-    Returns
-    -------
-    str
-        What is held; a line for each limit that counts; what each limit alone would allow; what
-        would let one block more in, where something would.
+    What is held; a line for each limit that counts; what each limit alone would allow; what would
+    let one block more in, where something would.
 
     Examples
     --------

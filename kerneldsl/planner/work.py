@@ -36,99 +36,69 @@ _DIVISION, _FUNCTION = 8.0, 20.0
 
 
 class ArrayReads(NamedTuple):
-    """An array that neighbouring threads read side by side.
+    """An array that neighbouring threads read side by side."""
 
-    Parameters
-    ----------
-    itemsize : int
-        Bytes of an element.
-    spread : tuple of int
-        Between the farthest offsets that are read along x, y and z: 2 for a stencil that reads one
-        element to each side. Blocks read so many elements beyond their own.
-    """
-
+    #: Bytes of an element.
     itemsize: int
+    #: Between the farthest offsets that are read along x, y and z: 2 for a stencil that reads one
+    #: element to each side. Blocks read so many elements beyond their own.
     spread: tuple[int, int, int] = (0, 0, 0)
 
 
 class ElementWork(NamedTuple):
-    """Work of the body for one index.
+    """Work of the body for one index."""
 
-    Parameters
-    ----------
-    read_bytes, written_bytes : float
-        Bytes of device memory; an array that is read at several places counts once, an access that
-        uses part of a sector counts the sector.
-    scattered_bytes : float
-        Bytes that go between the level-2 cache and a multiprocessor for accesses whose neighbours
-        share no sectors, in whole sectors.
-    arrays : tuple of ArrayReads
-        Arrays that neighbours read side by side, and how far from their own elements.
-    loads, stores : float
-        Accesses.
-    vector_accesses, shifted_accesses, row_accesses : float
-        Accesses side by side: those that several items can share one access for; those at an offset
-        along x, of which items share all but the outermost; and those under a condition.
-    load_bytes : float
-        Bytes that the loads which wait for nothing ask for, each distinct.
-    crossed_bytes : float
-        Bytes of accesses whose neighbours lie along the second axis of a block, one side of a
-        transposition; they are not in the counts above, since what they cost depends on the block.
-    rounds : int
-        Loads that wait for each other; 2 where an index is itself loaded.
-    narrowest_bytes, widest_bytes : int
-        Of the elements of arrays whose neighbours are touched by neighbouring threads; 0 where
-        there is none.
-    loop_rounds : float
-        Rounds of loops.
-    loop_operations : float
-        Operations of any type in loops, all rounds together.
-    has_unknown_loop : bool
-        Whether the length of some loop is not known.
-    operations : float
-        float32 operations, or integers', other than those of addresses.
-    double_operations : float
-        float64 operations.
-    barriers : float
-        Barriers of the block.
-    atomics, shared_atomics : float
-        Atomic operations, on memory and on shared memory.
-    contended_atomics : float
-        Those on memory that all threads do in one place.
-    is_serial : bool
-        Whether a load cannot be moved before the store of an earlier item, since the arrays may
-        overlap.
-    values : int
-        Variables that a thread holds, roughly.
-    places : int
-        Accesses of the source: what a loop does many times is there once.
-    """
-
+    #: Bytes of device memory; an array that is read at several places counts once, an access that
+    #: uses part of a sector counts the sector.
     read_bytes: float = 0.0
     written_bytes: float = 0.0
+    #: Bytes that go between the level-2 cache and a multiprocessor for accesses whose neighbours
+    #: share no sectors, in whole sectors.
     scattered_bytes: float = 0.0
+    #: Arrays that neighbours read side by side, and how far from their own elements.
     arrays: tuple[ArrayReads, ...] = ()
+    #: Accesses.
     loads: float = 0.0
     stores: float = 0.0
+    #: Accesses side by side: those that several items can share one access for; those at an offset
+    #: along x, of which items share all but the outermost; and those under a condition.
     vector_accesses: float = 0.0
     shifted_accesses: float = 0.0
     row_accesses: float = 0.0
+    #: Bytes that the loads which wait for nothing ask for, each distinct.
     load_bytes: float = 0.0
+    #: Bytes of accesses whose neighbours lie along the second axis of a block, one side of a
+    #: transposition; they are not in the counts above, since what they cost depends on the block.
     crossed_bytes: float = 0.0
+    #: Loads that wait for each other; 2 where an index is itself loaded.
     rounds: int = 1
+    #: Of the elements of arrays whose neighbours are touched by neighbouring threads; 0 where there
+    #: is none.
     narrowest_bytes: int = 0
     widest_bytes: int = 0
+    #: Rounds of loops.
     loop_rounds: float = 0.0
+    #: Operations of any type in loops, all rounds together.
     loop_operations: float = 0.0
+    #: Whether the length of some loop is not known.
     has_unknown_loop: bool = False
+    #: float32 operations, or integers', other than those of addresses.
     operations: float = 0.0
+    #: float64 operations.
     double_operations: float = 0.0
+    #: Barriers of the block.
     barriers: float = 0.0
+    #: Atomic operations, on memory and on shared memory.
     atomics: float = 0.0
     shared_atomics: float = 0.0
+    #: Those on memory that all threads do in one place.
     contended_atomics: float = 0.0
+    #: Whether a load cannot be moved before the store of an earlier item, since the arrays may
+    #: overlap.
     is_serial: bool = False
+    #: Variables that a thread holds, roughly.
     values: int = 0
+    #: Accesses of the source: what a loop does many times is there once.
     places: int = 0
 
     @property
@@ -149,18 +119,7 @@ def element_work(
 ) -> ElementWork:
     """Return what a body does for one index, given its arguments' kinds.
 
-    Parameters
-    ----------
-    body : BodyWork
-        The counts.
-    kinds : sequence of Kind
-        Of the arguments.
-    uses_double : bool, optional
-        Whether the arithmetic is in float64; by default it is where an array holds that.
-
-    Returns
-    -------
-    ElementWork
+    The arithmetic is in float64 if an array holds that, unless `uses_double` says.
 
     Examples
     --------
@@ -283,39 +242,21 @@ def _sector_bytes(access: Access, pattern: str, itemsize: int) -> float:
 
 
 class Oriented(NamedTuple):
-    """A body's work once the axes are decided.
+    """A body's work once the axes are decided."""
 
-    Parameters
-    ----------
-    body : BodyWork
-        Its accesses lie to each other as neighbours along x do.
-    kinds : tuple of Kind
-        Of the arguments, with "C" for the layout of those whose accesses were turned over.
-    is_first : bool
-        Whether the first axis of the extent runs along x, then the second; else the last does.
-    """
-
+    #: Its accesses lie to each other as neighbours along x do.
     body: BodyWork
+    #: Of the arguments, with "C" for the layout of those whose accesses were turned over.
     kinds: tuple[Kind, ...]
+    #: Whether the first axis of the extent runs along x, then the second; else the last does.
     is_first: bool
 
 
 def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Promises) -> Oriented:
     """Choose the axis along x.
 
-    Parameters
-    ----------
-    last, first : BodyWork
-        What the body does where the last, and where the first, axis runs along x, its arrays
-        taken for C-contiguous ones.
-    kinds : sequence of Kind
-        Of the arguments.
-    promises : Promises
-        What holds of them.
-
-    Returns
-    -------
-    Oriented
+    `last` and `first` are what the body does where the last, and where the first, axis runs along
+    x, its arrays taken for C-contiguous ones.
     """
     # An array whose first axis is contiguous is a C-contiguous one with all indices turned over, so
     # that its accesses are those of the other order of axes.
