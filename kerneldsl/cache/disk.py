@@ -31,17 +31,7 @@ counters = Counters()
 
 
 class Found(NamedTuple):
-    """An entry that was looked up.
-
-    Parameters
-    ----------
-    entry : Entry
-        What it holds.
-    nbytes : int
-        Its size.
-    store : Store
-        Where it was.
-    """
+    """An entry that was looked up."""
 
     entry: Entry
     nbytes: int
@@ -49,27 +39,14 @@ class Found(NamedTuple):
 
 
 class DiskCache:
-    """One or two folders under one set of settings.
-
-    Parameters
-    ----------
-    settings : Settings
-        What the environment says.
-
-    Attributes
-    ----------
-    user : Store or None
-        The folder that is written to, unless that was refused.
-    site : Store or None
-        The folder that is only read.
-    max_bytes : int
-        What the entries in `user` may take together.
-    """
+    """One or two folders under one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: The folder that is written to, unless that was refused, and the one that is only read.
         self.user: Store | None = None
         self.site: Store | None = None
+        #: What the entries in `user` may take together.
         self.max_bytes = 0
         self._has_warned = False
         if not settings.is_on:
@@ -103,15 +80,7 @@ class DiskCache:
     def look_up(self, key: Key) -> Found | None:
         """Find an entry, and count that.
 
-        Parameters
-        ----------
-        key : Key
-            The whole key.
-
-        Returns
-        -------
-        Found or None
-            ``None`` where no folder has one that can be used.
+        ``None`` where no folder has one that can be used.
         """
         reason: Reason | None = None
         for store in (self.site, self.user):

@@ -45,34 +45,20 @@ _MAX_SECTIONS = 64
 
 
 class Entry(NamedTuple):
-    """Contents of an entry.
+    """Contents of an entry."""
 
-    Parameters
-    ----------
-    key : bytes
-        The whole key.
-    sections : mapping
-        Name to contents.
-    is_signed : bool
-        Whether it carries a signature, of whatever secret.
-    """
-
+    #: The whole key.
     key: bytes
+    #: Name to contents.
     sections: Mapping[str, bytes]
+    #: Whether it carries a signature, of whatever secret.
     is_signed: bool = False
 
 
 def encode(key: bytes, sections: Mapping[str, bytes], secret: bytes | None = None) -> bytes:
     """Write an entry.
 
-    Parameters
-    ----------
-    key : bytes
-        The whole key.
-    sections : mapping
-        Name to contents.
-    secret : bytes, optional
-        Signs the entry.
+    A `secret` signs it.
     """
     names = [name.encode() for name in sections]
     table = b"".join(
@@ -90,19 +76,7 @@ def encode(key: bytes, sections: Mapping[str, bytes], secret: bytes | None = Non
 def decode(data: bytes, key: bytes | None = None, secret: bytes | None = None) -> Entry:
     """Read an entry, and believe nothing of it before it is checked.
 
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    key : bytes, optional
-        The key that it must be of.
-    secret : bytes, optional
-        What it must be signed with.
-
-    Raises
-    ------
-    BadEntry
-        With the reason.
+    `key` is the one that it must be of, `secret` what it must be signed with. Raises `BadEntry`.
     """
     if len(data) < _HEAD.size + 2 * _DIGEST_BYTES:
         raise BadEntry(Reason.LENGTH, f"{len(data)} bytes are not a cache entry")

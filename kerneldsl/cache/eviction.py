@@ -26,21 +26,8 @@ _REST = 0.9
 def evict(store: Store, max_bytes: int, keep: Path | None = None) -> tuple[int, int]:
     """Remove abandoned files, and entries until they fit.
 
-    Parameters
-    ----------
-    store : Store
-        Whose entries.
-    max_bytes : int
-        What they may take together.
-    keep : Path, optional
-        An entry that stays: the one just written.
-
-    Returns
-    -------
-    int
-        Entries that were removed.
-    int
-        Their bytes.
+    `keep` is an entry that stays: the one just written. Return how many entries were removed, and
+    their bytes.
     """
     now = time.time()
     for file in store.unfinished():

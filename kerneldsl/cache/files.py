@@ -24,14 +24,7 @@ _NO_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EPERM}
 def open_plain(path: Path) -> tuple[int, os.stat_result]:
     """Open a plain file for reading; the descriptor is the caller's to close.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    BadEntry
-        If it is not a regular file.
-    OSError
-        As the system raises it.
+    Raises `BadEntry` if it is not a regular file, `OSError` as the system does.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _COMMON)
@@ -56,12 +49,7 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
 def read_all(descriptor: int, size: int, limit: int) -> bytes:
     """Read a file to its end, whatever its size was said to be.
 
-    Raises
-    ------
-    BadEntry
-        If there are more than `limit` bytes.
-    OSError
-        As the system raises it.
+    Raises `BadEntry` if there are more than `limit` bytes.
     """
     parts: list[bytes] = []
     left = limit + 1
@@ -81,12 +69,8 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
 
     It is written under another name in the same folder, forced to the disk, given its name, and
     then the folder is forced to the disk. It is not read back: what a file system gives to the one
-    who wrote need not be what it will give to others.
-
-    Raises
-    ------
-    OSError
-        If a step fails; then nothing is left behind, as far as the system lets us.
+    who wrote need not be what it will give to others. If a step fails, nothing is left behind, as
+    far as the system lets us.
     """
     temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON, mode)

@@ -43,20 +43,13 @@ def is_open_to_others(status: os.stat_result) -> bool:
 
 
 class Folder(NamedTuple):
-    """A folder of the cache.
+    """A folder of the cache."""
 
-    Parameters
-    ----------
-    path : Path
-        The folder itself; entries are one level below.
-    is_site : bool
-        Whether it is the second folder, which is only read.
-    is_shared : bool
-        Whether other owners and writers are welcome; their entries are signed.
-    """
-
+    #: The folder itself; entries are one level below.
     path: Path
+    #: Whether it is the second folder, which is only read.
     is_site: bool = False
+    #: Whether other owners and writers are welcome; their entries are signed.
     is_shared: bool = False
 
     @property
@@ -77,10 +70,7 @@ class Folder(NamedTuple):
     def check(self) -> bool:
         """Check that what is in the folder may be run; say whether there is a folder.
 
-        Raises
-        ------
-        CacheError
-            If it may not.
+        Raises `CacheError` if it may not.
         """
         return all([self._check_one(self.path, may_be_link=True), self._check_one(self.entries)])
 
@@ -88,14 +78,7 @@ class Folder(NamedTuple):
         """Make the folder where there is none, for this user alone, and check it.
 
         Who shares a folder makes it with the rights that it is to have; what is made within it has
-        the same.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made.
-        CacheError
-            If it is not safe.
+        the same. Raises `OSError` if it cannot be made, `CacheError` if it is not safe.
         """
         # A folder made by makedirs would get the rights of the umask above its last part.
         missing = [p for p in (self.path, *self.path.parents) if not p.exists()]
@@ -106,13 +89,7 @@ class Folder(NamedTuple):
         self._check_one(self.entries)
 
     def make_within(self, path: Path) -> None:
-        """Make a folder in this one: for this user alone, or for all who share this one.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made.
-        """
+        """Make a folder in this one: for this user alone, or for all who share this one."""
         try:
             path.mkdir(mode=_PRIVATE)
         except FileExistsError:

@@ -21,11 +21,6 @@ __all__ = ["Key"]
 class Key:
     """Identity of an entry.
 
-    Parameters
-    ----------
-    components : mapping of str to str
-        Name to value, such as ``{"arch": "sm_90", "numba": "0.68.1"}``.
-
     Examples
     --------
     >>> Key({"b": "2", "a": "1"}).encoded
@@ -34,6 +29,7 @@ class Key:
     True
     """
 
+    #: Name to value, such as ``{"arch": "sm_90", "numba": "0.68.1"}``.
     components: Mapping[str, str]
 
     @cached_property
@@ -52,10 +48,7 @@ class Key:
     def decode(cls, encoded: bytes) -> Key:
         """Read a key out of an entry.
 
-        Raises
-        ------
-        ValueError
-            If it is not written as :attr:`encoded` writes it.
+        Raises `ValueError` if it is not written as :attr:`encoded` writes it.
         """
         found = parse_json(encoded)
         if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):

@@ -14,35 +14,23 @@ __all__ = ["Difference", "Nearest", "find_nearest"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One part of two keys that is not the same.
+    """One part of two keys that is not the same."""
 
-    Parameters
-    ----------
-    component : str
-        Its name.
-    wanted, found : str or None
-        What it is in the key that was asked for and in the entry; ``None`` where it has no such
-        part.
-    """
-
+    #: Its name.
     component: str
+    #: What it is in the key that was asked for and in the entry; ``None`` where it has no such
+    #: part.
     wanted: str | None
     found: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The entry that comes nearest to a key.
+    """The entry that comes nearest to a key."""
 
-    Parameters
-    ----------
-    digest : str
-        Of the entry's key.
-    differences : tuple of Difference
-        Where the two differ; empty for the entry that was asked for.
-    """
-
+    #: Of the entry's key.
     digest: str
+    #: Where the two differ; empty for the entry that was asked for.
     differences: tuple[Difference, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,15 +43,8 @@ def find_nearest(
 ) -> Nearest | None:
     """Find the entry that differs in the fewest parts; the one used last, of several.
 
-    Parameters
-    ----------
-    key : Key
-        What was asked for.
-    entries : iterable of EntryInfo
-        What there is.
-    without : collection of str
-        Parts that are not compared, with all that they consist of: ``"mapping"`` stands for
-        ``"mapping.items"`` too.
+    Parts in `without` are not compared, with all that they consist of: ``"mapping"`` stands for
+    ``"mapping.items"`` too.
     """
     best: Nearest | None = None
     for entry in entries:

@@ -92,15 +92,8 @@ _watch = _Watch()
 def foreign_overload() -> str | None:
     """Name an implementation from outside that kernels may reach.
 
-    Returns
-    -------
-    str or None
-        Such as ``"comb by __main__"``; ``None`` where there is none.
-
-    Raises
-    ------
-    UncacheableError
-        If this cannot be told, since Numba's registries are other ones than are known here.
+    Such as ``"comb by __main__"``; ``None`` where there is none. Raises `UncacheableError` if this
+    cannot be told, since Numba's registries are other ones than are known here.
     """
     # While it is being imported by another thread, no program can have used it.
     return _watch.look() if imported("numba") is not None else None

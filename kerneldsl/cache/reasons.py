@@ -61,15 +61,7 @@ _DAMAGE = frozenset(
 
 
 class BadEntry(Exception):
-    """An entry that cannot be used; it never leaves this package.
-
-    Parameters
-    ----------
-    reason : Reason
-        Why.
-    detail : str
-        What was found.
-    """
+    """An entry that cannot be used; it never leaves this package."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -27,28 +27,19 @@ _NAMES = (
 
 
 class Settings(NamedTuple):
-    """The variables as they stand, unread.
+    """The variables as they stand, unread."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
-    folder, site : str
-        ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty where they are not set.
-    size : str
-        ``KERNELDSL_CACHE_SIZE``.
-    key_file : str
-        ``KERNELDSL_CACHE_KEY_FILE``.
-    is_shared : bool
-        ``KERNELDSL_CACHE_SHARED`` with a key file: folders of other users, and folders that others
-        may write to, are taken. Without one nothing would tell whose entries are in them.
-    """
-
+    #: Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
     is_on: bool
+    #: ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty where they are not set.
     folder: str
     site: str
+    #: ``KERNELDSL_CACHE_SIZE``.
     size: str
+    #: ``KERNELDSL_CACHE_KEY_FILE``.
     key_file: str
+    #: ``KERNELDSL_CACHE_SHARED`` with a key file: folders of other users, and folders that others
+    #: may write to, are taken. Without one nothing would tell whose entries are in them.
     is_shared: bool
 
 
@@ -68,15 +59,8 @@ def read_settings() -> Settings:
 def read_size(text: str) -> int:
     """Return the bytes that ``KERNELDSL_CACHE_SIZE`` stands for.
 
-    Parameters
-    ----------
-    text : str
-        A number of bytes, or with a unit of 1024: ``"500M"``, ``"2 GiB"``; empty for the default.
-
-    Raises
-    ------
-    CacheError
-        If it is not that.
+    A number of bytes, or with a unit of 1024: ``"500M"``, ``"2 GiB"``; empty for the default.
+    Raises `CacheError` if it is not that.
 
     Examples
     --------

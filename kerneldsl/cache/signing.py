@@ -20,21 +20,9 @@ _MAX_SECRET_BYTES = 4096
 def read_secret(key_file: str) -> bytes | None:
     """Read the file that ``KERNELDSL_CACHE_KEY_FILE`` names.
 
-    Parameters
-    ----------
-    key_file : str
-        Its path; empty for no secret.
-
-    Returns
-    -------
-    bytes or None
-        The contents, without white space around them.
-
-    Raises
-    ------
-    CacheError
-        If there is no such file, others can read it, or it is too short. A cache that should be
-        signed and cannot be is not used at all.
+    Return the contents without white space around them; ``None`` for an empty path. Raises
+    `CacheError` if there is no such file, others can read it, or it is too short: a cache that
+    should be signed and cannot be is not used at all.
     """
     if not key_file:
         return None

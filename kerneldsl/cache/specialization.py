@@ -27,21 +27,10 @@ def key_of(
 ) -> Key:
     """Return the key of the code that a target makes of a specialization.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What is compiled.
-    target : str
-        Who compiles it: :attr:`Compiler.code_family`.
-    identity : mapping of str to str
-        What the target says of itself: :meth:`Compiler.code_identity`.
-    anew : bool
-        Look at everything again that may have changed while the code was made.
-
-    Raises
-    ------
-    UncacheableError
-        If not everything that the code depends on can be told.
+    `target` is who compiles it, :attr:`Compiler.code_family`, and `identity` what it says of
+    itself, :meth:`Compiler.code_identity`. `anew` looks again at everything that may have changed
+    while the code was made. Raises `UncacheableError` if not everything that the code depends on
+    can be told.
     """
     if specialization.options.debug:
         raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
@@ -72,10 +61,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def describe(value: Any) -> str:
     """Write a value so that different ones are written differently, in every process the same.
 
-    Raises
-    ------
-    UncacheableError
-        For a value of no known kind.
+    Raises `UncacheableError` for a value of no known kind.
 
     Examples
     --------

@@ -33,20 +33,13 @@ _MAX_QUARANTINED = 16
 
 
 class Listed(NamedTuple):
-    """A file of an entry, unread.
+    """A file of an entry, unread."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    nbytes : int
-        Its size.
-    used_s : float
-        When it was last used or written, by the clock of then, in seconds since the epoch.
-    """
-
+    #: The file.
     path: Path
+    #: Its size.
     nbytes: int
+    #: When it was last used or written, by the clock of then, in seconds since the epoch.
     used_s: float
 
     @property
@@ -58,12 +51,7 @@ class Listed(NamedTuple):
 class Store:
     """The entries of one folder.
 
-    Parameters
-    ----------
-    folder : Folder
-        Where; it has been checked.
-    secret : bytes, optional
-        Entries are signed with it, and read only where they are.
+    The folder has been checked. With a secret, entries are signed, and read only where they are.
     """
 
     def __init__(self, folder: Folder, secret: bytes | None = None) -> None:
@@ -79,17 +67,8 @@ class Store:
     def read(self, key: Key) -> tuple[Entry, int]:
         """Read an entry.
 
-        Returns
-        -------
-        Entry
-            What it holds.
-        int
-            Bytes that were read.
-
-        Raises
-        ------
-        BadEntry
-            If there is none that can be used. A damaged file has been put aside.
+        Return with it the bytes that were read. Raises `BadEntry` if there is none that can be
+        used; a damaged file has been put aside.
         """
         path = self.path_of(key)
         try:
@@ -104,10 +83,7 @@ class Store:
     def read_file(self, path: Path, key: bytes | None = None) -> tuple[Entry, int]:
         """Read a file as an entry, of a key where one is given; leave it as it is.
 
-        Raises
-        ------
-        BadEntry
-            If it cannot be used.
+        Raises `BadEntry` if it cannot be used.
         """
         try:
             descriptor, status = open_plain(path)
@@ -147,14 +123,8 @@ class Store:
     def write(self, key: Key, sections: Mapping[str, bytes]) -> int:
         """Write an entry, over one that is there; return its bytes.
 
-        Raises
-        ------
-        BadEntry
-            If it is too large to be read again.
-        CacheError
-            If the folder has become unsafe.
-        OSError
-            If it cannot be written; then what was there before is there still.
+        Raises `BadEntry` if it is too large to be read again, `CacheError` if the folder has become
+        unsafe, `OSError` if it cannot be written; then what was there before is there still.
         """
         data = encode(key.encoded, sections, self._secret)
         if len(data) > MAX_ENTRY_BYTES:

@@ -57,15 +57,8 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
     """Return what every target's code depends on, by name.
 
-    Parameters
-    ----------
-    anew : bool
-        Look at the sources of kerneldsl again.
-
-    Raises
-    ------
-    UncacheableError
-        If it cannot be told what is installed, or the program has taught Numba something else.
+    `anew` looks at the sources of kerneldsl again. Raises `UncacheableError` if it cannot be told
+    what is installed, or the program has taught Numba something else.
     """
     overload = foreign_overload()
     if overload is not None:
@@ -85,10 +78,7 @@ def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
 def package_identity(name: str) -> str:
     """Return the version of an installed package, and a digest of the list of its files.
 
-    Raises
-    ------
-    UncacheableError
-        If it is not installed, or nothing lists its files.
+    Raises `UncacheableError` if it is not installed, or nothing lists its files.
     """
     spec = importlib.util.find_spec(name)
     folders = spec.submodule_search_locations if spec is not None else None
@@ -128,10 +118,8 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
 def own_identity() -> str:
     """Return the version of kerneldsl, and a digest of what it is made of.
 
-    Raises
-    ------
-    UncacheableError
-        If its sources were edited since this process began, which has loaded some of them.
+    Raises `UncacheableError` if its sources were edited since this process began, which has loaded
+    some of them.
     """
     root = Path(__file__).parents[2]
     return _recorded(root, "kerneldsl", _OWN) or f"{__version__} {_digest_of_sources(root)}"
@@ -173,10 +161,8 @@ def _sources(place: str) -> Iterator[str]:
 def environment_identity() -> str:
     """Return Numba's settings: its variables, and its file in the current folder.
 
-    Raises
-    ------
-    UncacheableError
-        If Numba has been imported and its settings are others: a program has set them.
+    Raises `UncacheableError` if Numba has been imported and its settings are others: a program has
+    set them.
     """
     settings = [
         f"{name}={value}"
@@ -217,10 +203,7 @@ def _settings(config: ModuleType) -> dict[str, object]:
 def file_identity(path: Path) -> str:
     """Return the digest of a file.
 
-    Raises
-    ------
-    UncacheableError
-        If it cannot be read.
+    Raises `UncacheableError` if it cannot be read.
     """
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -48,13 +48,7 @@ class Imported:
 
 
 def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: bytes | None) -> int:
-    """Write every sound entry of some folders into an archive; return how many.
-
-    Raises
-    ------
-    OSError
-        If the archive cannot be written.
-    """
+    """Write every sound entry of some folders into an archive; return how many."""
     written: set[str] = set()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -73,15 +67,7 @@ def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: by
 
 
 def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | None) -> Imported:
-    """Take the entries of an archive into a folder.
-
-    Raises
-    ------
-    CacheError
-        If the file is no archive, or the folder is not safe.
-    OSError
-        If the file cannot be read or an entry cannot be written.
-    """
+    """Take the entries of an archive into a folder."""
     imported = 0
     refused: Counter[str] = Counter()
     try:
