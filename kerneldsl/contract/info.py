@@ -197,10 +197,7 @@ class DeviceInfo:
     def fields(self, *, is_live: bool | None = None) -> tuple[Field[Any], ...]:
         """Return the attributes that a device of this kind has, also where they cannot be had here.
 
-        Parameters
-        ----------
-        is_live : bool, optional
-            Only those that are read anew each time, or only the others.
+        Given `is_live`, only those that are read anew each time, or only the others.
         """
         own: Applies = "cpu" if self.device.kind == "cpu" else "gpu"
         return tuple(

@@ -23,21 +23,7 @@ Unit: TypeAlias = Literal["", "bytes", "bytes/s", "bits", "kHz", "MHz", "%", "°
 
 
 class Field(Generic[T]):
-    """An attribute of a device.
-
-    Parameters
-    ----------
-    group : str
-        Where it stands in a table.
-    summary : str
-        What it says, in a few words.
-    unit : str
-        Of the value; the attribute's name says it too.
-    applies : str
-        Whether only GPUs or only CPUs have it.
-    is_live : bool
-        Whether it is read anew each time it is asked for.
-    """
+    """An attribute of a device."""
 
     __slots__ = ("applies", "group", "is_live", "name", "summary", "unit")
 
@@ -51,9 +37,13 @@ class Field(Generic[T]):
         is_live: bool = False,
     ) -> None:
         self.group = group
+        #: What it says, in a few words.
         self.summary = summary
+        #: Of the value; the attribute's name says it too.
         self.unit = unit
+        #: Whether only GPUs or only CPUs have it.
         self.applies = applies
+        #: Whether it is read anew each time it is asked for.
         self.is_live = is_live
         self.name = ""
 

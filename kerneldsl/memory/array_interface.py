@@ -25,10 +25,8 @@ _TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items()}
 def as_geometry(obj: Any) -> ArrayGeometry:
     """Return the array that a foreign object is, ready for the current stream.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If it shares its memory in no way, or has a dtype that kernels do not take.
+    Raises `ArgumentTypeError` if it shares its memory in no way, or has a dtype that kernels do not
+    take.
     """
     if has_protocol(obj, "__cuda_array_interface__"):
         array, producer = from_cuda_array_interface(obj)
@@ -49,24 +47,9 @@ def from_cuda_array_interface(
 ) -> tuple[ArrayGeometry, int | None]:
     """Return the array that an object describes by ``__cuda_array_interface__``.
 
-    Parameters
-    ----------
-    value : object
-        What owns the memory.
-    interface : dict, optional
-        Its description, where it was read already.
-
-    Returns
-    -------
-    array : ArrayGeometry
-        Over the same memory.
-    stream : int or None
-        Handle of the stream that the producer works in, where one must be waited for.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If the array has a mask, or its data is not aligned.
+    With it the handle of the stream that the producer works in, where one must be waited for.
+    `interface` is the description, where it was read already. Raises `ArgumentTypeError` if the
+    array has a mask, or its data is not aligned.
 
     References
     ----------

@@ -139,10 +139,7 @@ def _address_of(callback: Any) -> int | None:
 def device_of(array: ArrayGeometry) -> tuple[int, int]:
     """Return DLPack's device type and index of an array.
 
-    Raises
-    ------
-    BufferError
-        If DLPack has no name for the device.
+    Raises `BufferError` if DLPack has no name for the device.
     """
     device = array.device
     if device.memory_type is None:
@@ -159,11 +156,8 @@ def export(
 ) -> Any:
     """Make the capsule that ``array.__dlpack__`` returns; see the array API standard.
 
-    Raises
-    ------
-    BufferError
-        If the request cannot be met without a copy, or the consumer cannot see that the array is
-        read-only.
+    Raises `BufferError` if the request cannot be met without a copy, or the consumer cannot see
+    that the array is read-only.
     """
     device = device_of(array)
     if dl_device is not None and tuple(map(int, dl_device)) != device:
@@ -237,18 +231,9 @@ class _Imported:
 def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometry:
     """Take over an object with ``__dlpack__``, without a copy.
 
-    Parameters
-    ----------
-    obj : object
-        With ``__dlpack__`` and ``__dlpack_device__``.
-    stream : int, optional
-        CUDA stream in which the memory will be used, in the array API standard's numbers: by
-        default the legacy default stream. ``None`` is the current one.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no such object, or its device, dtype or version is not one of ours.
+    The memory will be used in the stream of this number of the array API standard: by default the
+    legacy default stream, ``None`` for the current one. Raises `ArgumentTypeError` if it is no such
+    object, or its device, dtype or version is not one of ours.
     """
     try:
         device_type, device_id = obj.__dlpack_device__()

@@ -19,10 +19,8 @@ BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 def checked_index(index: Any) -> tuple[Any, ...]:
     """Return the items of an index that gives a view.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If one of them is something else than an int, a slice, ``...`` or ``None``.
+    Raises `ArgumentTypeError` if one of them is something else than an int, a slice, ``...`` or
+    ``None``.
     """
     items = index if isinstance(index, tuple) else (index,)
     for item in items:

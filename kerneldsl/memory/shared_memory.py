@@ -17,14 +17,7 @@ __all__ = ["SharedMemory"]
 class SharedMemory:
     """Owns page-locked or managed memory; gives it back when the object goes.
 
-    Parameters
-    ----------
-    device : Device
-        Where it is.
-    kind : str
-        ``"pinned"`` or ``"managed"``.
-    allocate : callable
-        Makes the buffer.
+    It is ``"pinned"`` or ``"managed"``; `allocate` makes the buffer.
     """
 
     __slots__ = (

@@ -129,17 +129,7 @@ def overlapping(
 ) -> list[tuple[int, int, list[_T]]]:
     """Put things whose bytes overlap together.
 
-    Parameters
-    ----------
-    items : iterable
-        Arrays, or whatever spans memory.
-    byte_range : callable
-        First and past-the-last address of one.
-
-    Returns
-    -------
-    list of tuple
-        Of each group the first and the past-the-last address, and its items; by address.
+    Return of each group the first and the past-the-last address, and its items; by address.
     """
     groups: list[tuple[int, int, list[_T]]] = []
     ranges = [(*byte_range(item), item) for item in items]
@@ -225,22 +215,9 @@ def copy_pieces(
 ) -> Pieces | None:
     """Plan a copy between two arrays of one shape: the contiguous pieces that it is made of.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of both; none is 0.
-    itemsize : int
-        Bytes of an element.
-    destination, source : tuple
-        Address of the first element, and strides in bytes.
-    max_count : int
-        The most pieces that are wanted.
-
-    Returns
-    -------
-    list of tuple of int, or None
-        Of each piece the addresses of destination and source and the bytes; ``None`` for more than
-        `max_count`.
+    `destination` and `source` are the address of the first element, and strides in bytes; no extent
+    is 0. Return of each piece the addresses of destination and source and the bytes; ``None`` for
+    more than `max_count`.
 
     Examples
     --------

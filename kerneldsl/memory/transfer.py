@@ -36,16 +36,7 @@ __all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_arr
 def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = True) -> None:
     """Copy an array on a device into a NumPy array of its shape and dtype.
 
-    Parameters
-    ----------
-    array : ArrayGeometry
-        The array on the device.
-    out : ndarray
-        Where to.
-    stream : DeviceStream or None
-        In whose order.
-    blocking : bool
-        Whether to wait for the copy. One that has to be unpacked on the host always waits.
+    A copy that has to be unpacked on the host always waits.
     """
     place = array.device
     if (

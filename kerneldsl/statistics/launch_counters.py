@@ -25,21 +25,7 @@ _EVERY_NATIVE = 1024
 
 
 class LaunchCounter:
-    """The launches of one kernel on one device.
-
-    Attributes
-    ----------
-    kernel : str
-        Module and qualified name.
-    device : Device
-        Where they ran.
-    count : iterator
-        Is advanced once for each launch that was started; see :meth:`arm`.
-    due : int
-        The count from which on the next launch is timed.
-    is_due : bool
-        Whether the next launch is timed.
-    """
+    """The launches of one kernel on one device."""
 
     __slots__ = (
         "_base",
@@ -59,9 +45,12 @@ class LaunchCounter:
     )
 
     def __init__(self, kernel: str, device: Device) -> None:
+        #: Module and qualified name.
         self.kernel = kernel
         self.device = device
+        #: Is advanced once for each launch that was started; see :meth:`arm`.
         self.count = itertools.count(1)
+        #: The count from which on the next launch is timed, and whether it is.
         self.due = 1
         self.is_due = True
         self.pending: LaunchTimer | None = None

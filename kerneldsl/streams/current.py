@@ -238,12 +238,7 @@ def active_stream(place: Device) -> BaseStream | None:
 def as_stream(stream: Any, otherwise: Device) -> BaseStream:
     """Return a stream of ours, or one over another library's.
 
-    Parameters
-    ----------
-    stream : object
-        ``None`` for the current stream.
-    otherwise : Device
-        The device whose current stream that is.
+    ``None`` is the current stream of the device `otherwise`.
     """
     if stream is None:
         return active_stream(otherwise) or BaseStream._default(otherwise)
@@ -253,10 +248,7 @@ def as_stream(stream: Any, otherwise: Device) -> BaseStream:
 def ambient_stream(place: Device) -> DeviceStream | None:
     """Return the stream of the innermost active ``with stream:`` of a device, or ``None``.
 
-    Raises
-    ------
-    ClosedResourceError
-        If it was closed inside of its own block.
+    Raises `ClosedResourceError` if it was closed inside of its own block.
     """
     if not are_in_use:
         return None
@@ -267,22 +259,10 @@ def ambient_stream(place: Device) -> DeviceStream | None:
 def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
     """Return the stream of a device that something stands for, or ``None`` for its default stream.
 
-    Parameters
-    ----------
-    place : Device
-        The device.
-    stream : object
-        ``None`` for the current stream; a `Stream`; another library's stream or handle, which a
-        device whose launches finish before they return does not look at.
-
-    Raises
-    ------
-    ClosedResourceError
-        If the stream was closed.
-    DeviceMismatchError
-        If it is on another device.
-    ArgumentTypeError
-        If the object is no stream.
+    ``None`` stands for the current stream. Another library's stream or handle is not looked at by a
+    device whose launches finish before they return. Raises `ClosedResourceError` if the stream was
+    closed, `DeviceMismatchError` if it is on another device, `ArgumentTypeError` if the object is
+    no stream.
     """
     if stream is None:
         return ambient_stream(place)
@@ -312,10 +292,8 @@ def _refuse_place(found: str, place: Device) -> NoReturn:
 def stream_of(place: Device, stream: Any) -> DeviceStream | None:
     """Return the stream that work on memory of a device goes into; see :func:`resolve_stream`.
 
-    Raises
-    ------
-    ArgumentTypeError
-        Also where work is done at once, if it is a bool, float, text or sequence.
+    Raises `ArgumentTypeError` also where work is done at once, if it is a bool, float, text or
+    sequence.
     """
     if stream is None:
         return ambient_stream(place) if are_in_use else None
@@ -345,19 +323,8 @@ def refuse_waiting() -> None:
 def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
     """Return where to launch, after what other libraries have started on the arguments.
 
-    Parameters
-    ----------
-    place : Device
-        Where the kernel runs.
-    named : object
-        The stream of the launch, or ``None``.
-    producers : tuple of int
-        Handles of the streams in which other libraries made arguments.
-
-    Returns
-    -------
-    DeviceStream or int or None
-        What `LaunchConfig.stream` takes.
+    `named` is the stream of the launch, or ``None``; `producers` are handles of the streams in
+    which other libraries made arguments. Return what `LaunchConfig.stream` takes.
     """
     if named is None and not producers:
         return ambient_stream(place)
@@ -382,12 +349,7 @@ def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
 def note_uses(objects: Iterable[Any], stream: Any) -> None:
     """Note that a stream uses the memory of the device arrays among some objects.
 
-    Parameters
-    ----------
-    objects : iterable
-        As for `order.owners_of`.
-    stream : DeviceStream or int or None
-        The stream; a number is another library's.
+    The objects are as for `order.owners_of`; a number is another library's stream.
     """
     if stream is None and not are_some_nonblocking:
         return  # every stream waits for the default stream before memory is given out again

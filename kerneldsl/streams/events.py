@@ -270,10 +270,7 @@ class Event(ProcessOwned):
 def as_event(event: Any) -> Event:
     """Return the event itself, where it is one that can be recorded.
 
-    Raises
-    ------
-    ArgumentTypeError
-        It is none of ours: another library's is recorded by that library.
+    Raises `ArgumentTypeError` if it is none of ours: another library's is recorded by that library.
     """
     if not isinstance(event, Event):
         raise ArgumentTypeError(

@@ -38,16 +38,8 @@ def is_recorded(stream: Any) -> bool:
 def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:
     """Let a stream record a launch.
 
-    Parameters
-    ----------
-    stream : DeviceStream
-        A stream that is being recorded.
-    name : str
-        The kernel's: that of its function.
-    run : callable
-        Starts the kernel in the stream.
-    *needed
-        What the launch needs as long as it can be repeated: arguments, code.
+    `run` starts the kernel in the stream, which is being recorded. `needed` is what the launch
+    needs as long as it can be repeated: arguments, code.
     """
     assert stream.recording is not None
     stream.recording.kernels.append(name)
@@ -57,14 +49,7 @@ def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *nee
 def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None:
     """Raise `GraphError` if a stream is recorded.
 
-    Parameters
-    ----------
-    stream : DeviceStream or int or None
-        What is to be used.
-    doing : str
-        What cannot be done then; begins with a verb.
-    remedy : str, optional
-        What to do instead.
+    `doing` is what cannot be done then, and begins with a verb.
     """
     if is_recorded(stream):
         raise GraphError(
@@ -77,16 +62,8 @@ def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
     """Do a piece of work in a stream, or let the stream record it.
 
-    Parameters
-    ----------
-    stream : object
-        As :func:`~kerneldsl.streams.current.stream_of` returns it.
-    what : str
-        Such as ``"copy 4 bytes to the host"``.
-    run : callable
-        Does it, in this stream.
-    *needed
-        What a recording must keep alive.
+    The stream is as :func:`~kerneldsl.streams.current.stream_of` returns it, and `run` does the
+    work in it; `needed` is what a recording must keep alive.
     """
     if isinstance(stream, DeviceStream):
         if stream.recording is not None:
@@ -100,10 +77,7 @@ def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:
 def note_recorded(objects: Iterable[Any]) -> None:
     """Note that a graph works with arrays, so that closing one leaves the memory to the graph.
 
-    Parameters
-    ----------
-    objects : iterable
-        As for `owners_of`.
+    The objects are as for `owners_of`.
     """
     for owner in owners_of(objects):
         if hasattr(owner, "is_recorded"):
@@ -113,10 +87,7 @@ def note_recorded(objects: Iterable[Any]) -> None:
 def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
     """Give what owns the memory of each device array among some objects, and the other objects.
 
-    Parameters
-    ----------
-    objects : iterable
-        Device arrays, their memory, tuples of them, and anything else.
+    The objects are device arrays, their memory, tuples of them, and anything else.
     """
     for each in objects:
         if isinstance(each, tuple):
@@ -134,14 +105,7 @@ _kept_lock = ForkSafeLock()
 def keep_until_done(place: Device, stream: Any, *needed: Any) -> None:
     """Keep objects alive until what is in a stream now has finished.
 
-    Parameters
-    ----------
-    place : Device
-        The device.
-    stream : object
-        As for `put`. In a recorded stream the recording has the objects already.
-    *needed
-        Such as the array that a copy reads.
+    In a recorded stream the recording has the objects already.
     """
     if not isinstance(stream, DeviceStream):
         stream = place.wrap_stream(stream)

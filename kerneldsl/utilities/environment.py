@@ -93,10 +93,7 @@ def fake_gpu_spec() -> str | None:
 def cache_folder() -> Path:
     """Return the folder of the disk cache; it need not exist.
 
-    Raises
-    ------
-    RuntimeError
-        If neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
+    Raises `RuntimeError` if neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
     """
     from pathlib import Path
 

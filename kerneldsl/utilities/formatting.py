@@ -94,17 +94,7 @@ def format_version(version: tuple[int, int]) -> str:
 def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Align columns as text.
 
-    Parameters
-    ----------
-    headers : sequence of str
-        One for each column.
-    rows : iterable of sequence
-        What stands in each row; ``None`` is shown as an en dash, a line break as a space.
-
-    Returns
-    -------
-    str
-        Lines without trailing spaces, the last one without an end.
+    ``None`` is shown as an en dash, a line break as a space; no line has trailing spaces.
 
     Examples
     --------
@@ -124,17 +114,7 @@ def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def html_table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
 ) -> str:
-    """Write the same as HTML, with everything escaped.
-
-    Parameters
-    ----------
-    headers : sequence of str
-        One for each column.
-    rows : iterable of sequence
-        What stands in each row; ``None`` is shown as an en dash.
-    caption : str, optional
-        What stands above the table.
-    """
+    """Write the same as HTML, with everything escaped."""
     from html import escape  # a table of every entity; terminals do without
 
     head = "".join(f"<th style='text-align:left'>{escape(h)}</th>" for h in headers)

@@ -14,11 +14,6 @@ def imported(name: str) -> Any:
     ``sys.modules`` holds a module from the first moment of its import, so another thread finds it
     there half made.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"torch"``.
-
     Notes
     -----
     The import system itself tells the two apart by the same attribute of the module's spec; a

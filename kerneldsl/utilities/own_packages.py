@@ -25,10 +25,7 @@ _ROOT = Path(__file__).parents[2]
 def require_own_packages() -> None:
     """Import the packages that belong to kerneldsl.
 
-    Raises
-    ------
-    ShadowedPackageError
-        If one is missing, or a module of the program hides it.
+    Raises `ShadowedPackageError` if one is missing, or a module of the program hides it.
     """
     import_own("targets.null")
     import_own("stdlib_kernels")
@@ -37,15 +34,7 @@ def require_own_packages() -> None:
 def import_own(name: str) -> ModuleType:
     """Import a module of a package that belongs to kerneldsl.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"targets.cpu"``.
-
-    Raises
-    ------
-    ShadowedPackageError
-        If the package is missing, or a module of the program hides it.
+    Raises `ShadowedPackageError` if the package is missing, or a module of the program hides it.
     """
     package = name.partition(".")[0]
     found = _location(package)

@@ -60,10 +60,7 @@ _done: set[tuple[str, ...]] = set()
 def reading_ahead(*modules: str) -> Iterator[None]:
     """Return a context manager in which the interpreter's lock is given up for long.
 
-    Parameters
-    ----------
-    *modules : str
-        What is imported beside what every first launch takes.
+    `modules` are imported beside what every first launch takes.
     """
     wanted = (*FIRST_LAUNCH, *modules)
     # NumPy's parts import one another: a program that begins with it in two threads may be told of

@@ -18,26 +18,15 @@ T = TypeVar("T")
 
 
 class Scope(Generic[T]):
-    """Choice in a context, and for the process.
-
-    Parameters
-    ----------
-    name : str
-        Of the context variable, for debuggers.
-
-    Attributes
-    ----------
-    in_context : ContextVar
-        The choice of the innermost active ``with``, or ``None``; each thread and asyncio task has
-        its own.
-    process_wide : object or None
-        What the last plain call chose.
-    """
+    """Choice in a context, and for the process."""
 
     def __init__(self, name: str) -> None:
+        #: The choice of the innermost active ``with``, or ``None``; each thread and asyncio task
+        #: has its own.
         self.in_context: contextvars.ContextVar[T | None] = contextvars.ContextVar(
             name, default=None
         )
+        #: What the last plain call chose.
         self.process_wide: T | None = None
         #: Plain calls, oldest first. One that turns out to be a ``with`` is taken out again.
         self._plain: list[tuple[weakref.ref[Choice[T]], T]] = []
@@ -69,11 +58,6 @@ class Scope(Generic[T]):
 
 class Choice(Generic[T]):
     """Holds for the whole process when called plainly, for its context as a ``with``.
-
-    Parameters
-    ----------
-    value : object
-        What is chosen.
 
     Notes
     -----

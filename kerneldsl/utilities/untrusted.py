@@ -21,26 +21,8 @@ class NotPlainFileError(OSError):
 def read_plain_file(path: str | Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """Read the beginning of a plain file, or of the one that a link leads to.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    max_bytes : int
-        How much to read at most.
-
-    Returns
-    -------
-    bytes
-        The contents.
-    os.stat_result
-        Of the very file that was read.
-
-    Raises
-    ------
-    NotPlainFileError
-        If it is something else.
-    OSError
-        As the system raises it.
+    Return the contents, at most `max_bytes`, and the status of the very file that was read. Raises
+    `NotPlainFileError` if it is something else, `OSError` as the system does.
     """
     descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     with os.fdopen(descriptor, "rb") as file:
@@ -53,10 +35,7 @@ def read_plain_file(path: str | Path, max_bytes: int) -> tuple[bytes, os.stat_re
 def parse_json(data: bytes | str) -> Any:
     """Parse JSON.
 
-    Raises
-    ------
-    ValueError
-        If it is none, or nested so deeply that it cannot be read.
+    Raises `ValueError` if it is none, or nested so deeply that it cannot be read.
     """
     try:
         return json.loads(data)

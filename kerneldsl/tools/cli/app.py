@@ -91,10 +91,8 @@ def _compile(
 def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     """Make the command-line application.
 
-    Parameters
-    ----------
-    extra : tuple of str
-        Names of the registry's commands to load; others are listed, and loaded when they are run.
+    Commands of the registry that `extra` names are loaded; others are listed, and loaded when they
+    are run.
     """
     app = typer.Typer(
         name="kerneldsl",

@@ -40,10 +40,7 @@ class CompileRequest:
 def compile_to_file(request: CompileRequest) -> None:
     """Compile, write the files, and say what was made.
 
-    Raises
-    ------
-    KernelError
-        If the file, the kernel or the code is not what it has to be.
+    Raises `KernelError` if the file, the kernel or the code is not what it has to be.
     """
     target = request.target or target_writing("ptx")
     forms = {name: entry.forms[0] for name, entry in built_in_targets().items() if entry.forms}
@@ -90,10 +87,7 @@ def compile_to_file(request: CompileRequest) -> None:
 def find_kernel(place: str) -> Kernel[..., Any]:
     """Return the kernel that ``FILE:KERNEL`` names.
 
-    Raises
-    ------
-    ArgumentValueError
-        If there is none.
+    Raises `ArgumentValueError` if there is none.
     """
     filename, colon, name = place.rpartition(":")
     if not colon or not filename or not name:
@@ -145,10 +139,7 @@ def _load_file(path: Path) -> ModuleType:
 def read_dims(text: str, option: str) -> tuple[int, ...]:
     """Return the ints that an option such as ``--block`` names.
 
-    Raises
-    ------
-    ArgumentValueError
-        If it names none.
+    Raises `ArgumentValueError` if it names none.
     """
     try:
         return tuple(int(part) for part in text.split(","))

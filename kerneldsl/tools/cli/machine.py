@@ -100,14 +100,7 @@ def _device_row(info: DeviceInfo) -> tuple[object, ...]:
 def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None) -> Any:
     """Return an attribute of a device, or ``None`` where it cannot be had.
 
-    Parameters
-    ----------
-    info : DeviceInfo
-        The device.
-    name : str
-        The attribute.
-    unavailable : dict, optional
-        Gets the reason, under the attribute's name.
+    The reason is then put into `unavailable`, under the attribute's name.
     """
     from kerneldsl.errors import AttributeUnavailableError
 

@@ -58,14 +58,8 @@ def print_table(
 ) -> None:
     """Print a table that fits the terminal: long cells are broken into lines.
 
-    Parameters
-    ----------
-    headers : sequence of str
-        One for each column.
-    rows : iterable of sequence
-        What stands in each row; ``None`` is shown as a dash, and words such as ``"ok"`` in colour.
-    fixed : iterable of str
-        Headers of columns that are never broken into lines.
+    ``None`` is shown as a dash, and words such as ``"ok"`` in colour. Columns whose headers are
+    `fixed` are never broken into lines.
     """
     console = new_console()
     if console.width < _NARROW and len(headers) > 2:
@@ -117,17 +111,7 @@ def styled(word: object) -> str:
 def progress(first: str, *, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """Show on standard error what is being done, while it is a terminal.
 
-    Parameters
-    ----------
-    first : str
-        What is done first.
-    is_quiet : bool
-        Show nothing.
-
-    Yields
-    ------
-    callable
-        Says what is done next.
+    Give a function that says what is done next.
     """
     if is_quiet or not sys.stderr.isatty():
         yield lambda text: None

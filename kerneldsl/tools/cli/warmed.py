@@ -27,18 +27,8 @@ def described_gpu(arch: str, usual: Device) -> Device:
 
     It is the one that plans are made for, so that a launch is mapped to threads as on a card of
     that size. What no plan depends on, such as the size of its memory, is the usual device's.
-
-    Parameters
-    ----------
-    arch : str
-        Such as ``"sm_90"``.
-    usual : Device
-        Of the target that rehearses.
-
-    Raises
-    ------
-    ArgumentValueError
-        Not enough is known of the architecture.
+    `usual` is a device of the target that rehearses. Raises `ArgumentValueError` if not enough is
+    known of the architecture.
     """
     device = get_target(target_writing("ptx")).described(arch).description
     return dataclasses.replace(device, extra={**usual.extra, **device.extra})
@@ -47,16 +37,8 @@ def described_gpu(arch: str, usual: Device) -> Device:
 def main(arch: str, report: str, script: str, *arguments: str) -> None:
     """Run a script as Python would, and write down what the cache did.
 
-    Parameters
-    ----------
-    arch : str
-        What its kernels are compiled for; empty for the devices that are there.
-    report : str
-        The file to write, as JSON.
-    script : str
-        The script.
-    *arguments : str
-        Its own.
+    `arch` is what its kernels are compiled for, empty for the devices that are there; `report` is
+    the file to write, as JSON.
     """
     import kerneldsl as kd
 

@@ -57,12 +57,8 @@ def system_name() -> str:
 def find_library(linux: str, *, macos: str | None = None, windows: str | None = None) -> str | None:
     """Return where a library is, or ``None``.
 
-    Parameters
-    ----------
-    linux : str
-        File name on Linux, such as ``"libvulkan.so.1"``.
-    macos, windows : str, optional
-        Name there, as ``ctypes.util.find_library`` takes it; without one it is not there.
+    `linux` is a file name such as ``"libvulkan.so.1"``; the others are names as
+    ``ctypes.util.find_library`` takes them, and without one the library is not there.
     """
     if system_name() in ("darwin", "win32"):
         name = macos if system_name() == "darwin" else windows
@@ -100,10 +96,7 @@ def _loader_cache() -> dict[str, str]:
 def library_version(path: str) -> str | None:
     """Return the version in the name of the file that a library's name links to.
 
-    Parameters
-    ----------
-    path : str
-        Such as ``"/usr/lib/libvulkan.so.1"``, which is a link to ``libvulkan.so.1.3.275``.
+    Such as ``"/usr/lib/libvulkan.so.1"``, which is a link to ``libvulkan.so.1.3.275``.
     """
     match = _VERSION_AT_END.search(os.path.realpath(path))
     return (match[1] or match[2]) if match else None

@@ -41,23 +41,15 @@ _IN_BROWSER = "emscripten"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a probe.
+    """Result of a probe."""
 
-    Parameters
-    ----------
-    is_detected : bool
-        Whether the backend's driver or runtime is there.
-    what : str
-        What that is, or what is missing; the first half of the reason.
-    version : str or None
-        Its version, where it can be known.
-    evidence : tuple of str
-        Where it was found.
-    """
-
+    #: Whether the backend's driver or runtime is there.
     is_detected: bool
+    #: What that is, or what is missing; the first half of the reason.
     what: str
+    #: Its version, where it can be known.
     version: str | None = None
+    #: Where it was found.
     evidence: tuple[str, ...] = ()
 
 

@@ -98,15 +98,8 @@ def _check_address_space() -> Iterator[Check]:
 def cgroup_memory_limit(root: str | Path = "/") -> int | None:
     """Return the smallest limit that control groups put on this process's memory, in bytes.
 
-    Parameters
-    ----------
-    root : path
-        Where the system's files begin; another folder in tests.
-
-    Returns
-    -------
-    int or None
-        ``None`` where there is no limit, or the system knows none.
+    The system's files begin at `root`, which is another folder in tests. ``None`` where there is no
+    limit, or the system knows none.
     """
     folder = Path(root, "sys/fs/cgroup")
     limits = []

@@ -34,13 +34,7 @@ def _trial(x, y, out):  # type: ignore[no-untyped-def]
 
 
 def check_devices(target: Target) -> Iterator[Check]:
-    """Look at each usable device of a target: its memory, and whether it runs a kernel.
-
-    Parameters
-    ----------
-    target : Target
-        One that can be used here.
-    """
+    """Look at each usable device of a target: its memory, and whether it runs a kernel."""
     for device in target.devices():
         reason = device.unusable_reason()
         if reason is not None:
