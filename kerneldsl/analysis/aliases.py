@@ -88,15 +88,7 @@ class Summary:
 
 
 def root_of_array(name: str, use: IntrinsicUse) -> Root:
-    """Return the memory that a call of ``shared.array`` or ``local.array`` declares.
-
-    Parameters
-    ----------
-    name : str
-        The reserved name that is called.
-    use : IntrinsicUse
-        What it stands for.
-    """
+    """Return the memory that a call of ``shared.array`` or ``local.array`` declares."""
     if use.static.get("shape") == (0,):
         return "dynamic shared"  # every such declaration is the same memory
     return f"{'local' if Effect.ALLOCATE_LOCAL in use.intrinsic.effect else 'shared'}:{name}"
@@ -110,13 +102,8 @@ def is_own(root: Root) -> bool:
 class Aliases(ABC):
     """Memory that the expressions of one function stand for.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    declared : mapping, optional
-        Variables that hold declared arrays, to their memory, where a target has replaced the calls
-        that declare them.
+    `declared` are the variables that hold declared arrays, with their memory, where a target has
+    replaced the calls that declare them.
     """
 
     def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:

@@ -24,17 +24,8 @@ SHARED_ALIGNMENT = 16
 def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     """Collect the facts about a kernel.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel, as the front end made it.
-    kinds : sequence of Kind
-        Kinds of its arguments. They are needed where :func:`tuple_parameters` names any: what an
-        index takes out of a tuple of arrays has not the shape of what another index takes.
-
-    Returns
-    -------
-    KernelTraits
+    Kinds of arguments are needed where :func:`tuple_parameters` names any: what an index takes out
+    of a tuple of arrays has not the shape of what another index takes.
 
     Raises
     ------

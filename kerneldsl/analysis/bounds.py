@@ -40,13 +40,7 @@ class Environment:
 
 
 class Bounds:
-    """Bounds of the expressions of one function.
-
-    Parameters
-    ----------
-    forms : LinearForms
-        Of that function.
-    """
+    """Bounds of the expressions of one function."""
 
     def __init__(self, forms: LinearForms) -> None:
         self.forms = forms

@@ -64,10 +64,6 @@ def body_work(
     block_dim : tuple of int, optional
         Threads of a block, where they are known: then so are loops over them, and what one thread
         of a block does counts as its share.
-
-    Returns
-    -------
-    BodyWork
     """
     counter = _Counter(x_is_last, unknown_trips, block_dim)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()

@@ -150,12 +150,7 @@ class Dataflow(ABC, Generic[S]):
     def repeat(self, frame: Frame[S], end: S | None) -> S | None:
         """Return the state for another round; ``None`` once the loop is at its fixed point.
 
-        Parameters
-        ----------
-        frame : Frame
-            The loop.
-        end : object or None
-            The state at the end of the body, joined with those at each ``continue``.
+        `end` is the state at the end of the body, joined with those at each ``continue``.
         """
         head = self._meet(frame.head, end)
         return None if head == frame.head else head
@@ -163,12 +158,8 @@ class Dataflow(ABC, Generic[S]):
     def leave(self, frame: Frame[S], tested: S) -> S | None:
         """Return the state after a loop: where its condition is false, joined with each ``break``.
 
-        Parameters
-        ----------
-        frame : Frame
-            The loop, at its fixed point.
-        tested : object
-            The state after the condition was tested for the last time.
+        The loop is at its fixed point; `tested` is the state after its condition was tested for the
+        last time.
         """
         left = self.assume(frame.node, False, tested)
         for early in frame.breaks:

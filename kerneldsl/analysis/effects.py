@@ -33,29 +33,15 @@ _NO_ROOTS: frozenset[Root] = frozenset()
 def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
     """Find the parameters whose arrays may be read, and those whose arrays may be written.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel or device function.
-
-    Returns
-    -------
-    read, written : frozenset of int
-        Positions of parameters. A scalar counts as neither as far as can be seen: a parameter
-        counts that is subscripted, or given to a function that may look into it.
+    Parameters are told by position. A scalar counts as neither as far as can be seen: a parameter
+    counts that is subscripted, or given to a function that may look into it.
     """
     summary = _summarize(unit)
     return summary.read, summary.written
 
 
 def augmented_values(unit: FunctionUnit) -> tuple[Augmented, ...]:
-    """Find augmented assignments that write to an array if its rank is high enough.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel or device function.
-    """
+    """Find augmented assignments that write to an array if its rank is high enough."""
     return tuple(dict.fromkeys(_summarize(unit).augmented))
 
 
@@ -71,13 +57,7 @@ def _summarize(unit: FunctionUnit) -> Summary:
 
 
 class Accesses(Aliases):
-    """Memory that the expressions of one function stand for, read and write.
-
-    Parameters
-    ----------
-    unit, declared
-        As for :class:`~kerneldsl.analysis.aliases.Aliases`.
-    """
+    """Memory that the expressions of one function stand for, read and write."""
 
     def summary_of(self, node: ast.Call) -> Summary | None:
         callee = self._unit.callee_of(node)

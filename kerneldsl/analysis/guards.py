@@ -25,20 +25,10 @@ _MAX_FACTOR = 16
 def find_guard(unit: FunctionUnit, tree: ast.FunctionDef) -> tuple[ast.If, ...]:
     """Find the statements whose conditions together are a kernel's guard.
 
-    Before the guard there may be only assignments to variables that read no memory.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel; it tells what names are.
-    tree : ast.FunctionDef
-        Its normal form, or what passes have made of it.
-
-    Returns
-    -------
-    tuple of ast.If
-        Either one statement with those nested in it at once, around all that the kernel does; or
-        statements one after the other that return. Empty where there is no guard.
+    Before the guard there may be only assignments to variables that read no memory. The tree may be
+    the normal form, or what passes have made of it. The result is either one statement with those
+    nested in it at once, around all that the kernel does; or statements one after the other that
+    return. It is empty where there is no guard.
     """
     forms = _Forms(unit)
     for position, statement in enumerate(tree.body):

@@ -24,15 +24,7 @@ N = TypeVar("N", bound=ast.AST)
 
 
 class CallHoister(ABC):
-    """Rewrites a list of statements in place of their calls.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        For places in error messages.
-    names : FreshNames
-        Names the variables that are added.
-    """
+    """Rewrites a list of statements in place of their calls."""
 
     def __init__(self, unit: FunctionUnit, names: FreshNames) -> None:
         self.unit = unit

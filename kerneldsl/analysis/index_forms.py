@@ -98,14 +98,7 @@ def operate(
 ) -> IndexForm:
     """Return what is known of the result of an operation.
 
-    Parameters
-    ----------
-    op : ast.operator
-        The operation.
-    first, second : IndexForm
-        What is known of its operands.
-    left, right : int or None
-        Their values, where the source says them.
+    `left` and `right` are the values of the operands, where the source says them.
     """
     match op:
         case ast.FloorDiv() if first.is_uniform and first.constant is not None:
@@ -128,16 +121,8 @@ def operate(
 def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:
     """Return how neighbours along x access a C-contiguous array.
 
-    Parameters
-    ----------
-    index : sequence of IndexForm
-        One for each axis of the array.
-
-    Returns
-    -------
-    pattern : str
-    step : int or None
-        Elements from one to the next where that is strided and known.
+    There is a form for each axis. With the pattern comes the step, in elements from one to the
+    next, where that is strided and known.
 
     Examples
     --------

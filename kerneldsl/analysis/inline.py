@@ -28,15 +28,7 @@ __all__ = ["inline_block_functions"]
 def inline_block_functions(unit: FunctionUnit) -> FunctionUnit:
     """Return the unit with its block-level device functions inlined.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel.
-
-    Returns
-    -------
-    FunctionUnit
-        The unit itself where nothing had to be inlined.
+    It is the unit itself where nothing had to be inlined.
 
     Raises
     ------

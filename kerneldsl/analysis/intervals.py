@@ -38,12 +38,7 @@ class _Step:
 class Intervals:
     """The barrier intervals of a kernel.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel whose block-level functions have been inlined.
-    accesses : Accesses
-        Of that unit.
+    Block-level functions of the unit have been inlined.
     """
 
     def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
@@ -55,10 +50,8 @@ class Intervals:
     def written(self, node: ast.AST) -> frozenset[Root]:
         """Return memory that may be written between the barriers around a node's evaluation.
 
-        Parameters
-        ----------
-        node : ast.AST
-            An expression or simple statement of the kernel; a ``for`` stands for taking an item.
+        The node is an expression or simple statement of the kernel; a ``for`` stands for taking an
+        item.
         """
         return frozenset[Root]().union(*map(self._around, self._steps[node]))
 

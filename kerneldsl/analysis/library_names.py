@@ -26,18 +26,8 @@ _LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "num
 def outside_value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     """Return the object that a name, or a chain of attributes of a module, stands for.
 
-    Parameters
-    ----------
-    node : ast.expr
-        Such as what a call calls.
-    namespace : mapping
-        Outside names of the function to their objects, as :attr:`FunctionUnit.namespace`. What is
-        not in it, such as a parameter, a local variable or a device function, is not known.
-
-    Returns
-    -------
-    object or None
-        ``None`` where it is not known.
+    The namespace holds outside names, as :attr:`FunctionUnit.namespace` does. What is not in it,
+    such as a parameter, a local variable or a device function, is not known, and gives ``None``.
     """
     if isinstance(node, ast.Name):
         return namespace.get(node.id)
@@ -50,17 +40,7 @@ def outside_value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
     """Return the name of the builtin or library function that an expression stands for.
 
-    Parameters
-    ----------
-    node : ast.expr
-        Such as what a call calls.
-    namespace : mapping
-        As for :func:`outside_value`.
-
-    Returns
-    -------
-    str or None
-        As :func:`name_of_function` gives it, however the function itself spells it.
+    That is as :func:`name_of_function` gives it, however the function itself spells it.
 
     Examples
     --------

@@ -21,11 +21,6 @@ _COORDINATE = re.compile(r"kd_((?:threadIdx|blockIdx|blockDim|gridDim)_[xyz]|lan
 class LinearForms:
     """The forms of one function's expressions.
 
-    Parameters
-    ----------
-    integers : Integers
-        What names of the function stand for.
-
     Attributes
     ----------
     nodes : dict of str to ast.expr

@@ -21,13 +21,7 @@ _MAX_ROUNDS = 6
 
 
 class Transfer(Dataflow[Environment]):
-    """The domain of a function's integers.
-
-    Parameters
-    ----------
-    bounds : Bounds
-        Of that function.
-    """
+    """The domain of a function's integers."""
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__()

@@ -31,14 +31,7 @@ def integer_value(
 ) -> int | None:
     """Return the value of an expression that is a constant of the source.
 
-    Parameters
-    ----------
-    node : ast.expr
-        The expression.
-    constants : mapping
-        Captured constants, by their names in the normal form.
-    values : mapping
-        What is known of the function's variables.
+    Constants are captured ones, by their names in the normal form.
     """
     match node:
         case ast.Constant(value=int() as value):
@@ -65,15 +58,7 @@ def integer_value(
 
 
 def is_range(node: ast.expr, namespace: Mapping[str, Any]) -> bool:
-    """Return whether an expression is a call of Python's ``range``, or of Numba's ``prange``.
-
-    Parameters
-    ----------
-    node : ast.expr
-        What a loop runs over.
-    namespace : mapping
-        Outside names of the function to their objects.
-    """
+    """Return whether an expression is a call of Python's ``range``, or of Numba's ``prange``."""
     if not isinstance(node, ast.Call):
         return False
     name = library_name(node.func, namespace) or ""

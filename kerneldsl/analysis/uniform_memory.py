@@ -21,13 +21,7 @@ _WRITTEN = "memory that may be written before the next or after the last barrier
 
 
 class Memory(ABC):
-    """Asked about the memory that an expression reads.
-
-    Parameters
-    ----------
-    accesses : Accesses
-        Of the function.
-    """
+    """Asked about the memory that an expression reads."""
 
     def __init__(self, accesses: Accesses) -> None:
         self.accesses = accesses
@@ -35,12 +29,7 @@ class Memory(ABC):
     def doubt(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
         """Return what memory it is, in words, if threads may read different values there.
 
-        Parameters
-        ----------
-        roots : set of Root
-            The memory that may be read.
-        at : ast.AST
-            The expression or statement that reads it.
+        It is asked of an expression or statement that may read the memory of these roots.
         """
         if not roots:
             return None
@@ -54,17 +43,7 @@ class Memory(ABC):
 
 
 class KernelMemory(Memory):
-    """Memory as a kernel reads it.
-
-    Parameters
-    ----------
-    accesses : Accesses
-        Of the kernel.
-    intervals : Intervals
-        Of the kernel.
-    arguments_may_overlap : bool
-        Whether two array arguments may be the same memory.
-    """
+    """Memory as a kernel reads it."""
 
     def __init__(
         self, accesses: Accesses, intervals: Intervals, *, arguments_may_overlap: bool
@@ -89,12 +68,7 @@ class KernelMemory(Memory):
 class CalleeMemory(Memory):
     """Memory as a device function reads it in one of its calls.
 
-    Parameters
-    ----------
-    accesses : Accesses
-        Of the device function.
-    doubts : dict
-        Positions of parameters to what is doubtful of the arguments' memory.
+    `doubts` says of parameters, by position, what is doubtful of the arguments' memory.
     """
 
     def __init__(self, accesses: Accesses, doubts: dict[int, str]) -> None:

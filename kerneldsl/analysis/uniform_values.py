@@ -68,16 +68,8 @@ _COMPUTING_LIBRARIES = ("builtins", "cmath", "math", "numpy")
 class ExpressionRules(ABC):
     """Evaluates expressions of one function.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    memory : Memory
-        What it reads.
-    array_names : collection of str
-        Variables that hold a declared array, where a target has replaced its declaration.
-    scope : Scope
-        Between whose threads values are compared.
+    `array_names` are variables that hold a declared array, where a target has replaced its
+    declaration; `scope` says between whose threads values are compared.
     """
 
     def __init__(
@@ -112,12 +104,7 @@ class ExpressionRules(ABC):
     def value(self, node: ast.expr, env: Environment, behind: Fact = None) -> Value:
         """Return what is known of an expression's value.
 
-        Parameters
-        ----------
-        node, env : ast.expr, Environment
-            The expression, and what is known of variables where it stands.
-        behind : Divergence or None
-            How the operands before it vary, on which it depends whether it is evaluated.
+        `behind` says how the operands before it vary, on which it depends whether it is evaluated.
         """
         control = self.control
         self.control = join(control, behind)
@@ -141,14 +128,7 @@ class ExpressionRules(ABC):
     def contents(self, value: Value, node: ast.expr, at: ast.AST) -> Fact:
         """Return how a value varies with whatever may be read through it.
 
-        Parameters
-        ----------
-        value : Value
-            What is known of the value.
-        node : ast.expr
-            The expression that gives it.
-        at : ast.AST
-            The expression or statement that reads.
+        `node` gives the value, and `at` is the expression or statement that reads.
         """
         if value.form is Form.NUMBERS:
             return value.fact

@@ -109,15 +109,8 @@ def barrier_problems(
 ) -> tuple[tuple[BarrierProblem, ...], tuple[BarrierProblem, ...]]:
     """Find the barriers that not every thread is known to reach.
 
-    Parameters
-    ----------
-    unit, tuples : FunctionUnit, collection of str
-        As for :func:`analyze_uniformity`.
-
-    Returns
-    -------
-    apart, overlapping : tuple of BarrierProblem
-        When no two array arguments are the same memory, and when any two may be.
+    They are told for launches in which no two array arguments are the same memory, and for those in
+    which any two may be.
     """
     accesses = Accesses(unit)
     intervals = Intervals(unit, accesses)
@@ -160,10 +153,7 @@ def _interpret(
 class _Exits:
     """Exits of a loop, statements that skip the rest of its body, and the variables there.
 
-    Parameters
-    ----------
-    control : Divergence or None
-        How the way to the loop varies.
+    `control` says how the way to the loop varies.
     """
 
     def __init__(self, control: Fact) -> None:

@@ -74,17 +74,7 @@ class WideStore(NamedTuple):
 def wide_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[WideStore, ...]:
     """Find stores to float32 arrays of what was computed in float64.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel.
-    kinds : sequence of Kind
-        Kinds of its arguments.
-
-    Returns
-    -------
-    tuple of WideStore
-        At most one for each statement and cause.
+    There is at most one for each statement and cause.
     """
     known = dict(zip(unit.parameters, kinds, strict=True))
     types = _Types(unit, known)

@@ -28,22 +28,10 @@ def build_function(
 ) -> types.FunctionType:
     """Compile a function's AST.
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        The function. It is not changed; nodes without a place take their parent's.
-    name : str
-        What the function is called.
-    namespace : mapping
-        Everything its outside names are bound to. It becomes the function's globals.
-    filename : str
-        The user's file: Numba reports errors and debug information with it and with the lines of
-        the nodes.
-
-    Returns
-    -------
-    function
-        A plain Python function. Defining it runs none of the user's code.
+    The tree is not changed; nodes without a place take their parent's. The namespace, everything
+    that outside names are bound to, becomes the function's globals. Numba reports errors and debug
+    information with the user's file and the lines of the nodes. Defining the function runs none of
+    the user's code.
     """
     definition = _without_places_beyond_lines(tree)
     renamed = {

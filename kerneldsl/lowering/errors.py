@@ -45,21 +45,10 @@ class _Rule:
 def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> KernelError:
     """Turn an error of Numba or LLVM into ours.
 
-    Parameters
-    ----------
-    error : BaseException
-        What the compiler raised. It becomes the cause of the result.
-    unit : FunctionUnit
-        The kernel that was compiled.
-    kinds : tuple of Kind
-        Kinds of its arguments.
-
-    Returns
-    -------
-    KernelError
-        To be raised: a `KernelTypingError` where types do not fit, an `UnsupportedConstructError`
-        where a construct is not supported, else a `CompileError`. An error that is one of ours
-        already is returned as it is; one over a name that a release has moved says which.
+    The result, of which the error becomes the cause, is a `KernelTypingError` where types do not
+    fit, an `UnsupportedConstructError` where a construct is not supported, else a `CompileError`.
+    An error that is one of ours already is returned as it is; one over a name that a release has
+    moved says which.
     """
     own = _own_error(error) or moved_name(error)
     if own is not None:

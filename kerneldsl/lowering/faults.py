@@ -97,13 +97,6 @@ class FaultRecord:
 def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
     """Raise the exception that a kernel recorded.
 
-    Parameters
-    ----------
-    record_bytes : bytes
-        The fault record after the launch, `FAULT_RECORD_BYTES` bytes.
-    table : FaultTable
-        The places of that kernel.
-
     Raises
     ------
     KernelFault

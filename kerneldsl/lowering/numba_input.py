@@ -19,12 +19,7 @@ def name_locals_apart(definition: ast.FunctionDef) -> None:
 
     Numba calls a variable that is loaded by its name and the offset of the instruction: ``x1``
     loaded at 62 and ``x`` loaded at 162 are one variable there. With an underscore between them
-    they are two.
-
-    Parameters
-    ----------
-    definition : ast.FunctionDef
-        The function; reserved names are left alone, as their makers see to it.
+    they are two. Reserved names are left alone, as their makers see to it.
     """
     parameters = [a.arg for a in definition.args.args]
     local = set(parameters) | assigned_names(definition.body)
@@ -57,11 +52,6 @@ def return_from_one_block(definition: ast.FunctionDef) -> None:
 
     Two assignments make the block longer than that. Which blocks are short enough without them
     depends on the version of Python.
-
-    Parameters
-    ----------
-    definition : ast.FunctionDef
-        The function.
     """
     if any(isinstance(n, _BRANCHES) for n in ast.walk(definition)):
         _LongReturns().visit(definition)

@@ -18,23 +18,8 @@ def format_value(
 ) -> tuple[str, list[ir.Value]]:
     """Say how C's ``printf`` shows one value.
 
-    Parameters
-    ----------
-    context : numba.core.base.BaseContext
-        Where types have sizes.
-    builder : ir.IRBuilder
-        Where to put conversions.
-    kind : numba.types.Type
-        A number, a bool or a constant string.
-    value : ir.Value
-        The value.
-
-    Returns
-    -------
-    str
-        A format, such as ``%lld``.
-    list of ir.Value
-        The values that it takes.
+    The value is a number, a bool or a constant string. The result is a format, such as ``%lld``,
+    and the values that it takes.
 
     Raises
     ------

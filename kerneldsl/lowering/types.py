@@ -16,11 +16,6 @@ def element_type(dtype: str) -> types.Type:
     What it takes to compute with a type may be registered with Numba by the first call for it, so
     this must be called before Numba makes a compiler, which reads what is registered.
 
-    Parameters
-    ----------
-    dtype : str
-        A name of `ELEMENT_TYPES`.
-
     Examples
     --------
     >>> element_type("bool"), element_type("uint8")
@@ -36,14 +31,7 @@ def element_type(dtype: str) -> types.Type:
 def numba_type(kind: Kind) -> types.Type:
     """Return the Numba type of a kind.
 
-    Parameters
-    ----------
-    kind : Kind
-        A scalar, an array (mutable and aligned) or a tuple of kinds.
-
-    Returns
-    -------
-    numba.types.Type
+    Arrays are mutable and aligned.
 
     Examples
     --------

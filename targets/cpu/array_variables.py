@@ -15,12 +15,7 @@ __all__ = ["CallReplacement", "array_variables", "take_only_variable"]
 def array_variables(tree: ast.FunctionDef, storage: Collection[str]) -> frozenset[str]:
     """Return the variables that always hold a shared or a local array of this block.
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        With its arrays placed.
-    storage : collection of str
-        Variables of the generated code that hold such an array.
+    `storage` names the variables of the generated code that hold such an array.
     """
     found: set[str] = set()
     stores: Counter[str] = Counter()
@@ -66,10 +61,7 @@ def take_only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
 class CallReplacement(ast.NodeTransformer):
     """Replaces calls by other expressions, in place.
 
-    Parameters
-    ----------
-    replaced : dict
-        Name of the called function to the expression.
+    Names of called functions are mapped to expressions.
     """
 
     def __init__(self, replaced: dict[str, ast.expr]) -> None:

@@ -22,16 +22,8 @@ __all__ = ["BlockVariables", "assigned_value"]
 class BlockVariables:
     """The variables of one kernel that have one value for a block.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel with its block-level functions inlined.
-    tree : ast.FunctionDef
-        Its statements, with ids replaced and barriers in statements of their own.
-    uniformity : UniformityResult
-        Of that tree.
-    pure : PureValues
-        Of that tree.
+    Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
+    statements of their own.
     """
 
     def __init__(
@@ -53,12 +45,7 @@ class BlockVariables:
     def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
         """Return whether a statement has to be taken apart.
 
-        Parameters
-        ----------
-        node : ast.AST
-            A statement.
-        leaves_loop : bool
-            Whether a ``break`` in it leaves a loop that is itself taken apart.
+        So does a ``break`` in it, if it leaves a loop that is itself taken apart.
         """
         for inner in ast.walk(node):
             use = self.unit.use_of(inner)

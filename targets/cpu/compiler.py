@@ -39,23 +39,9 @@ def infer_types(
 ) -> dict[str, Any]:
     """Return Numba's types of a function's variables.
 
-    Parameters
-    ----------
-    function : function
-        Takes `words` int64, then scratch memory and its dynamic bytes, then arguments of `kinds`,
-        and in debug mode one more int64.
-    words : int
-        Leading parameters.
-    kinds : tuple of Kind
-        The kernel's own parameters.
-    debug : bool
-        Whether the address of a fault record follows.
-
-    Returns
-    -------
-    dict
-        Name to Numba type; a variable of several versions has the type of one of them, so ask only
-        for names that are assigned once.
+    `function` takes `words` int64, then scratch memory and its dynamic bytes, then arguments of
+    `kinds`, and in debug mode one more int64. A variable of several versions has the type of one of
+    them, so ask only for names that are assigned once.
     """
     arguments = _argument_types(words, kinds, debug)
     return compiling.infer_types(host_contexts(), function, arguments)
@@ -84,18 +70,8 @@ def compile_body(
 ) -> Compiled:
     """Compile a generated function and its entry.
 
-    Parameters
-    ----------
-    function : function
-        From :mod:`targets.cpu.generate`.
-    layout : ParameterLayout
-        Of the kernel's parameter buffer.
-    fastmath : frozenset of str or bool
-        LLVM's floating-point flags.
-    scratch_bytes : int
-        Scratch memory of one call, before dynamic shared memory.
-    uses_scratch : bool
-        Whether the entry allocates any.
+    The function is from :mod:`targets.cpu.generate`; `scratch_bytes` is the scratch memory of one
+    call, before dynamic shared memory.
 
     Raises
     ------

@@ -34,13 +34,7 @@ _NO_SMALL_FLOATS = "Kernels on the CPU compute {} in float32"
 
 
 def describe_cpu(device: Device) -> DeviceInfo:
-    """Describe the processors of this machine.
-
-    Parameters
-    ----------
-    device : Device
-        The CPU target's device.
-    """
+    """Describe the processors of this machine."""
     values: dict[str, Any] = {
         "usable_core_count": device.limits.multiprocessor_count,
         "supports_fp16": False,

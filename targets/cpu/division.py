@@ -75,12 +75,7 @@ define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attri
 class Divisions:
     """The divisions of one module.
 
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        Linked, and not yet optimized.
-    machine : llvmlite.binding.TargetMachine
-        Of the host.
+    The module is linked, and not yet optimized.
 
     Attributes
     ----------

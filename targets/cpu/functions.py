@@ -44,16 +44,8 @@ def numba_flags(spec: Specialization) -> frozenset[str] | bool:
 class Binder:
     """Fills the globals of generated functions, and rewrites calls to pass coordinates on.
 
-    Parameters
-    ----------
-    spec : Specialization
-        Options of the compilation.
-    space : ElementSpace or BlockSpace
-        Where ids point to.
-    sites : list of FaultSite
-        Takes the places that can fail in device functions, in debug mode.
-    storage : Storage
-        Places the local arrays of device functions.
+    `sites` takes the places that can fail in device functions, in debug mode; `storage` places
+    their local arrays.
     """
 
     def __init__(
@@ -75,16 +67,8 @@ class Binder:
     ) -> None:
         """Bind one function.
 
-        Parameters
-        ----------
-        namespace : dict
-            Globals of the generated function, to fill.
-        tree : ast.FunctionDef
-            Its tree with ids replaced; changed in place.
-        unit : FunctionUnit
-            Whose names the tree uses.
-        private_arrays : set of str
-            Variables that hold a shared or local array.
+        The namespace is filled, and the tree, whose ids are replaced, is changed in place.
+        `private_arrays` names variables that hold a shared or local array.
         """
         from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
         from targets.cpu.library import keep_loop

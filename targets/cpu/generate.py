@@ -75,13 +75,9 @@ def generate(
 ) -> Generated:
     """Write the function for one specialization.
 
-    Parameters
-    ----------
-    spec : Specialization
-        With a block, unless the kernel uses ``grid`` alone.
-    infer : callable
-        Given a function and the number of int64 parameters before scratch memory and the kernel's
-        own, returns Numba's types of its variables.
+    There is a block, unless the kernel uses ``grid`` alone. Given a function and the number of
+    int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
+    its variables.
     """
     return _Generator(spec, infer).run()
 

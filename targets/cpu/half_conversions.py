@@ -85,12 +85,7 @@ define half @__truncsfhf2(float %value) {
 def add_missing(module: Any, machine: Any) -> None:
     """Add the conversions to a module that needs them.
 
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        A module after its optimization, which would remove what nothing calls yet.
-    machine : llvmlite.binding.TargetMachine
-        What it is compiled for.
+    The module is optimized already: optimizing would remove what nothing calls yet.
     """
     if "kerneldsl.lowering.narrow_floats" not in sys.modules or not _are_missing(machine):
         return

@@ -169,17 +169,7 @@ EXPRESSIONS: dict[str, Expression] = {
 
 
 def replace_ids(tree: ast.FunctionDef, unit: FunctionUnit, space: Space) -> ast.FunctionDef:
-    """Replace ids in place; split ``x, y = kd.grid(2)`` into one assignment a name.
-
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        A copy that may be changed.
-    unit : FunctionUnit
-        Whose uses the tree calls.
-    space : ElementSpace or BlockSpace
-        Where the ids point to.
-    """
+    """Replace ids in place; split ``x, y = kd.grid(2)`` into one assignment a name."""
     result = _Replacement(unit, space).visit(tree)
     assert isinstance(result, ast.FunctionDef)
     return result

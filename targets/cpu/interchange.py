@@ -48,20 +48,9 @@ def _does_nothing(body: list[ast.stmt]) -> bool:
 class Interchange:
     """Finds and marks the items that profit.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        Whose uses the statements call.
-    uniformity : UniformityResult
-        Of the statements.
-    pure : PureValues
-        Of the statements.
-    loop_names : tuple of str
-        The loop variables over threads, innermost first.
-    evaluable : callable
-        Whether an expression can be evaluated outside the loop over threads.
-    local_arrays : set of str
-        Variables that hold a thread's own array, whose memory threads use one after the other.
+    `evaluable` says whether an expression can be evaluated outside the loop over threads.
+    `local_arrays` are variables that hold a thread's own array, whose memory threads use one after
+    the other.
     """
 
     def __init__(

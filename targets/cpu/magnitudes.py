@@ -19,18 +19,9 @@ _INT64 = 2**63
 def magnitude(node: ast.expr, pure: PureValues) -> int | None:
     """Return the largest absolute value that an expression can have.
 
-    Parameters
-    ----------
-    node : ast.expr
-        An expanded expression for which `pure.is_integer` holds.
-    pure : PureValues
-        What is known of the names in it.
-
-    Returns
-    -------
-    int or None
-        ``None`` where nothing is known, or where int64 arithmetic may wrap. Of an array's extent
-        nothing is known: with strides of 0 it may be any.
+    The expression is expanded, and `pure.is_integer` holds for it. ``None`` says that nothing is
+    known, or that int64 arithmetic may wrap. Of an array's extent nothing is known: with strides of
+    0 it may be any.
     """
     match node:
         case ast.Constant(value=int(value)):

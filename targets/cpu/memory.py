@@ -53,11 +53,6 @@ def fill(address: int, pattern: bytes, count: int) -> None:
 class HostPool(PoolBackend):
     """Host memory, aligned to 256 bytes.
 
-    Parameters
-    ----------
-    device : Device
-        The CPU.
-
     Notes
     -----
     Streams of the CPU run at once, so what is released has been used already.

@@ -45,15 +45,8 @@ class Bounds:
 def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureValues) -> Bounds:
     """Sort conditions into bounds and the rest.
 
-    Parameters
-    ----------
-    conditions : list of ast.expr
-        All must hold for a thread to run.
-    variables : tuple of str
-        Loop variables, innermost first. A bound of one may only use those further out. Without
-        any, all conditions stay.
-    pure : PureValues
-        Definitions of the variables in the conditions.
+    All conditions must hold for a thread to run. The variables are those of loops, innermost first:
+    a bound of one may only use those further out. Without any, all conditions stay.
     """
     bounds = Bounds()
     for condition in conditions:

@@ -33,13 +33,6 @@ class BadObjectError(Exception):
 def check_object(code: bytes, function: str) -> None:
     """Check that an ELF object file is for this machine and defines a function.
 
-    Parameters
-    ----------
-    code : bytes
-        The file.
-    function : str
-        The function's symbol.
-
     Raises
     ------
     BadObjectError

@@ -28,15 +28,7 @@ _jit: Any = None
 
 
 class LoadedObject:
-    """Linked object code; it is unloaded with this.
-
-    Parameters
-    ----------
-    tracker : llvmlite.binding.ResourceTracker
-        What LLVM knows it by.
-    address : int
-        Of the entry.
-    """
+    """Linked object code; it is unloaded with this."""
 
     def __init__(self, tracker: Any, address: int) -> None:
         self._tracker = tracker
@@ -45,13 +37,6 @@ class LoadedObject:
 
 def load_object(code: bytes, entry_name: str) -> LoadedObject:
     """Link an object file against the functions of this process.
-
-    Parameters
-    ----------
-    code : bytes
-        The object file.
-    entry_name : str
-        A function in it.
 
     Raises
     ------

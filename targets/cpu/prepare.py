@@ -39,16 +39,7 @@ def prepare_tree(
 ) -> Prepared:
     """Run the passes that every kernel needs.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        With block-level functions inlined.
-    spec : Specialization
-        Options and mode.
-    space : ElementSpace or BlockSpace
-        Where its ids will point to.
-    sites : list of FaultSite
-        Takes the kernel's places that can fail, in debug mode.
+    Block-level functions are inlined. `sites` takes the places that can fail, in debug mode.
     """
     tree = prepare_function(unit, spec, sites, tuple_arguments(unit, spec.kinds)[unit])
     stored = assigned_names(tree.body)
@@ -76,16 +67,8 @@ def prepare_function(
 ) -> ast.FunctionDef:
     """Record faults, or drop exceptions and mark indices; return a new tree.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel, or a device function that stays a function.
-    spec : Specialization
-        Options of the kernel.
-    sites : list of FaultSite
-        Takes the function's places that can fail, in debug mode.
-    tuples : mapping, optional
-        Parameters that are tuples, with their lengths.
+    The function is a kernel, or a device function that stays one. `sites` takes its places that can
+    fail, in debug mode; `tuples` are its parameters that are tuples, with their lengths.
     """
     if spec.options.debug:
         record = RecordFaults(first_site=len(sites), tuple_parameters=tuples or {})

@@ -40,16 +40,7 @@ class Affine:
 class PureValues:
     """The pure variables of one kernel.
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        The kernel, with ids replaced.
-    unit : FunctionUnit
-        Where outside names come from.
-    kinds : tuple of Kind
-        Kinds of the arguments.
-    space_names : set of str
-        Coordinates and extents of the generated code.
+    Ids in the tree are replaced; `space_names` are coordinates and extents of the generated code.
     """
 
     def __init__(

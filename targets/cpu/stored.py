@@ -45,14 +45,7 @@ def restore(
 ) -> CpuArtifact:
     """Make a compiled kernel of what :func:`dump` wrote.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What it was compiled from, with its block.
-    sections : mapping
-        From :func:`dump`.
-    compile_anew : callable
-        Compiles it, for a person who wants to look at LLVM's module.
+    `compile_anew` serves a person who wants to look at LLVM's module.
 
     Raises
     ------
@@ -80,12 +73,7 @@ def restore(
 class StoredLibrary:
     """Kept code in the place of Numba's library.
 
-    Parameters
-    ----------
-    loaded : LoadedObject
-        The code.
-    compile_anew : callable
-        Makes the same with Numba, which has LLVM's module and the assembly too.
+    `compile_anew` makes the same with Numba, which has LLVM's module and the assembly too.
     """
 
     def __init__(self, loaded: LoadedObject, compile_anew: Callable[[], CpuArtifact]) -> None:

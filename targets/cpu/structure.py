@@ -34,20 +34,8 @@ __all__ = ["Structure"]
 class Structure:
     """Turns one kernel's statements into items.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel with its block-level functions inlined.
-    tree : ast.FunctionDef
-        Its statements, with ids replaced and barriers in statements of their own.
-    uniformity : UniformityResult
-        Of that tree.
-    pure : PureValues
-        Of that tree.
-    names : FreshNames
-        Names the variables that are added.
-    room : Room or None
-        Where warps exchange values, if they do.
+    Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
+    statements of their own. Warps exchange values in `room`, if they do.
     """
 
     def __init__(

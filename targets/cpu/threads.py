@@ -78,16 +78,8 @@ class ThreadingLayer:
     def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:
         """Run an entry over a range of steps and wait for it; the GIL is released meanwhile.
 
-        Parameters
-        ----------
-        entry : int
-            Address of ``void(char **range, int64 *count, int64 *steps, char *launch)``.
-        launch : int
-            Address of the launch's header.
-        steps : int
-            Length of the range.
-        parallel : bool
-            Whether to share the range among the threads.
+        `entry` is the address of ``void(char **range, int64 *count, int64 *steps, char *launch)``,
+        `launch` that of the launch's header. If `parallel`, the threads share the range.
         """
         # The pool offsets each "array" by the start of its range times the array's step: with a
         # null base and a step of 1, the entry finds the start itself where it expects a pointer.

@@ -42,19 +42,7 @@ class GuardFree:
 def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> GuardFree | None:
     """Make the version of a thread's statements in which its guards hold.
 
-    Parameters
-    ----------
-    body : list of ast.stmt
-        What a thread runs.
-    variable : str
-        Loop variable of the row.
-    pure : PureValues
-        Definitions of the variables in the guards.
-
-    Returns
-    -------
-    GuardFree or None
-        ``None`` where there is no guard that the ends of a row can prove.
+    ``None`` says that there is no guard that the ends of a row can prove.
     """
     if sum(1 for node in body for _ in ast.walk(node)) > _MAX_NODES:
         return None

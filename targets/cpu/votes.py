@@ -20,17 +20,7 @@ __all__ = ["isolate_barriers"]
 def isolate_barriers(
     tree: ast.FunctionDef, unit: FunctionUnit, names: FreshNames
 ) -> ast.FunctionDef:
-    """Rewrite `tree` in place.
-
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        A copy that may be changed.
-    unit : FunctionUnit
-        Whose uses the tree calls.
-    names : FreshNames
-        Names the results of votes.
-    """
+    """Rewrite `tree` in place."""
     tree.body = _Isolation(unit, names).block(tree.body)
     return tree
 

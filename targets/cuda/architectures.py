@@ -161,14 +161,7 @@ _KNOWN_VERSIONS = frozenset(r.ptx for r in PTX_RELEASES)
 def parse_arch(text: str) -> Architecture:
     """Read an architecture's name.
 
-    Parameters
-    ----------
-    text : str
-        ``"sm_90"``, ``"sm_90a"``, ``"compute_90"``, ``"90"`` or ``"9.0"``.
-
-    Returns
-    -------
-    Architecture
+    Read a name such as ``"sm_90"``, ``"sm_90a"``, ``"compute_90"``, ``"90"`` or ``"9.0"``.
 
     Raises
     ------
@@ -197,15 +190,7 @@ def parse_arch(text: str) -> Architecture:
 def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
     """Read a PTX ISA version and check that LLVM can write it.
 
-    Parameters
-    ----------
-    value : str, float or tuple of int
-        ``"7.8"``, ``7.8`` or ``(7, 8)``.
-
-    Returns
-    -------
-    tuple of int
-        Major and minor.
+    Takes ``"7.8"``, ``7.8`` and ``(7, 8)``.
 
     Raises
     ------
@@ -238,14 +223,7 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
 def ptx_version_for_driver(cuda_version: int) -> PtxVersion:
     """Return the newest PTX ISA version that a driver takes and LLVM writes.
 
-    Parameters
-    ----------
-    cuda_version : int
-        As ``cuDriverGetVersion`` gives it: 1000 · major + 10 · minor.
-
-    Returns
-    -------
-    tuple of int
+    `cuda_version` is as ``cuDriverGetVersion`` gives it: 1000 · major + 10 · minor.
 
     Raises
     ------
@@ -277,16 +255,7 @@ def choose_ptx_version(
 ) -> PtxVersion:
     """Return the PTX ISA version to write for an architecture.
 
-    Parameters
-    ----------
-    arch : Architecture
-        What is compiled for.
-    requested : str, float or tuple of int, optional
-        What the caller wants; by default the oldest that serves, so that old drivers take it.
-
-    Returns
-    -------
-    tuple of int
+    By default that is the oldest that serves, so that old drivers take it.
 
     Raises
     ------

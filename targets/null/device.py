@@ -34,12 +34,7 @@ __all__ = ["NullDevice"]
 class NullDevice(Device):
     """A device that a test has described.
 
-    Parameters
-    ----------
-    description : Device
-        What it is.
-    target : NullTarget
-        What plans its failures and records its launches.
+    The target plans its failures and records its launches.
 
     Attributes
     ----------

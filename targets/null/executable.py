@@ -75,16 +75,7 @@ def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
 class NullExecutable(Executable):
     """A compiled kernel on a described device.
 
-    Parameters
-    ----------
-    artifact : CudaArtifact
-        The compiled kernel.
-    space : AddressSpace
-        The device's memory.
-    record : callable
-        Takes the record of each launch.
-    driver : NativeDriver
-        Takes the launches of native code.
+    `record` takes the record of each launch, `driver` the launches of native code.
 
     Attributes
     ----------

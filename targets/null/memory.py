@@ -56,10 +56,7 @@ class _Allocation:
 class AddressSpace:
     """The memory of one described device.
 
-    Parameters
-    ----------
-    device : Device
-        Its ``extra["total_memory_bytes"]`` is how much there is; without it there is no limit.
+    The device's ``extra["total_memory_bytes"]`` is how much there is; without it there is no limit.
     """
 
     def __init__(self, device: Device) -> None:
@@ -110,12 +107,7 @@ class AddressSpace:
     def allocate(self, nbytes: int, *, from_reserve: int = 0) -> int:
         """Return the address of fresh memory; 0 for no bytes.
 
-        Parameters
-        ----------
-        nbytes : int
-            How much.
-        from_reserve : int
-            So many of them come from what a pool has kept.
+        `from_reserve` bytes of it come from what a pool has kept.
 
         Raises
         ------

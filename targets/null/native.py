@@ -50,12 +50,7 @@ class _Kernel:
 class NativeDriver:
     """The functions, and what they know.
 
-    Parameters
-    ----------
-    faults : FaultPlan
-        What is planned to fail, and the health of the devices.
-    record : callable
-        Takes the record of each launch.
+    `faults` says what is planned to fail; `record` takes the record of each launch.
     """
 
     def __init__(self, faults: FaultPlan, record: Callable[[LaunchRecord], None]) -> None:

@@ -41,12 +41,7 @@ class Release:
 class NullPool(PoolBackend):
     """A pool over the memory of a described device.
 
-    Parameters
-    ----------
-    space : AddressSpace
-        The device's memory.
-    begin : callable
-        Called before memory is taken, with ``"allocate"``; raises what is to fail.
+    `begin` is called with ``"allocate"`` before memory is taken, and raises what is to fail.
 
     Attributes
     ----------
@@ -95,17 +90,7 @@ class NullPool(PoolBackend):
 
 
 class NullSharedBuffer(SharedBuffer):
-    """Host memory that the device reaches by an address of its own, or not at all.
-
-    Parameters
-    ----------
-    space : AddressSpace
-        The device's memory.
-    nbytes : int
-        How much.
-    has_pointer : bool
-        Whether kernels reach it.
-    """
+    """Host memory that the device reaches by an address of its own, or not at all."""
 
     __slots__ = ("_memory", "_space", "device", "host_pointer", "nbytes", "pointer")
 

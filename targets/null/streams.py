@@ -38,16 +38,8 @@ class _Mark:
 class NullStream(HostStream):
     """A stream of a described device.
 
-    Parameters
-    ----------
-    device : Device
-        Where it is.
-    begin : callable
-        Takes the name of an operation, and raises the error that a test has planned for it.
-    handle : int, optional
-        A number given by somebody else.
-    foreign : object, optional
-        What it stands for, if that is another library's.
+    `begin` takes the name of an operation, and raises the error that a test has planned for it.
+    `handle` is a number given by somebody else, `foreign` another library's stream.
     """
 
     def __init__(
@@ -108,17 +100,7 @@ class NullStream(HostStream):
 
 
 class NullEvent(HostEvent):
-    """A mark in a stream of a described device.
-
-    Parameters
-    ----------
-    device : Device
-        Where it is.
-    is_timed : bool
-        Whether it may be asked for its time.
-    begin : callable
-        As for `NullStream`.
-    """
+    """A mark in a stream of a described device."""
 
     def __init__(self, device: Device, is_timed: bool, begin: Callable[[str], None]) -> None:
         super().__init__(device, is_timed)
@@ -149,17 +131,7 @@ class NullEvent(HostEvent):
 
 
 class NullGraph(HostGraph):
-    """Launches and copies that are recorded anew each time.
-
-    Parameters
-    ----------
-    device : Device
-        Where it is.
-    recording : Recording
-        What was recorded.
-    begin : callable
-        As for `NullStream`.
-    """
+    """Launches and copies that are recorded anew each time."""
 
     def __init__(self, device: Device, recording: Recording, begin: Callable[[str], None]) -> None:
         super().__init__(device, recording)

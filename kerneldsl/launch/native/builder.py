@@ -22,18 +22,7 @@ FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 class Function:
     """One function that is being written.
 
-    Parameters
-    ----------
-    module : ir.Module
-        Where it goes.
-    name : str
-        Its symbol.
-    result : ir.Type
-        What it returns.
-    parameters : sequence of ir.Type
-        What it takes.
-    is_internal : bool
-        Whether it is called from this module alone, and may be inlined there.
+    One that `is_internal` is called from this module alone, and may be inlined there.
     """
 
     def __init__(

@@ -31,14 +31,8 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     `changes` it adds the number of arrays that are not known to be those that the steps were made
     for; what those pass is not written, as it stands in the buffer.
 
-    Parameters
-    ----------
-    module : ir.Module
-        Where the functions go.
-    array_block : int
-        The offset of a device array's block.
-    seal : int
-        The Python function that makes the block of an array that has none yet.
+    `array_block` is the offset of a device array's block, and `seal` the Python function that makes
+    the block of an array that has none yet.
     """
     described, attributes = emit_foreign(module)
     kinds = [POINTER, I64, POINTER, POINTER, I64, POINTER]

@@ -51,15 +51,8 @@ class MethodAddresses:
 def emit_methods(module: ir.Module, addresses: MethodAddresses, attempt: Any) -> None:
     """Write ``launch``, ``bound``, ``forall`` and ``getitem``.
 
-    Parameters
-    ----------
-    module : ir.Module
-        Where they go.
-    addresses : MethodAddresses
-        What they know.
-    attempt : ir.Function
-        ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1 where
-        it failed and the error is raised.
+    `attempt` is ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1
+    where it failed and the error is raised.
     """
     hand_over = _emit_hand_over(module)
     _emit_launch(module, addresses, attempt, hand_over)

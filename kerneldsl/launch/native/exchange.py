@@ -79,15 +79,7 @@ def _checks(kind: ArrayKind) -> list[tuple[CheckKind, str]]:
 
 
 def exchange_of(kind: type, array: ArrayKind) -> Exchange | None:
-    """Return how native code reads objects of exactly this class; ``None`` for other than torch's.
-
-    Parameters
-    ----------
-    kind : type
-        The class.
-    array : ArrayKind
-        What kind of array the object is.
-    """
+    """Return how native code reads objects of exactly this class; ``None`` if it is not torch's."""
     torch = sys.modules.get("torch")
     if torch is None or kind is not getattr(torch, "Tensor", None):
         return None

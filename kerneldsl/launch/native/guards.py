@@ -35,11 +35,8 @@ def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
 def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
     """Return the guards for captured constants as they are now, which must be the kernel's.
 
-    Returns
-    -------
-    list of Guard or None
-        ``None`` where one is read in another way than from globals, closures and attributes, or
-        has changed.
+    ``None`` says that one is read in another way than from globals, closures and attributes, or has
+    changed.
     """
     found: list[Guard] = []
     for each in captured:
@@ -118,17 +115,8 @@ def log_guards() -> list[Guard] | None:
 def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
     """Return guards that a kernel runs on a device, with no choice of a device in the context.
 
-    Parameters
-    ----------
-    device : Device
-        Where it runs.
-    is_named : bool
-        Whether an argument lives there.
-
-    Returns
-    -------
-    list of Guard or None
-        ``None`` where something else decides, such as the CPU that stands in for a device.
+    `is_named` says that an argument lives there. There are none where something else decides, such
+    as the CPU that stands in for a device.
     """
     if is_named and not device.is_host:
         return []  # what the argument says; nothing stands in for another device there

@@ -152,16 +152,7 @@ class _MemberDescriptor(ctypes.Structure):
 def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
     """Return where a slot lies in the instances of a class.
 
-    Parameters
-    ----------
-    owner : type
-        The class that has `name` among its ``__slots__``.
-    name : str
-        The slot.
-    trial : object
-        An instance of it, whose slot is set to `value` to try the offset out.
-    value : object
-        Anything.
+    The slot of `trial`, an instance of the class, is set to `value` to try the offset out.
 
     Raises
     ------

@@ -83,11 +83,8 @@ def entry_address(symbol: str) -> int:
 def install() -> bool:
     """Compile the native functions and put those that are methods in their places, once.
 
-    Returns
-    -------
-    bool
-        Whether they are there. On an interpreter that is not known they are not, with one warning;
-        on a system that is not, without.
+    On an interpreter that is not known they are not there, with one warning; on a system that is
+    not, without.
     """
     global _is_installed, _refusal  # noqa: PLW0603 -- one for the process
     with _lock:

@@ -31,21 +31,7 @@ def prepare(
 ) -> LaunchTable | None:
     """Make the table of a launch that has been made.
 
-    Parameters
-    ----------
-    dispatcher : Dispatcher
-        Of the kernel.
-    shape : LaunchShape
-        In which shape it was launched.
-    args : tuple
-        With which arguments.
-    generation : int
-        In which the table shall be good.
-
-    Returns
-    -------
-    LaunchTable or None
-        ``None`` where launches like this one stay with Python.
+    The table is good in a generation. There is none where launches like this one stay with Python.
     """
     if shape.stream is not None or dispatcher.is_debug:
         return None

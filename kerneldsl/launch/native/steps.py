@@ -89,14 +89,8 @@ class StepMaker:
     ) -> list[Step] | None:
         """Return the steps for arguments, or ``None`` where one is read by Python alone.
 
-        Parameters
-        ----------
-        args : tuple
-            The arguments.
-        found, wanted : tuple of Kind
-            What they are, and what the kernel takes.
-        written : collection of int
-            Positions of those that the kernel may write.
+        `found` and `wanted` are what the arguments are, and what the kernel takes; `written` holds
+        the positions of those that it may write.
         """
         steps = []
         for position, value in enumerate(args):

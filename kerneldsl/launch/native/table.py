@@ -245,10 +245,6 @@ def make_table(
         Counts the launches.
     keep : tuple
         What else must live as long as the table.
-
-    Returns
-    -------
-    LaunchTable
     """
     table = LaunchTable()
     memory = _Memory()

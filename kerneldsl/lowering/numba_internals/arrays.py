@@ -39,24 +39,8 @@ def array_value(
 ) -> ir.Value:
     """Make Numba's structure of an array that owns nothing.
 
-    Parameters
-    ----------
-    context : numba.core.base.BaseContext
-        Where types have sizes.
-    builder : ir.IRBuilder
-        Where to put the instructions.
-    kind : numba.types.Array
-        Type of the array.
-    data : ir.Value
-        Address of the first element, a pointer to anything.
-    shape : sequence of ir.Value
-        Extent along each axis, i64.
-    strides : sequence of ir.Value, optional
-        Bytes along each axis; computed where the array is contiguous.
-
-    Returns
-    -------
-    ir.Value
+    `data` is the address of the first element, a pointer to anything; extents are i64, and strides
+    bytes, computed where the array is contiguous.
     """
     element = context.get_data_type(kind.dtype)
     itemsize = _i64(context.get_abi_sizeof(element))

@@ -17,16 +17,7 @@ __all__ = ["BoundIntrinsic"]
 class BoundIntrinsic:
     """An operation with its constant parameters.
 
-    Parameters
-    ----------
-    name : str
-        As the user knows it, such as ``"atomic.add"``.
-    rule : callable
-        Types a call.
-    emitter : callable
-        Writes its instructions.
-    static : mapping
-        Constant parameters.
+    It has the name by which the user knows it, such as ``"atomic.add"``.
     """
 
     def __init__(

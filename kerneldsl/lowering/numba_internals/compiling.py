@@ -154,12 +154,7 @@ def set_common_flags(flags: Any) -> None:
 def kernel_flags(*, lineinfo: bool = False, fastmath: frozenset[str] | bool = False) -> Flags:
     """Return Numba's flags of a kernel.
 
-    Parameters
-    ----------
-    lineinfo : bool
-        Whether the lines of the source are part of the code.
-    fastmath : frozenset of str or bool
-        LLVM's floating-point flags, where they are put in by Numba.
+    `fastmath` are LLVM's floating-point flags, where they are put in by Numba.
     """
     flags = Flags()
     set_common_flags(flags)
@@ -179,25 +174,8 @@ def compile_function(
 ) -> Any:
     """Compile a function that our front end has read.
 
-    Parameters
-    ----------
-    contexts : TargetDescriptor
-        Has the target's typing and target contexts.
-    function : function
-        The function.
-    argument_types : tuple of numba.types.Type
-        Types of its arguments.
-    return_type : numba.types.Type or None
-        What it returns; ``None`` for Numba to find out.
-    flags : Flags
-        From :func:`kernel_flags`.
-    library : CodeLibrary, optional
-        Where the code goes; by default a new one of the target's.
-
-    Returns
-    -------
-    CompileResult
-        Has the ``fndesc``, the ``library`` and the ``signature``.
+    Without a return type Numba finds it out; without a library the code goes into a new one of the
+    target's. The result has the ``fndesc``, the ``library`` and the ``signature``.
     """
     return compile_extra(
         contexts.typing_context,

@@ -69,15 +69,7 @@ class ModuleLibrary(CodeLibrary):
 
 @overriding(beside=JITCPUCodegen)
 class DeviceCodegen(Codegen):
-    """Makes empty modules for a device.
-
-    Parameters
-    ----------
-    triple : str
-        LLVM's name of the target.
-    layout : str
-        Its data layout.
-    """
+    """Makes empty modules for a device."""
 
     _library_class = ModuleLibrary
 

@@ -54,14 +54,7 @@ class DeviceOptions(_options, TargetOptions):  # type: ignore[valid-type, misc]
 class DeviceFunction:
     """A Python function, compiled for a device once for each tuple of argument types.
 
-    Parameters
-    ----------
-    function : callable
-        The function.
-    descriptor : DeviceDescriptor
-        What it is compiled for.
-    **options
-        Numba's; those that mean nothing on a device are left out.
+    Options of Numba's that mean nothing on a device are left out.
     """
 
     def __init__(self, function: Callable[..., Any], descriptor: Any, **options: Any) -> None:

@@ -217,11 +217,6 @@ class DeviceDescriptor(TargetDescriptor):
     """The two contexts of a device, as Numba's overload machinery asks for them.
 
     Making one registers it; it is made once for a process, under Numba's compiler lock.
-
-    Parameters
-    ----------
-    device : Device
-        What is the target's own.
     """
 
     options = DeviceOptions

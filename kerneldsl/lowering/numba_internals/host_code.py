@@ -47,14 +47,7 @@ def size_of(element: Any) -> int:
 class HostLibrary(JITCodeLibrary):
     """Code for this machine, in Numba's own execution engine.
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    write : callable
-        Gives the text of a module.
-    optimize : callable, optional
-        Optimizes the linked module; by default nothing does.
+    `write` gives the text of a module; `optimize`, if there is any, optimizes the linked module.
     """
 
     _final_module: Any
@@ -117,10 +110,7 @@ class _InlinedLibrary(HostLibrary):
 def inlined_functions(write: Writer) -> type[Compiler]:
     """Return a compiler for ``njit`` whose functions become part of what calls them.
 
-    Parameters
-    ----------
-    write : callable
-        Gives the text of a module.
+    `write` gives the text of a module.
     """
 
     @overriding()

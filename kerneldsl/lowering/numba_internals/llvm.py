@@ -24,15 +24,7 @@ BFLOAT = _BFloatType()
 
 
 class AddressCallee:
-    """Callee for llvmlite: an address with the type of the function there.
-
-    Parameters
-    ----------
-    address : ir.Value
-        A pointer.
-    kind : ir.FunctionType
-        What it points to.
-    """
+    """Callee for llvmlite: an address with the type of the function there."""
 
     def __init__(self, address: ir.Value, kind: ir.FunctionType) -> None:
         self.address = address

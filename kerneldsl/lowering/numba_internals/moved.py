@@ -26,14 +26,8 @@ def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Cla
     """Make a decorator that holds that all a class defines replaces something of its bases.
 
     What a release renames would be there beside the new name, and nobody would call it: integers
-    that must wrap around would not, say.
-
-    Parameters
-    ----------
-    *own : str
-        Names that the class has for itself.
-    beside : type, optional
-        A class of Numba's of which it has some names, too, which no base of both declares.
+    that must wrap around would not, say. `own` are names that the class has for itself; `beside` is
+    a class of Numba's of which it has some names, too, which no base of both declares.
 
     Raises
     ------
@@ -56,15 +50,7 @@ def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Cla
 def moved_name(error: BaseException | None) -> CompileError | None:
     """Return what to raise where code of ours asked a library for a name that is not there.
 
-    Parameters
-    ----------
-    error : BaseException or None
-        What was raised; it is looked for among its causes, too.
-
-    Returns
-    -------
-    CompileError or None
-        ``None`` for every other error.
+    The error is looked for among the causes, too. Of every other one the result is ``None``.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -39,11 +39,6 @@ def let_integers_wrap(text: str) -> str:
     Operations that carry a second mark, as our own of thread indices do, keep both: they cannot
     overflow.
 
-    Parameters
-    ----------
-    text : str
-        A module in LLVM's textual form, as Numba made it.
-
     Examples
     --------
     >>> let_integers_wrap("%p = mul nsw i64 %a, %b")
@@ -55,13 +50,7 @@ def let_integers_wrap(text: str) -> str:
 
 
 def is_of_this_process(module: Any) -> bool:
-    """Say whether the code of a linked module works in this process alone.
-
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        What LLVM made the code of.
-    """
+    """Say whether the code of a linked module works in this process alone."""
     text = str(module)
     mentioned = _ENVIRONMENT.findall(text)
     if _ADDRESS.search(text) or len(mentioned) != len(set(mentioned)):

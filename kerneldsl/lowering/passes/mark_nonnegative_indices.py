@@ -47,14 +47,7 @@ class MarkNonnegativeIndices:
     ) -> MarkNonnegativeIndices:
         """Return the pass with what a unit tells of its names.
 
-        Parameters
-        ----------
-        unit : FunctionUnit
-            The function that will be rewritten.
-        wraparound : bool
-            As for the pass.
-        tuples : mapping, optional
-            Parameters that are tuples, with their lengths.
+        `tuples` are the parameters that are tuples, with their lengths.
         """
 
         def is_coordinate(call: ast.Call) -> bool:

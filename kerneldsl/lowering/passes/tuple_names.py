@@ -28,17 +28,7 @@ def tuple_arguments(
 ) -> dict[FunctionUnit, dict[str, int | None]]:
     """Find the parameters that are given a tuple, of a kernel and of all functions it calls.
 
-    Parameters
-    ----------
-    kernel : FunctionUnit
-        The kernel.
-    kinds : sequence of Kind
-        Of its arguments.
-
-    Returns
-    -------
-    dict
-        Function to its parameters that are tuples somewhere.
+    The result maps each function to its parameters that are tuples somewhere.
     """
     units = list(kernel.reachable())
     found: dict[FunctionUnit, dict[str, int | None]] = {unit: {} for unit in units}
@@ -66,12 +56,7 @@ def tuple_lengths(
 ) -> dict[str, int | None]:
     """Map variables that hold a tuple to its length; ``None`` where that is not known.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    parameters : mapping, optional
-        Parameters that are tuples, and their lengths.
+    `parameters` are those that are tuples, with their lengths.
     """
     found: dict[str, int | None] = dict(parameters or {})
     for name, captured in unit.constants.items():

@@ -126,14 +126,8 @@ register_model(SlotType)(models.OpaqueModel)
 def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Callable[..., Any]:
     """Make the intrinsic ``make(scratch) -> slot`` that reserves one value a thread.
 
-    Parameters
-    ----------
-    element : numba.types.Type
-        Type of the value.
-    dims : tuple of int
-        Threads along z, y, x, or along x alone.
-    offset : int or None
-        Bytes into the scratch memory; ``None`` for the stack.
+    `dims` counts threads along z, y, x, or along x alone; without an offset into scratch memory the
+    slot is on the stack.
     """
     slot = SlotType(element, dims)
 

@@ -19,12 +19,7 @@ __all__ = ["operation"]
 def operation(name: str, emitter: Emitter) -> Callable[..., Any]:
     """Make the function that generated code calls.
 
-    Parameters
-    ----------
-    name : str
-        The intrinsic, whose typing rule types the calls.
-    emitter : callable
-        Writes the instructions of one call.
+    The intrinsic's typing rule types the calls.
     """
     rule = typing_rule(INTRINSICS[name])
 

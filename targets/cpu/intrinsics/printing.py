@@ -23,10 +23,7 @@ def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
 
     Numba's own goes through Python, whose lock a kernel does not hold.
 
-    Parameters
-    ----------
-    texts : tuple of str or None
-        The constant strings among the arguments, ``None`` for each value.
+    `texts` are the constant strings among the arguments, ``None`` for each value.
     """
 
     @intrinsic

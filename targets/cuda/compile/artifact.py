@@ -89,14 +89,8 @@ class CudaArtifact(Artifact):
     def text(self, form: str) -> str:
         """Return the code as ``"ptx"``, ``"llvm"`` or ``"source"``.
 
-        Parameters
-        ----------
-        form : str
-            ``"ptx"``; ``"llvm"``, the optimized module; ``"source"``, the normal form as Python.
-
-        Returns
-        -------
-        str
+        The form is ``"ptx"``; ``"llvm"``, the optimized module; or ``"source"``, the normal form as
+        Python.
 
         Raises
         ------

@@ -39,16 +39,8 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
 
     The caller holds Numba's compiler lock, and has made ours the current target.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        The kernel; neither its mapping and promises nor its kind of launch and architecture matter.
-    timings : dict
-        Gets ``prepare`` and ``numba``, 0 where nothing was to be done.
-
-    Returns
-    -------
-    Body
+    Neither mapping and promises nor the kind of launch and the architecture matter. `timings` gets
+    ``prepare`` and ``numba``, 0 where nothing was to be done.
 
     Raises
     ------

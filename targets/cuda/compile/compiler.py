@@ -38,18 +38,7 @@ def compile_kernel(
 ) -> CudaArtifact:
     """Compile a kernel.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        The kernel, its arguments' kinds, and the options.
-    arch : str
-        Such as ``"sm_90"``.
-    ptx_version : str, float or tuple of int, optional
-        Version of the PTX ISA; by default the specialization's, else one that old drivers take.
-
-    Returns
-    -------
-    CudaArtifact
+    `ptx_version` is by default the specialization's, else one that old drivers take.
 
     Raises
     ------
@@ -103,15 +92,6 @@ class LoweredKernel:
 def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """Do what does not depend on the architecture.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        The kernel; its `arch` is not looked at.
-
-    Returns
-    -------
-    LoweredKernel
-
     Raises
     ------
     BarrierDivergenceError, KernelTypingError, CompileError
@@ -139,19 +119,7 @@ def write_kernel(
 ) -> CudaArtifact:
     """Do what depends on the architecture.
 
-    Parameters
-    ----------
-    lowered : LoweredKernel
-        The kernel.
-    arch : Architecture
-        What to write for.
-    ptx_version : tuple of int
-        A version that knows `arch`, as :func:`~targets.cuda.architectures.choose_ptx_version`
-        gives it.
-
-    Returns
-    -------
-    CudaArtifact
+    `ptx_version` knows `arch`, as :func:`~targets.cuda.architectures.choose_ptx_version` sees to.
 
     Raises
     ------

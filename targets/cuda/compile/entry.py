@@ -32,19 +32,7 @@ _i32 = ir.IntType(32)
 def build_entry(lowered: Lowered, name: str, specialization: Specialization) -> ir.Module:
     """Write the module with a kernel's entry.
 
-    Parameters
-    ----------
-    lowered : Lowered
-        The body, and where it was lowered.
-    name : str
-        Name of the entry.
-    specialization : Specialization
-        Kinds of the parameters, kind of launch, options; its traits and its mapping decide
-        which indices a thread runs.
-
-    Returns
-    -------
-    ir.Module
+    Its traits and its mapping decide which indices a thread runs.
     """
     kinds, layout = specialization.kinds, specialization.layout
     context, fndesc = lowered.context, lowered.fndesc

@@ -88,13 +88,6 @@ def toolkit_directories() -> Iterator[Path]:
 def require_libdevice(function: str, where: SourceLocation | None) -> Path:
     """Return where libdevice is, or say what needs it and how to get it.
 
-    Parameters
-    ----------
-    function : str
-        What the kernel calls, in the user's words.
-    where : SourceLocation or None
-        The kernel's line, where it is known.
-
     Raises
     ------
     LibdeviceMissingError
@@ -119,19 +112,8 @@ _cuttings: dict[tuple[Path, frozenset[str]], bytes] = {}
 def cut_out(path: Path, functions: Iterable[str], layout: str) -> Any:
     """Return a module with some functions of libdevice and what they call.
 
-    Parameters
-    ----------
-    path : Path
-        libdevice.
-    functions : iterable of str
-        Names such as ``"__nv_sinf"``.
-    layout : str
-        The data layout of the module it will be linked with.
-
-    Returns
-    -------
-    llvmlite.binding.ModuleRef
-        The caller's to link.
+    Functions have names such as ``"__nv_sinf"``; `layout` is the data layout of the module that the
+    result, which is the caller's, will be linked with.
     """
     import llvmlite.binding as llvm
 

@@ -54,16 +54,7 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     """Lower a kernel and what it calls. The caller holds Numba's compiler lock,
     and has made ours the current target.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        The kernel.
-    timings : dict
-        Gets ``prepare`` (Numba's registries, the first time; passes) and ``numba``.
-
-    Returns
-    -------
-    Lowered
+    `timings` gets ``prepare`` (Numba's registries, the first time; passes) and ``numba``.
 
     Raises
     ------

@@ -27,13 +27,6 @@ DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 def choose_block(ndim: int, max_block_threads: int) -> Dim3:
     """Return the default block of a rank, halved along z, y, then x until the kernel can have it.
 
-    Parameters
-    ----------
-    ndim : int
-        Rank of the extent, 1 to 3.
-    max_block_threads : int
-        Threads that a block of the compiled kernel may have.
-
     Examples
     --------
     >>> choose_block(2, 1024)
@@ -59,24 +52,8 @@ def map_extent(
 ) -> LaunchConfig:
     """Choose grid and block so that every index of an extent is covered.
 
-    Parameters
-    ----------
-    traits : KernelTraits
-        What the kernel does.
-    device : Device
-        Whose limits hold.
-    extent : tuple of int
-        One to three positive extents, in the user's order.
-    block_dim : tuple of int or None
-        The caller's or the decorator's block.
-    max_block_threads : int
-        Threads that a block of the compiled kernel may have.
-    mapping : ElementMapping
-        What the kernel was compiled for.
-
-    Returns
-    -------
-    LaunchConfig
+    `extent` is in the user's order; `max_block_threads` is what a block of the compiled kernel may
+    have.
 
     Raises
     ------

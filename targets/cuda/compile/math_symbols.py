@@ -72,18 +72,8 @@ _REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+
 def rename_math(text: str, *, fastmath: bool) -> str:
     """Rename the mathematical functions of a module in LLVM's textual form.
 
-    Parameters
-    ----------
-    text : str
-        The module, as llvmlite writes it (global names in quotes).
-    fastmath : bool
-        Use the approximate functions where there are any.
-
-    Returns
-    -------
-    str
-        The module with the device's names; a floating-point remainder has become a call, because
-        the back end's own expansion is wrong for large quotients.
+    Approximate functions are used under `fastmath` where there are any. A floating-point remainder
+    becomes a call, because the back end's own expansion is wrong for large quotients.
     """
     table = _FAST if fastmath else _EXACT
     if "= frem " in text:

@@ -18,18 +18,8 @@ _OPERATORS: dict[str, tuple[type[ast.operator], ...]] = {
 def find_call(unit: FunctionUnit, function: str) -> SourceLocation:
     """Return the first place where a kernel or what it calls uses a mathematical function.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel.
-    function : str
-        Its name as the user writes it, such as ``"sin"``.
-
-    Returns
-    -------
-    SourceLocation
-        The kernel's ``def`` where the use cannot be found (it may come from an operation on
-        complex numbers, say).
+    Where the use cannot be found (it may come from an operation on complex numbers, say), that is
+    the kernel's ``def``.
     """
     operators = _OPERATORS.get(function, ())
     for reachable in unit.reachable():

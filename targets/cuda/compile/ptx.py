@@ -96,20 +96,7 @@ def link(
 ) -> Linked:
     """Link an entry with everything it calls.
 
-    Parameters
-    ----------
-    entry_text : str
-        The entry's module.
-    body_texts : iterable of str
-        The modules Numba lowered.
-    entry_name : str
-        Which function stays visible.
-    options : CompileOptions
-        Floating-point flags, bounds.
-
-    Returns
-    -------
-    Linked
+    Only `entry_name` stays visible.
 
     Raises
     ------
@@ -177,21 +164,7 @@ def write_ptx(
 ) -> tuple[str, str]:
     """Optimize a module and write it.
 
-    Parameters
-    ----------
-    linked : Linked
-        The module; it is changed.
-    entry_name : str
-        Its entry.
-    arch : Architecture
-        What to write for.
-    ptx_version : tuple of int
-        A version that knows `arch`; checked by the caller.
-
-    Returns
-    -------
-    ptx, llvm : str
-        The PTX, and the optimized module.
+    The module is changed. The result is the PTX, and the optimized module as text.
 
     Raises
     ------

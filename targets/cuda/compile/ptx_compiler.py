@@ -23,13 +23,7 @@ __all__ = ["PtxCompiler", "require_ptx"]
 
 
 class PtxCompiler(Compiler):
-    """Makes PTX.
-
-    Parameters
-    ----------
-    name : str
-        The target's.
-    """
+    """Makes PTX."""
 
     maps_elements = True
     #: CUDA's for all: it is the same compiler, and what it made serves a real device.

@@ -79,18 +79,7 @@ def _places() -> Iterator[Path]:
 def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
     """Assemble PTX.
 
-    Parameters
-    ----------
-    ptx : str
-        One or several entries.
-    arch : str
-        What for, such as ``"sm_90"``.
-    optimize : bool
-        Whether to take the time that a good result needs.
-
-    Returns
-    -------
-    Assembled
+    With `optimize` it takes the time that a good result needs.
 
     Raises
     ------

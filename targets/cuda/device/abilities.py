@@ -32,17 +32,7 @@ _TURING_WITHOUT_TENSOR_CORES = re.compile(
 def abilities_of(name: str, compute_capability: tuple[int, int]) -> Mapping[str, tuple[bool, str]]:
     """Say what a GPU can do.
 
-    Parameters
-    ----------
-    name : str
-        What the driver calls it.
-    compute_capability : tuple of int
-        Major and minor.
-
-    Returns
-    -------
-    mapping
-        Name of an attribute of :class:`~kerneldsl.DeviceInfo` to its value and the reason.
+    The result maps attributes of :class:`~kerneldsl.DeviceInfo` to value and reason.
 
     Examples
     --------

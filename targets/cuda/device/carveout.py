@@ -29,13 +29,6 @@ class Carveout:
 
     It is the function's, of which launches of other shapes may still need the larger one.
 
-    Parameters
-    ----------
-    device : Device
-        Where.
-    resources : Resources
-        What the compiled kernel takes.
-
     Attributes
     ----------
     percent : int

@@ -62,15 +62,7 @@ class DescribedDevice(Device):
 def described_device(arch: str) -> DescribedDevice:
     """Return a device of an architecture, to plan for.
 
-    Parameters
-    ----------
-    arch : str
-        Such as ``"sm_90"``.
-
-    Returns
-    -------
-    DescribedDevice
-        With the limits of the compute capability, and the size and speed of a large card.
+    It has the limits of the compute capability, and the size and speed of a large card.
 
     Raises
     ------

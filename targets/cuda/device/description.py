@@ -44,13 +44,6 @@ _PEAK = "2 · {clock} kHz · {bits} bits / 8: the memory moves data twice a cloc
 def describe(driver: Driver, device: Device) -> DeviceInfo:
     """Describe a device.
 
-    Parameters
-    ----------
-    driver : Driver
-        The CUDA driver.
-    device : Device
-        One of its devices.
-
     Raises
     ------
     DriverError

@@ -41,18 +41,7 @@ _OF_ANY_CONTEXT = (LEGACY_DEFAULT_STREAM, 2)
 class CudaStream(DeviceStream):
     """A CUDA stream.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Where it is.
-    handle : int
-        The driver's.
-    owner : object
-        What keeps the handle valid: cuda.core's stream, or another library's.
-    is_foreign : bool
-        Whether it is another library's.
+    `owner` keeps the handle valid: it is cuda.core's stream, or another library's.
     """
 
     def __init__(

@@ -25,18 +25,7 @@ _HANDLE_NAMES = ("cuda_event", "ptr", "handle")
 class CudaEvent(DeviceEvent):
     """A CUDA event.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Where it is.
-    handle : int
-        The driver's.
-    owner : object
-        What keeps the handle valid: cuda.core's event, or another library's.
-    is_timed, is_foreign : bool
-        Whether it has a time, and whether it is another library's.
+    `owner` keeps the handle valid: it is cuda.core's event, or another library's.
     """
 
     def __init__(

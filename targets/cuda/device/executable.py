@@ -38,15 +38,6 @@ _log = logging.getLogger("kerneldsl.cuda.executable")
 class CudaExecutable(Executable):
     """A compiled kernel on a CUDA device.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    artifact : CudaArtifact
-        The compiled kernel.
-    device : Device
-        Where it is loaded.
-
     Attributes
     ----------
     resources : Resources

@@ -107,20 +107,7 @@ def fill_words(
 ) -> None:
     """Set device memory to repetitions of a pattern of 8 or 16 bytes, in the stream's order.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Where the memory is.
-    destination : int
-        Its address, a multiple of eight.
-    pattern : bytes
-        What is repeated.
-    count : int
-        How often, at least once.
-    stream : int
-        The driver's handle.
+    The address is a multiple of eight, and the pattern is repeated at least once.
     """
     function = _loaded.get(device.index) or _load(driver, device)
     even, odd = pattern[:WORD_BYTES], pattern[-WORD_BYTES:]

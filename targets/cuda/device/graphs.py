@@ -25,16 +25,7 @@ __all__ = ["CudaGraph"]
 class CudaGraph(DeviceGraph):
     """An instantiated CUDA graph, with its definition, from which others are updated.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Where it runs.
-    builder : object
-        cuda.core's, which has ended building; the graph keeps it.
-    kernels : sequence of str
-        Names of the kernels in it.
+    cuda.core's builder has ended building; the graph keeps it.
 
     Raises
     ------

@@ -108,17 +108,6 @@ class _Buffer(SharedBuffer):
 class PinnedBuffer(_Buffer):
     """Page-locked host memory, for all devices.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        The device that it is for.
-    nbytes : int
-        How much.
-    is_mapped, is_write_combined : bool
-        Whether kernels can reach it; whether the processor's caches are bypassed.
-
     Raises
     ------
     OutOfMemoryError
@@ -163,15 +152,6 @@ class PinnedBuffer(_Buffer):
 
 class ManagedBuffer(_Buffer):
     """Memory with one address, which moves to where it is used.
-
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        The device that it is for.
-    nbytes : int
-        How much.
 
     Raises
     ------

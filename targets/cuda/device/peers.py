@@ -74,19 +74,7 @@ def copy(
 ) -> None:
     """Copy memory of one device to another, directly where they are linked.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index, source : int, int
-        Where the bytes are.
-    peer, destination : int, int
-        Where they go.
-    nbytes : int
-        How many.
-    stream : object
-        A stream of either device; ``None`` for the default streams of both, which then wait for
-        each other.
+    Without a stream the default streams of both wait for each other.
     """
     api, doing = driver.api, f"copy {nbytes} bytes from cuda:{index} to cuda:{peer}"
     ours, _ = driver.contexts.get(index) or driver.retain_context(index)

@@ -17,17 +17,6 @@ __all__ = ["check_resources"]
 def check_resources(name: str, resources: Resources, device: Device, config: LaunchConfig) -> None:
     """Refuse a launch for which the device has too little.
 
-    Parameters
-    ----------
-    name : str
-        The kernel, for the message.
-    resources : Resources
-        What the compiled kernel takes.
-    device : Device
-        What there is.
-    config : LaunchConfig
-        What is asked for.
-
     Raises
     ------
     ResourceLimitError

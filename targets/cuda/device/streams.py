@@ -39,12 +39,9 @@ _HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
 def stream_handle(stream: Any) -> int:
     """Return the driver's handle of whatever stands for a stream.
 
-    Parameters
-    ----------
-    stream : object
-        ``None`` for the legacy default stream, a handle as ``int``, or an object with
-        ``__cuda_stream__`` (cuda.core, newer torch and CuPy) or with ``handle``, ``cuda_stream``
-        or ``ptr`` (numba, torch, CuPy).
+    ``None`` stands for the legacy default stream. A handle is an ``int``; an object has
+    ``__cuda_stream__`` (cuda.core, newer torch and CuPy) or ``handle``, ``cuda_stream`` or ``ptr``
+    (numba, torch, CuPy).
 
     Returns
     -------
@@ -128,18 +125,7 @@ def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -
 def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) -> bool:
     """Return whether a stream is empty, or an event reached, without waiting.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index : int
-        The device.
-    query : callable
-        ``cuStreamQuery`` or ``cuEventQuery``.
-    handle : int
-        Of the stream or event.
-    doing : str
-        What is being done, for the error's text; begins with a verb.
+    `query` is ``cuStreamQuery`` or ``cuEventQuery``.
 
     Raises
     ------

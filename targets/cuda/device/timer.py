@@ -32,14 +32,7 @@ _idle: dict[int, deque[tuple[Any, Any]]] = {}
 class CudaTimer(LaunchTimer):
     """Two events in one stream.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index : int
-        The device.
-    stream : int
-        Handle of the stream; the first event is recorded there now.
+    The first event is recorded now.
 
     Raises
     ------

@@ -84,20 +84,8 @@ _VIRTUAL_PROFILE = re.compile(r"^GRID |-\d+(?:-\d+)?(?:[QBAC]|CME)\b")
 def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
     """Ask the driver what launching, planning and choosing need.
 
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.driver``.
-    call : callable
-        :meth:`targets.cuda.driver.driver.Driver.call`.
-    index : int
-        The device's number in the driver's order.
-
-    Returns
-    -------
-    Device
-        Its `extra` holds further attributes by the driver's names in lower case, where the driver
-        knows them, ``compute_capability`` as a pair, and ``total_memory_bytes``.
+    Its `extra` holds further attributes by the driver's names in lower case, where the driver knows
+    them, ``compute_capability`` as a pair, and ``total_memory_bytes``.
 
     Raises
     ------
@@ -145,19 +133,8 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
 def read_attribute(api: Any, handle: Any, attribute: str) -> int | None:
     """Read an attribute that the bindings or the driver may be too old to know.
 
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.driver``.
-    handle : CUdevice
-        The device.
-    attribute : str
-        The driver's name for it, without ``CU_DEVICE_ATTRIBUTE_``.
-
-    Returns
-    -------
-    int or None
-        ``None`` where it is not known. That is no error, so nothing of it is logged.
+    Its name is the driver's without ``CU_DEVICE_ATTRIBUTE_``. What is not known is no error, so
+    nothing of it is logged.
     """
     member = getattr(api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}", None)
     if member is None:

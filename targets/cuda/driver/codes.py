@@ -503,20 +503,7 @@ def find_code(
 ) -> DriverCode:
     """Return what a code means, also where the table does not know it.
 
-    Parameters
-    ----------
-    code : int
-        The number that was answered.
-    name : str, optional
-        The bindings' name for it.
-    text : str
-        What the vendor writes about it; says whether an unknown code is fatal.
-    table : mapping
-        By default the driver's.
-
-    Returns
-    -------
-    DriverCode
+    `text`, what the vendor writes about it, says whether an unknown code is fatal.
     """
     known = table.get(code)
     if known is not None:

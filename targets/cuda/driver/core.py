@@ -52,19 +52,8 @@ def import_core() -> Any:
 def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, Any]]:
     """Return a context manager for calls of cuda.core on a device, whose errors become ours.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index : int
-        The device.
-    doing : str
-        What is being done, for the error's text; begins with a verb.
-
-    Yields
-    ------
-    core, device
-        The module, and its object for the device, which is current.
+    It gives the module, and its object for the device, which is current. `doing` is for the error's
+    text, and begins with a verb.
 
     Raises
     ------

@@ -108,10 +108,7 @@ _NOTHING_TO_DO = _NothingToDo()
 class Driver:
     """The initialized CUDA driver.
 
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.driver``, after a successful ``cuInit``.
+    `api` is ``cuda.bindings.driver``, after a successful ``cuInit``.
     """
 
     def __init__(self, api: Any) -> None:
@@ -136,19 +133,8 @@ class Driver:
     def call(self, function: Any, *args: Any, doing: str) -> Any:
         """Call the driver, and raise what it answers.
 
-        Parameters
-        ----------
-        function : callable
-            A function of `api`.
-        *args
-            Its arguments.
-        doing : str
-            What is being done, for the error's text; begins with a verb.
-
-        Returns
-        -------
-        object
-            The call's result: ``None``, one value, or a tuple of several.
+        The result is ``None``, one value, or a tuple of several. `doing` is for the error's text,
+        and begins with a verb.
 
         Raises
         ------
@@ -175,21 +161,8 @@ class Driver:
         After a fatal error the device, or every device, is lost: whatever wants to use it from now
         on gets a `DeviceLostError`, and so does whoever meets the same error a little later.
 
-        Parameters
-        ----------
-        status : CUresult
-            What the driver answered.
-        doing : str
-            What was being done; begins with a verb.
-        index : int, optional
-            The device; by default the one whose context is current now.
-        **fields
-            Further fields of the error, or other values for the usual ones.
-
-        Returns
-        -------
-        DriverError
-            To be raised by the caller.
+        The device is by default the one whose context is current now; `fields` are further ones of
+        the error, or other values for the usual ones.
         """
         return self._fail(*describe_status(self.api, status), doing, index, fields)
 
@@ -262,12 +235,7 @@ class Driver:
     def retain_context(self, index: int) -> tuple[Any, int]:
         """Retain the primary context of a device for the life of the process.
 
-        Returns
-        -------
-        context : CUcontext
-            As the driver takes it.
-        handle : int
-            As a number, to be compared.
+        The context is returned as the driver takes it, and as a number, to be compared.
 
         Raises
         ------
@@ -343,10 +311,6 @@ _driver_lock = ForkSafeLock()
 
 def get_driver() -> Driver:
     """Return the CUDA driver, initialized at the first call.
-
-    Returns
-    -------
-    Driver
 
     Raises
     ------

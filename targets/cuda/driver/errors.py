@@ -120,34 +120,14 @@ def driver_error(api: Any, status: Any, doing: str, **fields: Any) -> DriverErro
     :meth:`~targets.cuda.driver.driver.Driver.failure`, which also knows the device and whether it
     is lost.
 
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.driver``.
-    status : CUresult or int
-        What the driver answered; a newer driver may answer with a number the bindings do not name.
-    doing, **fields
-        As for `compose_error`.
-
-    Returns
-    -------
-    DriverError
-        To be raised by the caller.
+    A newer driver may answer with a number that the bindings do not name.
     """
     code, text = describe_status(api, status)
     return compose_error(code, doing, text=text, **fields)
 
 
 def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
-    """Return what a status of the driver means, and the driver's own words for it.
-
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.driver``.
-    status : CUresult or int
-        What the driver answered.
-    """
+    """Return what a status of the driver means, and the driver's own words for it."""
     name, text = getattr(status, "name", None), None
     if name is not None:
         failed, raw = api.cuGetErrorString(status)
@@ -159,14 +139,8 @@ def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
 def library_error(library: str, status: Any, doing: str, **fields: Any) -> DriverError:
     """Compose the error for a code of the CUDA runtime, NVRTC or nvJitLink.
 
-    Parameters
-    ----------
-    library : str
-        ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``.
-    status : enum member or int
-        What it answered.
-    doing, **fields
-        As for `compose_error`; a compiler's log goes into ``chain``.
+    The library is ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``; a compiler's log goes into
+    ``chain``.
     """
     from targets.cuda.driver.library_codes import LIBRARIES
 
@@ -181,10 +155,7 @@ def library_error(library: str, status: Any, doing: str, **fields: Any) -> Drive
 def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
     """Return what an error that ``cuda.core`` raised means, and its own words.
 
-    Parameters
-    ----------
-    error : Exception
-        Such as ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``, which holds the code's name as text.
+    Its text holds the code's name, as in ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``.
     """
     from targets.cuda.driver.library_codes import LIBRARIES
 

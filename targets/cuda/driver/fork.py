@@ -30,10 +30,8 @@ class ForkGuard:
     def arm(self, forget: Callable[[], object] | None = None) -> None:
         """Note that CUDA is in use in this process; children forked from now on are told so.
 
-        Parameters
-        ----------
-        forget : callable, optional
-            Called first in such a child, so that what it forgets need not be checked at each use.
+        `forget` is called first in such a child, so that what it forgets need not be checked at
+        each use.
         """
         self._forget = forget
         self._is_armed = True

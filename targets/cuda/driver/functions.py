@@ -74,24 +74,8 @@ def load(
 ) -> LoadedFunction:
     """Load PTX, or a binary, and look up one entry.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index : int
-        The device.
-    image : str or bytes
-        PTX text, or the bytes of a cubin or fatbin.
-    entry_name : str
-        The entry.
-    kernel : str, optional
-        The name of the kernel's function in Python; by default the entry's.
-    line_info : bool
-        Keep source lines when assembling PTX.
-
-    Returns
-    -------
-    LoadedFunction
+    The image is PTX text, or the bytes of a cubin or fatbin; `kernel` is the name of the function
+    in Python, by default the entry's.
 
     Raises
     ------
@@ -264,24 +248,8 @@ def launch(
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    function : LoadedFunction
-        The kernel.
-    grid_dim, block_dim : tuple of int
-        Blocks of the grid and threads of a block, x first.
-    parameters : bytes
-        All parameters, packed as the entry declares them.
-    shared_bytes : int
-        Dynamic shared memory of a block.
-    stream : int
-        The driver's handle.
-    cluster_dim : tuple of int or None
-        Blocks of a cluster.
-    is_cooperative : bool
-        Whether all blocks must run at once.
+    Parameters are packed as the entry declares them; `shared_bytes` are those of dynamic shared
+    memory of a block.
 
     Raises
     ------

@@ -51,10 +51,7 @@ class _Loss:
 class DeviceWatch:
     """The health of one target's devices.
 
-    Parameters
-    ----------
-    target : str
-        The target's name; device 1 of ``"cuda"`` is called ``cuda:1``.
+    `target` is its name; device 1 of ``"cuda"`` is called ``cuda:1``.
     """
 
     def __init__(self, target: str) -> None:
@@ -89,15 +86,8 @@ class DeviceWatch:
     ) -> None:
         """Clear launches of suspicion after waiting for them has succeeded.
 
-        Parameters
-        ----------
-        index : int
-            The device.
-        finished : tuple
-            What `in_flight` gave before the wait began: what another thread launched meanwhile
-            stays under suspicion.
-        stream : int, optional
-            Only those of this stream; without it, all.
+        `finished` is what `in_flight` gave before the wait began: what another thread launched
+        meanwhile stays under suspicion. With a stream, only its launches are cleared.
         """
         if not finished:
             return
@@ -114,13 +104,7 @@ class DeviceWatch:
                     continue
 
     def suspects(self, index: int | None = None) -> tuple[str, ...]:
-        """Return launches since devices were last known to be well, in words, newest last.
-
-        Parameters
-        ----------
-        index : int, optional
-            Of this device; without it, of all.
-        """
+        """Return launches since devices were last known to be well, in words, newest last."""
         return tuple(
             self._in_words(note, each, count)
             for each in self._devices(index)
@@ -157,13 +141,8 @@ class DeviceWatch:
     def report(self, index: int | None, error: DriverError) -> None:
         """Note what a fatal error takes away; of several errors the first counts.
 
-        Parameters
-        ----------
-        index : int or None
-            The device that answered with it. Where that is not known, only an error that takes all
-            devices away can be noted.
-        error : DriverError
-            The error.
+        Where it is not known which device answered, only an error that takes all of them away is
+        noted.
         """
         # The error's traceback would keep everything alive that its frames refer to.
         loss = _Loss(index, copy.copy(error))
@@ -189,15 +168,7 @@ class DeviceWatch:
             self._unseen.add(None if error.loses_process else index)
 
     def check(self, index: int, doing: str = "") -> None:
-        """Raise `DeviceLostError` where the device is lost.
-
-        Parameters
-        ----------
-        index : int
-            The device.
-        doing : str
-            What was to be done, beginning with a verb.
-        """
+        """Raise `DeviceLostError` where the device is lost."""
         if self.is_lost(index):
             error = self.loss(index, doing)
             raise error from error.__cause__
@@ -205,12 +176,7 @@ class DeviceWatch:
     def loss(self, index: int | None, doing: str = "") -> DeviceLostError:
         """Return the error for a call on a lost device; its cause is what lost it.
 
-        Parameters
-        ----------
-        index : int or None
-            The device, where that is known.
-        doing : str
-            What was to be done, beginning with a verb.
+        `doing` begins with a verb.
         """
         found = self.lost.get(index) or self.lost[None]
         first = found.error

@@ -40,12 +40,7 @@ def is_recording(index: int) -> bool:
 class Mark:
     """An event, which outlives the stream that it is recorded in.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    index : int
-        The device whose streams it is recorded in; those of any device may wait for it.
+    Streams of any device may wait for it.
     """
 
     __slots__ = ("_driver", "_index", "event")

@@ -31,10 +31,7 @@ _NOT_AVAILABLE = 2**64 - 1
 class Nvml:
     """The initialized library.
 
-    Parameters
-    ----------
-    api : module
-        ``cuda.bindings.nvml``, after a successful ``init_v2``.
+    `api` is ``cuda.bindings.nvml``, after a successful ``init_v2``.
     """
 
     def __init__(self, api: Any) -> None:
@@ -66,12 +63,7 @@ class Nvml:
 class NvmlDevice:
     """One GPU, or one instance of a GPU in MIG mode.
 
-    Parameters
-    ----------
-    nvml : Nvml
-        The library.
-    uuid : str
-        As ``nvidia-smi -L`` shows it, such as ``"GPU-…"`` or ``"MIG-…"``.
+    The UUID is as ``nvidia-smi -L`` shows it, such as ``"GPU-…"`` or ``"MIG-…"``.
     """
 
     def __init__(self, nvml: Nvml, uuid: str) -> None:

@@ -128,9 +128,6 @@ _CHECKED = {
 def helpers(*, wraparound: bool) -> dict[str, BoundIntrinsic]:
     """Return what the shared passes put into a kernel, by reserved name.
 
-    Parameters
-    ----------
-    wraparound : bool
-        Whether an index from -bound on counts from the end; else it is a fault.
+    With `wraparound` an index from -bound on counts from the end; else it is a fault.
     """
     return {"kd_checked": _CHECKED[wraparound], "kd_fault": _FAULT, "kd_unsigned": _UNSIGNED}

@@ -43,17 +43,7 @@ _GROUPS = {"threadIdx": "tid", "blockIdx": "ctaid", "blockDim": "ntid", "gridDim
 def read_register(builder: ir.IRBuilder, register: str) -> ir.Value:
     """Read a special register as a signed 64-bit integer with a known range.
 
-    Parameters
-    ----------
-    builder : ir.IRBuilder
-        Where to put the instructions.
-    register : str
-        Such as ``"tid.x"``.
-
-    Returns
-    -------
-    ir.Value
-        i64, not negative.
+    A register has a name such as ``"tid.x"``; the result is an i64 that is not negative.
     """
     module = builder.module
     function = cgutils.get_or_insert_function(
