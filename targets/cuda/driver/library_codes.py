@@ -28,50 +28,45 @@ _INPUT = "Check the inputs of the linker: PTX, cubin, LTO-IR, fatbin or object, 
 _VENDOR = "This is a fault of the vendor's library; update it, or report it to NVIDIA"
 
 #: Codes of the runtime that have no counterpart of the same number in the driver.
-_RUNTIME_ROWS: tuple[tuple[int, str, str, str], ...] = (
-    (9, "InvalidConfiguration", "launch", "Reduce grid, block or dynamic shared memory"),
-    (10, "VersionTranslation", "initialization", "Update the CUDA runtime: the driver is newer"),
-    (12, "InvalidPitchValue", "memory", "Reduce the width of the rows"),
-    (13, "InvalidSymbol", "kernel", "Check the name of the variable"),
-    (16, "InvalidHostPointer", "memory", _OLD),
-    (17, "InvalidDevicePointer", "memory", _OLD),
-    (18, "InvalidTexture", "memory", _TEXTURE),
-    (19, "InvalidTextureBinding", "memory", _TEXTURE),
-    (20, "InvalidChannelDescriptor", "memory", _TEXTURE),
-    (21, "InvalidMemcpyDirection", "memory", "Name the copy's direction rightly, or as default"),
-    (22, "AddressOfConstant", "memory", _OLD),
-    (23, "TextureFetchFailed", "memory", _OLD),
-    (24, "TextureNotBound", "memory", _OLD),
-    (25, "SynchronizationError", "stream", _OLD),
-    (26, "InvalidFilterSetting", "memory", _TEXTURE),
-    (27, "InvalidNormSetting", "memory", _TEXTURE),
-    (28, "MixedDeviceExecution", "launch", _OLD),
-    (31, "NotYetImplemented", "system", _OLD),
-    (32, "MemoryValueTooLarge", "memory", _OLD),
-    (
-        35,
-        "InsufficientDriver",
-        "initialization",
-        "The driver is older than the CUDA runtime: update the driver, or install a library built "
-        "for an older CUDA",
-    ),
-    (37, "InvalidSurface", "memory", _TEXTURE),
-    (43, "DuplicateVariableName", "kernel", "Rename one of the two"),
-    (44, "DuplicateTextureName", "kernel", "Rename one of the two"),
-    (45, "DuplicateSurfaceName", "kernel", "Rename one of the two"),
-    (49, "IncompatibleDriverContext", "device", "Use the device's primary context"),
-    (52, "MissingConfiguration", "launch", _OLD),
-    (53, "PriorLaunchFailure", "launch", _OLD),
-    (65, "LaunchMaxDepthExceeded", "launch", _NESTED),
-    (66, "LaunchFileScopedTex", "launch", _TEXTURE),
-    (67, "LaunchFileScopedSurf", "launch", _TEXTURE),
-    (68, "SyncDepthExceeded", "launch", _NESTED),
-    (69, "LaunchPendingCountExceeded", "launch", _NESTED),
-    (98, "InvalidDeviceFunction", "kernel", "Compile for the architecture of this device"),
-    (103, "SoftwareValidityNotEstablished", "initialization", "Reinstall the driver and CUDA"),
-    (127, "StartupFailure", "initialization", "Reinstall the driver and CUDA"),
-    (10000, "ApiFailureBase", "system", _OLD),
-)
+_RUNTIME_ROWS = f"""
+9 launch InvalidConfiguration: Reduce grid, block or dynamic shared memory
+10 initialization VersionTranslation: Update the CUDA runtime: the driver is newer
+12 memory InvalidPitchValue: Reduce the width of the rows
+13 kernel InvalidSymbol: Check the name of the variable
+16 memory InvalidHostPointer: {_OLD}
+17 memory InvalidDevicePointer: {_OLD}
+18 memory InvalidTexture: {_TEXTURE}
+19 memory InvalidTextureBinding: {_TEXTURE}
+20 memory InvalidChannelDescriptor: {_TEXTURE}
+21 memory InvalidMemcpyDirection: Name the copy's direction rightly, or as default
+22 memory AddressOfConstant: {_OLD}
+23 memory TextureFetchFailed: {_OLD}
+24 memory TextureNotBound: {_OLD}
+25 stream SynchronizationError: {_OLD}
+26 memory InvalidFilterSetting: {_TEXTURE}
+27 memory InvalidNormSetting: {_TEXTURE}
+28 launch MixedDeviceExecution: {_OLD}
+31 system NotYetImplemented: {_OLD}
+32 memory MemoryValueTooLarge: {_OLD}
+35 initialization InsufficientDriver: The driver is older than the CUDA runtime: update the driver,
+  or install a library built for an older CUDA
+37 memory InvalidSurface: {_TEXTURE}
+43 kernel DuplicateVariableName: Rename one of the two
+44 kernel DuplicateTextureName: Rename one of the two
+45 kernel DuplicateSurfaceName: Rename one of the two
+49 device IncompatibleDriverContext: Use the device's primary context
+52 launch MissingConfiguration: {_OLD}
+53 launch PriorLaunchFailure: {_OLD}
+65 launch LaunchMaxDepthExceeded: {_NESTED}
+66 launch LaunchFileScopedTex: {_TEXTURE}
+67 launch LaunchFileScopedSurf: {_TEXTURE}
+68 launch SyncDepthExceeded: {_NESTED}
+69 launch LaunchPendingCountExceeded: {_NESTED}
+98 kernel InvalidDeviceFunction: Compile for the architecture of this device
+103 initialization SoftwareValidityNotEstablished: Reinstall the driver and CUDA
+127 initialization StartupFailure: Reinstall the driver and CUDA
+10000 system ApiFailureBase: {_OLD}
+"""
 
 #: The runtime's names of the driver's codes.
 _RUNTIME_NAMES = {
@@ -108,51 +103,51 @@ RUNTIME_CODES: Mapping[int, DriverCode] = {
 
 #: Every code of ``nvrtcResult`` but success.
 NVRTC_CODES: Mapping[int, DriverCode] = table_of(
-    (
-        (1, "OUT_OF_MEMORY", "compile", "The host has no room for the compiler; free memory"),
-        (2, "PROGRAM_CREATION_FAILURE", "compile", "Check the source and the headers"),
-        (3, "INVALID_INPUT", "compile", "Check the arguments of the call"),
-        (4, "INVALID_PROGRAM", "compile", "The program was destroyed before; make it anew"),
-        (5, "INVALID_OPTION", "compile", _OPTION),
-        (6, "COMPILATION", "compile", _SOURCE),
-        (7, "BUILTIN_OPERATION_FAILURE", "compile", "Reinstall NVRTC with its builtins library"),
-        (8, "NO_NAME_EXPRESSIONS_AFTER_COMPILATION", "compile", _ORDER),
-        (9, "NO_LOWERED_NAMES_BEFORE_COMPILATION", "compile", _ORDER),
-        (10, "NAME_EXPRESSION_NOT_VALID", "compile", "Check the spelling of the expression"),
-        (11, "INTERNAL_ERROR", "compile", _VENDOR),
-        (12, "TIME_FILE_WRITE_FAILED", "compile", "Check the path of the timing file"),
-        (13, "NO_PCH_CREATE_ATTEMPTED", "compile", _PCH),
-        (14, "PCH_CREATE_HEAP_EXHAUSTED", "compile", _PCH),
-        (15, "PCH_CREATE", "compile", _PCH),
-        (16, "CANCELLED", "compile", "The program itself cancelled the compilation"),
-        (17, "TIME_TRACE_FILE_WRITE_FAILED", "compile", "Check the path of the trace file"),
-        (18, "BUSY", "compile", "The program is being compiled by another thread; wait for it"),
-    ),
+    f"""
+1 compile OUT_OF_MEMORY: The host has no room for the compiler; free memory
+2 compile PROGRAM_CREATION_FAILURE: Check the source and the headers
+3 compile INVALID_INPUT: Check the arguments of the call
+4 compile INVALID_PROGRAM: The program was destroyed before; make it anew
+5 compile INVALID_OPTION: {_OPTION}
+6 compile COMPILATION: {_SOURCE}
+7 compile BUILTIN_OPERATION_FAILURE: Reinstall NVRTC with its builtins library
+8 compile NO_NAME_EXPRESSIONS_AFTER_COMPILATION: {_ORDER}
+9 compile NO_LOWERED_NAMES_BEFORE_COMPILATION: {_ORDER}
+10 compile NAME_EXPRESSION_NOT_VALID: Check the spelling of the expression
+11 compile INTERNAL_ERROR: {_VENDOR}
+12 compile TIME_FILE_WRITE_FAILED: Check the path of the timing file
+13 compile NO_PCH_CREATE_ATTEMPTED: {_PCH}
+14 compile PCH_CREATE_HEAP_EXHAUSTED: {_PCH}
+15 compile PCH_CREATE: {_PCH}
+16 compile CANCELLED: The program itself cancelled the compilation
+17 compile TIME_TRACE_FILE_WRITE_FAILED: Check the path of the trace file
+18 compile BUSY: The program is being compiled by another thread; wait for it
+""",
     "NVRTC_ERROR_",
 )
 
 #: Every code of ``nvJitLinkResult`` but success.
 NVJITLINK_CODES: Mapping[int, DriverCode] = table_of(
-    (
-        (1, "UNRECOGNIZED_OPTION", "compile", _OPTION),
-        (2, "MISSING_ARCH", "compile", "Pass -arch=sm_… for the device"),
-        (3, "INVALID_INPUT", "compile", _INPUT),
-        (4, "PTX_COMPILE", "compile", _SOURCE),
-        (5, "NVVM_COMPILE", "compile", _SOURCE),
-        (6, "INTERNAL", "compile", _VENDOR),
-        (7, "THREADPOOL", "compile", "Link with fewer threads"),
-        (8, "UNRECOGNIZED_INPUT", "compile", _INPUT),
-        (9, "FINALIZE", "compile", "Read the linker's log"),
-        (10, "NULL_INPUT", "compile", _INPUT),
-        (11, "INCOMPATIBLE_OPTIONS", "compile", _OPTION),
-        (12, "INCORRECT_INPUT_TYPE", "compile", _INPUT),
-        (13, "ARCH_MISMATCH", "compile", "Compile all inputs for one architecture"),
-        (14, "OUTDATED_LIBRARY", "compile", "Update nvJitLink: an input comes from a newer CUDA"),
-        (15, "MISSING_FATBIN", "compile", _INPUT),
-        (16, "UNRECOGNIZED_ARCH", "compile", "Check the spelling of -arch="),
-        (17, "UNSUPPORTED_ARCH", "compile", "Choose an architecture that this release links for"),
-        (18, "LTO_NOT_ENABLED", "compile", "Pass -lto for inputs of LTO-IR"),
-    ),
+    f"""
+1 compile UNRECOGNIZED_OPTION: {_OPTION}
+2 compile MISSING_ARCH: Pass -arch=sm_… for the device
+3 compile INVALID_INPUT: {_INPUT}
+4 compile PTX_COMPILE: {_SOURCE}
+5 compile NVVM_COMPILE: {_SOURCE}
+6 compile INTERNAL: {_VENDOR}
+7 compile THREADPOOL: Link with fewer threads
+8 compile UNRECOGNIZED_INPUT: {_INPUT}
+9 compile FINALIZE: Read the linker's log
+10 compile NULL_INPUT: {_INPUT}
+11 compile INCOMPATIBLE_OPTIONS: {_OPTION}
+12 compile INCORRECT_INPUT_TYPE: {_INPUT}
+13 compile ARCH_MISMATCH: Compile all inputs for one architecture
+14 compile OUTDATED_LIBRARY: Update nvJitLink: an input comes from a newer CUDA
+15 compile MISSING_FATBIN: {_INPUT}
+16 compile UNRECOGNIZED_ARCH: Check the spelling of -arch=
+17 compile UNSUPPORTED_ARCH: Choose an architecture that this release links for
+18 compile LTO_NOT_ENABLED: Pass -lto for inputs of LTO-IR
+""",
     "NVJITLINK_ERROR_",
 )
 
