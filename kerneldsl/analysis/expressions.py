@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from kerneldsl.frontend.syntax import load
+
 __all__ = [
     "assigned_names",
     "augmented_value",
@@ -59,7 +61,7 @@ def index_parts(node: ast.Subscript) -> list[ast.expr]:
 def augmented_value(node: ast.AugAssign) -> ast.BinOp:
     """Return what an augmented assignment assigns: the old value of its target with its operand."""
     target = node.target
-    old = ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
+    old = load(target.id) if isinstance(target, ast.Name) else target
     return ast.copy_location(ast.BinOp(old, node.op, node.value), node)
 
 

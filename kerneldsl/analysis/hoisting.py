@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["CallHoister", "place_at"]
@@ -109,7 +110,7 @@ class CallHoister(ABC):
         load.ctx = ast.Load()
         loaded = self.save(load, before)
         operand = self.hoist(node.value, before)
-        variable = place_at(ast.Name(loaded.id, ast.Store()), node)
+        variable = place_at(store(loaded.id), node)
         before.append(place_at(ast.AugAssign(variable, node.op, operand), node))
         return [*before, place_at(ast.Assign([target], copy.copy(loaded)), node)]
 
@@ -165,8 +166,8 @@ class CallHoister(ABC):
     def save(self, value: ast.expr, before: list[ast.stmt]) -> ast.Name:
         """Assign a value to a new variable, so that it is evaluated now."""
         name = self.names.make("saved")
-        before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], value), value))
-        return place_at(ast.Name(name, ast.Load()), value)
+        before.append(place_at(assign(name, value), value))
+        return place_at(load(name), value)
 
 
 def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:

@@ -19,6 +19,7 @@ from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import BLOCK_LEVEL
 
@@ -107,8 +108,7 @@ class _Inliner(CallHoister):
                 rename[name] = argument
             else:
                 local = self.local(name, callee)
-                target = ast.Name(local.id, ast.Store())
-                before.append(place_at(ast.Assign([target], argument), call))
+                before.append(place_at(assign(local.id, argument), call))
                 rename[name] = local
         self.merge(callee, rename)
         result = self.names.make(f"{callee.name}_result")
@@ -116,13 +116,13 @@ class _Inliner(CallHoister):
         renamer = _Renamer(rename)
         for statement in lowered:
             before.extend(self.statement(renamer.visit(statement)))
-        return place_at(ast.Name(result, ast.Load()), call)
+        return place_at(load(result), call)
 
     def local(self, name: str, callee: FunctionUnit) -> ast.Name:
         """Name a local variable of one call."""
         new = self.names.make(f"{callee.name}_{name}")
         self.spellings[new] = callee.spellings.get(name, name)
-        return ast.Name(new, ast.Load())
+        return load(new)
 
     def merge(self, callee: FunctionUnit, rename: dict[str, ast.expr]) -> None:
         """Bring the callee's outside names into the kernel's unit under names of their own."""
@@ -137,11 +137,11 @@ class _Inliner(CallHoister):
                     continue
                 new = self.names.make(name)
                 ours[new] = value
-                rename[name] = ast.Name(new, ast.Load())
+                rename[name] = load(new)
         for name, value in callee.callees.items():
             new = self.names.make(name)
             (self.block_callees if _is_block_function(value) else self.callees)[new] = value
-            rename[name] = ast.Name(new, ast.Load())
+            rename[name] = load(new)
 
 
 class _Renamer(ast.NodeTransformer):

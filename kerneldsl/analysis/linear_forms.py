@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from kerneldsl.analysis.integers import SIZES, Integers
 from kerneldsl.analysis.linear import Linear
+from kerneldsl.frontend.syntax import call, load
 
 __all__ = ["LinearForms"]
 
@@ -63,7 +64,7 @@ class LinearForms:
 
     def variable(self, name: str) -> Linear:
         """Return the form that is a variable alone."""
-        return self._atom(ast.Name(name, ast.Load()))
+        return self._atom(load(name))
 
     def _atom(self, node: ast.expr) -> Linear:
         key = ast.unparse(node)
@@ -80,10 +81,9 @@ class LinearForms:
         """Return the atom of a coordinate that may not be written in the function."""
         key = "@" + symbol
         if key not in self.nodes:
-            call = ast.Call(ast.Name(f"kd_{symbol}_0", ast.Load()), [], [])
-            self.nodes[key] = ast.Subscript(  # a size, whatever calls are known
-                ast.Attribute(call, "shape", ast.Load()), ast.Constant(0), ast.Load()
-            )
+            shape = ast.Attribute(call(f"kd_{symbol}_0"), "shape", ast.Load())
+            # A size, whatever calls are known.
+            self.nodes[key] = ast.Subscript(shape, ast.Constant(0), ast.Load())
             self.names_of[key] = frozenset()
         return key
 

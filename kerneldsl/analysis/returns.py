@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.syntax import assign, load
 
 __all__ = ["contains_return", "lower_returns"]
 
@@ -48,8 +49,7 @@ class _ReturnLowering:
         self.uses_flag = False
 
     def set_done(self, value: bool, place: ast.AST) -> ast.stmt:
-        target = ast.Name(self.done, ast.Store())
-        return place_at(ast.Assign([target], ast.Constant(value)), place)
+        return place_at(assign(self.done, ast.Constant(value)), place)
 
     def block(
         self, statements: list[ast.stmt], *, in_loop: bool, flagged: bool = False
@@ -73,7 +73,7 @@ class _ReturnLowering:
                 return [*done, node]
             # The general case: remember that the function is over, and skip what follows.
             self.uses_flag = True
-            flag = ast.Name(self.done, ast.Load())
+            flag = load(self.done)
             is_loop = isinstance(node, ast.For | ast.While)
             assert isinstance(node, ast.If | ast.For | ast.While)
             node.body = self.block(node.body, in_loop=in_loop or is_loop, flagged=True)
@@ -93,8 +93,7 @@ class _ReturnLowering:
     def leave(self, node: ast.Return, *, in_loop: bool, flagged: bool) -> list[ast.stmt]:
         new: list[ast.stmt] = []
         if node.value is not None and self.result is not None:
-            target = ast.Name(self.result, ast.Store())
-            new.append(place_at(ast.Assign([target], node.value), node))
+            new.append(place_at(assign(self.result, node.value), node))
         if in_loop or flagged:
             self.uses_flag = True
             new.append(self.set_done(True, node))

@@ -25,7 +25,7 @@ from kerneldsl.analysis.divergence import (
     level_of,
 )
 from kerneldsl.analysis.effects import is_internal_call
-from kerneldsl.analysis.expressions import operands, text_of
+from kerneldsl.analysis.expressions import assigned_names, operands, text_of
 from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, gives_scalar
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
@@ -85,11 +85,7 @@ class ExpressionRules(ABC):
         self.levels: dict[ast.AST, Uniformity] = {}
         #: Barriers in places that are not uniform.
         self.barriers: dict[ast.AST, Divergence] = {}
-        self.assigned = {
-            n.id
-            for n in ast.walk(unit.tree)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        self.assigned = assigned_names(unit.tree)
 
     @abstractmethod
     def store(

@@ -40,6 +40,7 @@ from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
 from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
+from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Scope
 
@@ -248,7 +249,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         value = self.value(node.value, env)
         fact = self.contents(value, node.value, node)
         if isinstance(node.target, ast.Name):
-            before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            before = ast.copy_location(load(node.target.id), node.target)
             known = self.value(before, env)
             fact = join(self.contents(known, node.target, node), fact)
             value = Value(fact, join(known.extent, value.extent), known.form)

@@ -32,6 +32,7 @@ from kerneldsl.frontend.refusals import (
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
+from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import Captured, FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics import (
     INTRINSICS,
@@ -306,7 +307,7 @@ class Rewriter(ast.NodeTransformer):
         is_starred = any(isinstance(a, ast.Starred) for a in node.args)
         if is_flexible or is_starred:  # Numba's own functions alone; Numba binds the arguments
             self.generic_visit(node)
-            node.func = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+            node.func = ast.copy_location(load(name), node.func)
             return node
         required = len(callee.parameters) - len(defaults)
         given = bind_arguments(
@@ -320,7 +321,7 @@ class Rewriter(ast.NodeTransformer):
                 value = defaults[i - required]
                 path = f"{resolved.path}({parameter})"  # which no chain can be
                 positional.append(self._default(node, path, value))
-        function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+        function = ast.copy_location(load(name), node.func)
         return ast.copy_location(ast.Call(function, positional, []), node)
 
     def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
@@ -340,7 +341,7 @@ class Rewriter(ast.NodeTransformer):
             self._captured[path] = held
         # No launch looks at another one again: the function is captured, and its defaults with it.
         self.constants[name] = held._replace(value=private_copy(plain_value(value)))
-        return ast.copy_location(ast.Name(name, ast.Load()), node)
+        return ast.copy_location(load(name), node)
 
     def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:
         """Return the intrinsic of a chain; raise for numba.cuda's names that have none here."""
@@ -416,13 +417,13 @@ class Rewriter(ast.NodeTransformer):
         name = f"{RESERVED_PREFIX}{intrinsic.symbol}_{count}"
         self.uses[name] = IntrinsicUse(intrinsic, static)
         at = node.func if isinstance(node, ast.Call) else node
-        function = ast.copy_location(ast.Name(name, ast.Load()), at)
+        function = ast.copy_location(load(name), at)
         return ast.copy_location(ast.Call(function, arguments, []), node)
 
 
 def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:
     """Return a chain of which the resolved part has become one name."""
-    result: ast.expr = ast.copy_location(ast.Name(name, ast.Load()), resolved.node)
+    result: ast.expr = ast.copy_location(load(name), resolved.node)
     for attribute in resolved.rest:
         result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)
     return result

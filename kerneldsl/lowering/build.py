@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.frontend.syntax import load
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_input import name_locals_apart, return_from_one_block
@@ -87,7 +88,7 @@ class _NarrowTypes(ast.NodeTransformer):
             return None
         name = f"{RESERVED_PREFIX}{row.name}"
         self._namespace[name] = element_type(row.name)
-        return ast.copy_location(ast.Name(name, ast.Load()), node)
+        return ast.copy_location(load(name), node)
 
 
 def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["name_locals_apart", "return_from_one_block"]
@@ -69,9 +70,8 @@ def _lengthened(node: ast.Return) -> list[ast.stmt]:
     made: list[ast.stmt] = []
     value = node.value or ast.Constant(None)
     for name in (f"{RESERVED_PREFIX}computed", f"{RESERVED_PREFIX}returned"):
-        assignment = ast.Assign([ast.Name(name, ast.Store())], value)
-        made.append(ast.copy_location(assignment, node))
-        value = ast.Name(name, ast.Load())
+        made.append(ast.copy_location(assign(name, value), node))
+        value = load(name)
     if node.value is not None:
         node.value = value
     return [*made, node]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace
 from targets.cpu.interchange import peel
@@ -24,7 +25,7 @@ from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote,
 from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
-from targets.cpu.syntax import assign, call, definition, extreme, load, store, thread_loop
+from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.versions import without_guards
 
 __all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "Slot", "Variables"]
@@ -181,7 +182,7 @@ class _Emitter(ABC):
     def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
         """Compute pure variables anew."""
         pure, once = self.variables.pure, self.variables.once
-        return [definition(pure, n) for n in names if n not in once]
+        return [pure.definition(n) for n in names if n not in once]
 
     def fetches(self, item: Threads | Vote) -> list[ast.stmt]:
         """Compute pure variables before an item's body, and fetch the others from their slots."""

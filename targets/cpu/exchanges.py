@@ -7,6 +7,7 @@ import copy
 from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.syntax import load
 
 __all__ = ["Room", "post_name"]
 
@@ -31,15 +32,15 @@ class Room:
     def begin(self, *, is_guarded: bool) -> ast.stmt:
         """Write the block's first step: say who takes part. Behind a guard, no thread does yet."""
         count = ast.Constant(0 if is_guarded else self.threads)
-        return ast.Expr(ast.Call(_load("kd_expect"), [_load(self.lanes), count], []))
+        return ast.Expr(ast.Call(load("kd_expect"), [load(self.lanes), count], []))
 
     def post(self, call: ast.Call, *, is_guarded: bool) -> list[ast.stmt]:
         """Return what each thread does that takes part, before any of them takes its result."""
         assert isinstance(call.func, ast.Name)
         statements: list[ast.stmt] = []
         if is_guarded:
-            here: list[ast.expr] = [_load(self.lanes), copy.deepcopy(self.thread)]
-            statements.append(ast.Expr(ast.Call(_load("kd_arrive"), here, [])))
+            here: list[ast.expr] = [load(self.lanes), copy.deepcopy(self.thread)]
+            statements.append(ast.Expr(ast.Call(load("kd_arrive"), here, [])))
         statements.append(ast.Expr(self._half(post_name(call.func.id), call)))
         return [place_at(statement, call) for statement in statements]
 
@@ -49,9 +50,5 @@ class Room:
         return place_at(self._half(call.func.id, call), call)
 
     def _half(self, name: str, call: ast.Call) -> ast.Call:
-        room: list[ast.expr] = [_load(self.values), _load(self.lanes), copy.deepcopy(self.thread)]
-        return ast.Call(_load(name), [*room, *copy.deepcopy(call.args)], [])
-
-
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
+        room: list[ast.expr] = [load(self.values), load(self.lanes), copy.deepcopy(self.thread)]
+        return ast.Call(load(name), [*room, *copy.deepcopy(call.args)], [])

@@ -17,6 +17,7 @@ from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.contract import Specialization
+from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
@@ -112,7 +113,7 @@ class Binder:
             if callee is not None:
                 function, passed = self.function(callee)
                 namespace[node.func.id] = function
-                extra = [place_at(ast.Name(p, ast.Load()), node) for p in passed]
+                extra = [place_at(load(p), node) for p in passed]
                 node.args = [*extra, *node.args]
 
     def bind_intrinsic(
@@ -133,7 +134,7 @@ class Binder:
                 private = isinstance(array, ast.Name) and array.id in private_arrays
                 name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
                 namespace[name] = atomic.private if private else atomic.shared
-                node.func = place_at(ast.Name(name, ast.Load()), node)
+                node.func = place_at(load(name), node)
             case Exchange(post=post, take=take):
                 namespace[post_name(node.func.id)] = post
                 namespace[node.func.id] = take
@@ -141,7 +142,7 @@ class Binder:
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]
                 namespace[node.func.id] = _local_array(dtype, shape, offset)
-                scratch: list[ast.expr] = [ast.Name(SCRATCH, ast.Load()), ast.Constant(0)]
+                scratch: list[ast.expr] = [load(SCRATCH), ast.Constant(0)]
                 node.args = [place_at(s, node) for s in scratch]
 
     def bind_print(self, node: ast.Call, namespace: dict[str, Any], unit: FunctionUnit) -> None:
@@ -162,25 +163,16 @@ class Binder:
         self.prints += 1
         name = f"kd_print_{self.prints}"
         namespace[name] = printer(tuple(texts))
-        node.func = place_at(ast.Name(name, ast.Load()), node)
+        node.func = place_at(load(name), node)
         node.args = values
 
     def pass_place(self, node: ast.Call) -> None:
         """Complete a check: where the record is, and which thread this is."""
         assert isinstance(node.func, ast.Name)
-        coordinates: list[ast.expr] = [
-            ast.Name(name, ast.Load()) for name in self.space.thread_names
-        ]
-        for axis in "xyz":
-            coordinates.append(
-                ast.Name(f"kd_b{axis}", ast.Load())
-                if isinstance(self.space, BlockSpace)
-                else ast.Constant(0)
-            )
-        more: list[ast.expr] = [
-            ast.Name(FAULT, ast.Load()),
-            ast.Tuple(coordinates, ast.Load()),
-        ]
+        coordinates: list[ast.expr] = [load(name) for name in self.space.thread_names]
+        is_block = isinstance(self.space, BlockSpace)
+        coordinates += [load(f"kd_b{axis}") if is_block else ast.Constant(0) for axis in "xyz"]
+        more: list[ast.expr] = [load(FAULT), ast.Tuple(coordinates, ast.Load())]
         if node.func.id == CHECKED:
             more.insert(0, ast.Constant(self.spec.options.wraparound))
         node.args += [place_at(m, node) for m in more]

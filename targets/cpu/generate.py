@@ -21,6 +21,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics import INTRINSICS, Effect
 from kerneldsl.lowering.build import build_function
@@ -39,7 +40,6 @@ from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
-from targets.cpu.syntax import assign, call, definition, load
 from targets.cpu.typing_probes import Probe, render_for_typing
 from targets.cpu.votes import isolate_barriers
 
@@ -166,7 +166,7 @@ class _Generator:
         body = [
             *self.slot_statements(slots),
             *self.axes_of_one(),
-            self.units_loop([*(definition(pure, n) for n in once), *emitter.items(items)]),
+            self.units_loop([*(pure.definition(n) for n in once), *emitter.items(items)]),
         ]
         function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
         self.storage.check(self.unit)

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.contract import Dim3
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 
 __all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
@@ -22,11 +24,6 @@ __all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "r
 #: Threads of a warp, on every machine.
 WARP_SIZE = 32
 _AXES = "xyz"
-
-
-def load(name: str) -> ast.Name:
-    """Return an expression that reads a variable."""
-    return ast.Name(name, ast.Load())
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ class _Replacement(ast.NodeTransformer):
             and isinstance(node.value, ast.Tuple)
             and all(isinstance(e, ast.Name) for e in target.elts)
             and len(target.elts) == len(node.value.elts)
-            and not _names(target) & _names(node.value)
+            and not assigned_names(target) & loaded_names(node.value)
         ):
             return [
                 ast.copy_location(ast.Assign([name], value), node)
@@ -220,7 +217,3 @@ class _Replacement(ast.NodeTransformer):
         ):
             return node.value.elts[node.slice.value]
         return node
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

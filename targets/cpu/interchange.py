@@ -12,7 +12,7 @@ import ast
 import copy
 from collections.abc import Callable
 
-from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
@@ -90,7 +90,7 @@ class Interchange:
         """Return whether the conditions around a body bound its loops or leave out rows."""
         rest = narrow(conditions, self.loop_names, self.pure).rest
         return all(
-            self.pure.is_steady(c) and not _mentions(self.pure.expanded(c), self.thread_name)
+            self.pure.is_steady(c) and self.thread_name not in loaded_names(self.pure.expanded(c))
             for c in rest
         )
 
@@ -143,8 +143,8 @@ class Interchange:
         """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
         indices = index_parts(node)
         expanded = [self.pure.expanded(i) for i in indices]
-        by_thread = [_mentions(e, self.thread_name) for e in expanded]
-        by_counter = [_mentions(e, counter) for e in expanded]
+        by_thread = [self.thread_name in loaded_names(e) for e in expanded]
+        by_counter = [counter in loaded_names(e) for e in expanded]
         if not any(by_thread):
             return 0
         if by_thread[-1] and not any(by_thread[:-1]):
@@ -169,7 +169,3 @@ class Interchange:
                 if isinstance(inner, ast.Name) and inner.id in self.local_arrays:
                     return True
         return False
-
-
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))

@@ -18,6 +18,7 @@ import copy
 from dataclasses import dataclass, field
 
 from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.frontend.syntax import call
 from targets.cpu.magnitudes import magnitude
 from targets.cpu.purity import PureValues
 
@@ -98,11 +99,7 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
             minuend, subtrahend = subtrahend, minuend
             operator = _MIRROR.get(type(operator), type(operator))()
         inner = set(variables[:position])
-        if any(
-            isinstance(n, ast.Name) and n.id in inner
-            for rest in (minuend, subtrahend)
-            for n in ast.walk(rest)
-        ):
+        if loaded_names((minuend, subtrahend)) & inner:
             return False
         assumptions: list[ast.expr] = []
         for side in (a, b):
@@ -161,7 +158,7 @@ def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
     found = _simplified(ast.BinOp(left, ast.Sub(), right))
     if found is left or _is_surely_small(found, pure, _SMALL):
         return found
-    return ast.Call(ast.Name("kd_saturating_sub", ast.Load()), [left, right], [])
+    return call("kd_saturating_sub", left, right)
 
 
 def _next(limit: ast.expr) -> ast.expr:
@@ -169,7 +166,7 @@ def _next(limit: ast.expr) -> ast.expr:
     if isinstance(limit, ast.Constant) and isinstance(limit.value, int):
         return ast.Constant(min(limit.value + 1, _GREATEST))
     one = ast.Constant(1)
-    return ast.Call(ast.Name("kd_saturating_add", ast.Load()), [copy.deepcopy(limit), one], [])
+    return call("kd_saturating_add", copy.deepcopy(limit), one)
 
 
 _MIRROR: dict[type[ast.cmpop], type[ast.cmpop]] = {

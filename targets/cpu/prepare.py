@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.contract import Specialization
+from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
@@ -48,8 +49,8 @@ def prepare_tree(
     for name in unit.parameters:
         if name in stored:
             parameters.append(f"kd_in_{name}")
-            value = ast.Name(parameters[-1], ast.Load())
-            copies.append(ast.Assign([ast.Name(name, ast.Store())], value))
+            value = load(parameters[-1])
+            copies.append(assign(name, value))
         else:
             parameters.append(name)
     guard = []
@@ -82,7 +83,7 @@ def prepare_function(
 def _beyond_extent(space: BlockSpace, rank: int) -> ast.stmt:
     """Return the statement that ends a thread beyond the extent."""
     tests: list[ast.expr] = [
-        ast.Compare(space.index(axis), [ast.GtE()], [ast.Name(f"kd_extent_{position}", ast.Load())])
+        ast.Compare(space.index(axis), [ast.GtE()], [load(f"kd_extent_{position}")])
         for position, axis in enumerate(_AXES[:rank])
     ]
     test = tests[0] if rank == 1 else ast.BoolOp(ast.Or(), tests)

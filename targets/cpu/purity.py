@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kerneldsl.analysis.bindings import bindings
+from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.library_names import library_name, outside_value
+from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
@@ -110,7 +112,7 @@ class PureValues:
 
         That is a pure expression in which variables of the block may stand as well.
         """
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & self.invariant
+        names = loaded_names(node) & self.invariant
         constants = {name: ast.Constant(0) for name in names}
         return self.is_pure(_Expansion(constants).visit(copy.deepcopy(node)))
 
@@ -180,9 +182,12 @@ class PureValues:
         return [
             name
             for name, value in self.definitions.items()
-            if not {n.id for n in ast.walk(self.expanded(value)) if isinstance(n, ast.Name)}
-            & set(variables)
+            if not loaded_names(self.expanded(value)) & set(variables)
         ]
+
+    def definition(self, name: str) -> ast.stmt:
+        """Compute a pure variable anew."""
+        return assign(name, copy.deepcopy(self.definitions[name]))
 
     def needed(self, names: set[str]) -> list[str]:
         """Return the pure variables among `names`, with those they are computed from, in order."""
@@ -192,11 +197,7 @@ class PureValues:
             name = pending.pop()
             if name not in wanted:
                 wanted.add(name)
-                pending.extend(
-                    n.id
-                    for n in ast.walk(self.definitions[name])
-                    if isinstance(n, ast.Name) and n.id in self.definitions
-                )
+                pending.extend(loaded_names(self.definitions[name]) & self.definitions.keys())
         return [name for name in self.definitions if name in wanted]
 
     # -- integers and affine forms --------------------------------------------------------------
@@ -263,7 +264,7 @@ class PureValues:
 
     def affine(self, node: ast.expr, variable: str) -> Affine | None:
         """Write an expanded expression as ±variable + rest, or ``None`` where it is not that."""
-        if not any(isinstance(n, ast.Name) and n.id == variable for n in ast.walk(node)):
+        if variable not in loaded_names(node):
             return Affine(0, node)
         match node:
             case ast.Name():
@@ -300,7 +301,7 @@ class _Conversion(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if not self.is_unsigned(node):
             return node
-        return ast.Call(ast.Name("kd_int64", ast.Load()), [node], [])
+        return call("kd_int64", node)
 
 
 class _Expansion(ast.NodeTransformer):

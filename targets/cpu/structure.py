@@ -21,6 +21,7 @@ from kerneldsl.analysis.returns import contains_return, lower_returns
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room
@@ -72,8 +73,7 @@ class Structure:
             return [Threads(lower_returns(body, result=None, flag=self.thread_variable("done")))]
         items = self.block(body, (), is_whole=True)
         if self.has_marks:
-            mark = ast.Assign([ast.Name(self.left, ast.Store())], ast.Constant(False))
-            items.insert(0, Threads([place_at(mark, body[0])]))
+            items.insert(0, Threads([place_at(assign(self.left, ast.Constant(False)), body[0])]))
         return items
 
     # -- items -----------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Structure:
     def _with_mark(self, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
         if not self.has_marks or any(self.left in loaded_names(g) for g in guards):
             return guards
-        return (ast.UnaryOp(ast.Not(), ast.Name(self.left, ast.Load())), *guards)
+        return (ast.UnaryOp(ast.Not(), load(self.left)), *guards)
 
     def _pure_exit(self, node: ast.stmt) -> ast.expr | None:
         """Return the condition of staying, if ``if …: return`` tests a pure expression."""
@@ -190,7 +190,7 @@ class Structure:
         """Leave the block, or the loop, when no thread is left in it."""
         statement: ast.Break | ast.Continue = ast.Break() if self.loop_depth else ast.Continue()
         active = self.names.make("active")
-        test = ast.Compare(ast.Name(active, ast.Load()), [ast.Eq()], [ast.Constant(0)])
+        test = ast.Compare(load(active), [ast.Eq()], [ast.Constant(0)])
         return [
             Vote(active, "count", ast.Constant(True), guards),
             Branch(test, [Leave(statement)]),
@@ -253,10 +253,9 @@ class Structure:
         if target in self.variables.block_names:
             return [Vote(target, form, call.args[0], guards)]
         result = self.names.make("vote")
-        assignment = ast.Assign([ast.Name(target, ast.Store())], ast.Name(result, ast.Load()))
         return [
             Vote(result, form, call.args[0], guards),
-            self.threads([place_at(assignment, call)], guards),
+            self.threads([place_at(assign(target, load(result)), call)], guards),
         ]
 
     def cut_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
@@ -275,11 +274,11 @@ class Structure:
         if not self.pure.is_pure(test):
             mask = self.thread_variable("mask")
             chosen = ast.IfExp(test, ast.Constant(True), ast.Constant(False))
-            assignment = ast.Assign([ast.Name(mask, ast.Store())], chosen)
-            start = ast.Assign([ast.Name(mask, ast.Store())], ast.Constant(False))
+            assignment = assign(mask, chosen)
+            start = assign(mask, ast.Constant(False))
             items.append(Threads([place_at(start, node)]))
             items.append(self.threads([place_at(assignment, node)], guards, is_masked=bool(guards)))
-            test = place_at(ast.Name(mask, ast.Load()), node)
+            test = place_at(load(mask), node)
         self.mask_depth += 1
         items += self.block(node.body, (*guards, test))
         if node.orelse:
@@ -314,9 +313,9 @@ class Structure:
         if not assigned_names(target) <= self.variables.loop_names:
             # The loop variable is assigned elsewhere too: threads get a copy of their own.
             counter = self.names.make("loop")
-            copied = ast.Assign([target], ast.Name(counter, ast.Load()))
+            copied = ast.Assign([target], load(counter))
             inner.append(self.threads([place_at(copied, node)], guards))
-            target = place_at(ast.Name(counter, ast.Store()), node)
+            target = place_at(store(counter), node)
         self.loop_depth += 1
         inner += self.block(node.body, guards)
         self.loop_depth -= 1
@@ -366,11 +365,9 @@ class Structure:
         chosen = value
         if default is False:
             chosen = ast.IfExp(value, ast.Constant(True), ast.Constant(False))
-        start = place_at(ast.Assign([ast.Name(name, ast.Store())], ast.Constant(default)), value)
-        fetch = place_at(ast.Assign([ast.Name(name, ast.Store())], chosen), value)
-        return [Once(start), self.threads([fetch], guards)], place_at(
-            ast.Name(name, ast.Load()), value
-        )
+        start = place_at(assign(name, ast.Constant(default)), value)
+        fetch = place_at(assign(name, chosen), value)
+        return [Once(start), self.threads([fetch], guards)], place_at(load(name), value)
 
 
 def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt]:

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping
 from typing import Any
 
-from targets.cpu.purity import PureValues
+from kerneldsl.frontend.syntax import call, store
 
-__all__ = [
-    "BUILTINS",
-    "assign",
-    "call",
-    "definition",
-    "extreme",
-    "load",
-    "store",
-    "thread_loop",
-]
+__all__ = ["BUILTINS", "extreme", "thread_loop"]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
 BUILTINS: Mapping[str, Any] = {"kd_max": max, "kd_min": min, "kd_range": range}
-
-
-def definition(pure: PureValues, name: str) -> ast.stmt:
-    """Compute a pure variable anew."""
-    return assign(name, copy.deepcopy(pure.definitions[name]))
-
-
-def load(name: str) -> ast.Name:
-    """Return a variable's value."""
-    return ast.Name(name, ast.Load())
-
-
-def store(name: str) -> ast.Name:
-    """Return a variable as the target of an assignment."""
-    return ast.Name(name, ast.Store())
-
-
-def assign(name: str, value: ast.expr) -> ast.Assign:
-    """Return the assignment of a value to a variable."""
-    return ast.Assign([store(name)], value)
-
-
-def call(name: str, *arguments: ast.expr) -> ast.Call:
-    """Return a call of an operation."""
-    return ast.Call(load(name), list(arguments), [])
 
 
 def thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt]) -> ast.stmt:

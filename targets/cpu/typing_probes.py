@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, call, load
 from targets.cpu.interchange import peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.liveness import Liveness
 from targets.cpu.purity import PureValues
-from targets.cpu.syntax import assign, call, definition, load
 
 __all__ = ["Probe", "render_for_typing"]
 
@@ -60,13 +60,13 @@ def render_for_typing(
                 inner = render(rows)
                 for condition in reversed(conditions):
                     inner = [ast.If(condition, inner, [])]
-                out += [*(definition(pure, n) for n in needed), *inner]
+                out += [*(pure.definition(n) for n in needed), *inner]
             case Threads() | Vote():
                 body: list[ast.stmt] = (
                     item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
                 )
                 out += [
-                    definition(pure, n)
+                    pure.definition(n)
                     for n in pure.needed(loaded_names(body) | loaded_names(item.guards))
                 ]
                 for guard in reversed(item.guards):
@@ -76,7 +76,7 @@ def render_for_typing(
                     out.append(assign(item.target, call("kd_int32", ast.Constant(1))))
             case Once():
                 needed = pure.needed(loaded_names(item.statement))
-                out += [*(definition(pure, n) for n in needed), item.statement]
+                out += [*(pure.definition(n) for n in needed), item.statement]
             case Branch():
                 body = render(item.body)
                 orelse = render(item.orelse)

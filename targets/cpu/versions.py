@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.syntax import call
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
 from targets.cpu.purity import PureValues
@@ -97,7 +98,7 @@ class _GuardProof(ast.NodeTransformer):
         is_provable = self.provable(node.test)
         if is_provable:
             self.proven.append(node.test)
-            node.test = place_at(ast.Call(ast.Name(ALWAYS, ast.Load()), [], []), node.test)
+            node.test = place_at(call(ALWAYS), node.test)
         return is_provable
 
     def visit_While(self, node: ast.While) -> ast.AST:

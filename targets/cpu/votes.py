@@ -11,6 +11,7 @@ import ast
 
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.intrinsics.table import LOWERINGS, Exchange
 
@@ -55,8 +56,8 @@ class _Isolation(CallHoister):
     def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
         self.name_arguments(node, before)
         name = self.names.make("vote")
-        before.append(place_at(ast.Assign([ast.Name(name, ast.Store())], node), node))
-        return place_at(ast.Name(name, ast.Load()), node)
+        before.append(place_at(assign(name, node), node))
+        return place_at(load(name), node)
 
     def name_arguments(self, call: ast.Call, before: list[ast.stmt]) -> None:
         """Evaluate what an exchange is given, once and in order."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kerneldsl.analysis.guards import find_guard, returns_alone
+from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
 
@@ -54,7 +55,7 @@ class MarkGuard:
 def _marked(parts: Sequence[ast.expr]) -> ast.expr:
     first = parts[0]
     test = _at(ast.BoolOp(ast.And(), list(parts)), first) if len(parts) > 1 else first
-    return _at(ast.Call(ast.Name(GUARD, ast.Load()), [test], []), first)
+    return _at(call(GUARD, test), first)
 
 
 def _at(node: ast.expr, place: ast.expr) -> ast.expr:

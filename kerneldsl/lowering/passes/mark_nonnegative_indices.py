@@ -9,6 +9,7 @@ from typing import Any
 
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
+from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
@@ -97,8 +98,7 @@ class _Marker(ast.NodeTransformer):
         inner: ast.expr = self.visit(index)
         if not is_marked or isinstance(index, ast.Constant) or self._is_tuple(index):
             return inner
-        call = ast.Call(ast.Name(UNSIGNED, ast.Load()), [inner], [])
-        return ast.fix_missing_locations(ast.copy_location(call, index))
+        return ast.fix_missing_locations(ast.copy_location(call(UNSIGNED, inner), index))
 
     def _is_tuple(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):

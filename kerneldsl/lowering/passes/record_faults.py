@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
@@ -119,8 +120,7 @@ class _Recorder(ast.NodeTransformer):
         return self._first_site + len(self.sites) - 1
 
     def _fault(self, site: int, node: ast.stmt) -> ast.stmt:
-        call = ast.Call(ast.Name(FAULT, ast.Load()), [ast.Constant(site)], [])
-        return _at(ast.Expr(_at(call, node)), node)
+        return _at(ast.Expr(_at(call(FAULT, ast.Constant(site)), node)), node)
 
     def _checked(self, index: ast.expr, array: ast.expr, site: int) -> ast.expr:
         if isinstance(index, ast.Tuple):
@@ -157,8 +157,7 @@ class _Recorder(ast.NodeTransformer):
         inner: ast.expr = part if is_element else self.visit(part)
         shape = ast.Attribute(copy_tree(array), "shape", ast.Load())
         bound = ast.Subscript(shape, ast.Constant(axis), ast.Load())
-        arguments = [inner, bound, ast.Constant(site), ast.Constant(axis)]
-        return _at(ast.Call(ast.Name(CHECKED, ast.Load()), arguments, []), part)
+        return _at(call(CHECKED, inner, bound, ast.Constant(site), ast.Constant(axis)), part)
 
     def _is_tuple(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Tuple):

@@ -1,0 +1,27 @@
+"""Nodes of the statements and expressions that passes and targets write."""
+
+from __future__ import annotations
+
+import ast
+
+__all__ = ["assign", "call", "load", "store"]
+
+
+def load(name: str) -> ast.Name:
+    """Return a variable's value."""
+    return ast.Name(name, ast.Load())
+
+
+def store(name: str) -> ast.Name:
+    """Return a variable as the target of an assignment."""
+    return ast.Name(name, ast.Store())
+
+
+def assign(name: str, value: ast.expr) -> ast.Assign:
+    """Return the assignment of a value to a variable."""
+    return ast.Assign([store(name)], value)
+
+
+def call(name: str, *arguments: ast.expr) -> ast.Call:
+    """Return a call of a function by its name."""
+    return ast.Call(load(name), list(arguments), [])
