@@ -96,6 +96,36 @@ class Function:
         branch.set_weights([1000, 1])
         self.b.position_at_end(go_on)
 
+    def require_one(self, answer: Any, otherwise: Any) -> None:
+        """Go on where a function of ours has returned 1; else branch away."""
+        self.require(self.equal(answer, I32(1)), otherwise)
+
+    def attribute(self, owner: Any, name: Any, otherwise: Any) -> Any:
+        """Get an attribute of an object, a new reference; branch away where there is none."""
+        found = self.python("PyObject_GetAttr", POINTER, owner, name)
+        self.require(self.b.not_(self.is_null(found)), otherwise)
+        return found
+
+    def case(self, switch: Any, number: int, name: str) -> Any:
+        """Begin the block of one case of a switch, and return it."""
+        block = self.block(name)
+        switch.add_case(I64(number), block)
+        self.b.position_at_end(block)
+        return block
+
+    def refuse(self, bad: Any, *, clears_error: bool = False) -> Any:
+        """Write the block that returns 0; give the function, which is complete."""
+        self.b.position_at_end(bad)
+        if clears_error:
+            self.python("PyErr_Clear", ir.VoidType())
+        self.b.ret(I32(0))
+        return self.function
+
+    def accept(self, bad: Any, *, clears_error: bool = False) -> Any:
+        """Return 1 here, and 0 from a block that is written too; give the function."""
+        self.b.ret(I32(1))
+        return self.refuse(bad, clears_error=clears_error)
+
     @contextmanager
     def loop(self, count: Any) -> Iterator[Any]:
         """Write the body of a loop over 0, 1… `count` - 1; gives the index."""

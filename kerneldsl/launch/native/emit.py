@@ -130,11 +130,7 @@ def _emit_guards(module: ir.Module) -> Any:
         f.require(f.equal(value, f.load(guard, 24)), bad)
         f.b.branch(good)
         f.b.position_at_end(good)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.ret(I32(0))
-    return f.function
+    return f.accept(bad, clears_error=True)
 
 
 def _read_variable(f: Function, variable: int, room: Any, bad: Any) -> Any:
@@ -167,7 +163,7 @@ def _emit_try(
         return f.load(table, 8 * which, kind)
 
     def require_all(function: Any, *values: Any) -> None:
-        f.require(f.equal(f.b.call(function, values), I32(1)), bad)
+        f.require_one(f.b.call(function, values), bad)
 
     f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
     generation = f.load(f.pointer(addresses.state))
@@ -215,13 +211,8 @@ def _emit_try(
     f.b.position_at_end(counted)
     f.store(f.b.add(f.load(counter), I64(1)), counter)
     f.store(f.b.sub(f.load(counter, 8), I64(1)), counter, 8)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    f.b.position_at_end(broken)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.ret(I32(0))
-    return f.function
+    f.accept(bad)
+    return f.refuse(broken, clears_error=True)
 
 
 def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> Any:
@@ -248,6 +239,4 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     f.b.position_at_end(end)
     f.python("Py_DecRef", ir.VoidType(), tables)
     f.b.ret(f.load(result, 0, I32))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.refuse(bad)

@@ -56,9 +56,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     out = f.at(buffer, f.load(words, _OFFSET))
     switch = f.b.switch(f.load(words), bad)
     for kind in StepKind:
-        block = f.block(kind.name.lower())
-        switch.add_case(I64(kind), block)
-        f.b.position_at_end(block)
+        f.case(switch, kind, kind.name.lower())
         if kind in (StepKind.NDARRAY, StepKind.DESCRIBED, StepKind.ATTRIBUTES):
             f.store(f.b.add(f.load(changes), I64(1)), changes)
         if kind is StepKind.DEVICE_ARRAY:
@@ -71,15 +69,14 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             _read_ndarray(f, value, words, out, bad)
         elif kind in (StepKind.DESCRIBED, StepKind.ATTRIBUTES):
             read = described if kind is StepKind.DESCRIBED else attributes
-            found = f.b.call(read, [value, words, out])
-            f.require(f.equal(found, I32(1)), bad)
+            f.require_one(f.b.call(read, [value, words, out]), bad)
         elif kind is StepKind.TUPLE:
             elements = f.load(words, _B)
             f.require(f.equal(f.load(value, layout.TUPLE_SIZE), elements), bad)
             items = f.at(value, layout.TUPLE_ITEMS)
             inner = f.load(words, _A, POINTER)
-            found = f.b.call(f.function, [inner, elements, items, buffer, place, changes])
-            f.require(f.equal(found, I32(1)), bad)
+            given = [inner, elements, items, buffer, place, changes]
+            f.require_one(f.b.call(f.function, given), bad)
         else:
             _read_number(f, kind, value, words, out, overflow, bad)
         f.b.branch(step)
@@ -87,10 +84,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     i.add_incoming(f.b.add(i, I64(1)), step)
     f.b.branch(head)
     f.b.position_at_end(good)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.accept(bad)
 
 
 # --------------------------------------------------------------------------- numbers
@@ -124,9 +118,7 @@ def _store_int(f: Function, number: Any, nbytes: Any, out: Any, bad: Any) -> Non
     done = f.block("stored")
     switch = f.b.switch(nbytes, bad)
     for size, kind in ((8, I64), (4, I32), (2, I16), (1, I8)):
-        block = f.block(f"store_{size}")
-        switch.add_case(I64(size), block)
-        f.b.position_at_end(block)
+        f.case(switch, size, f"store_{size}")
         f.store(number if kind is I64 else f.b.trunc(number, kind), out)
         f.b.branch(done)
     f.b.position_at_end(done)

@@ -24,9 +24,7 @@ def emit_conditions(module: ir.Module) -> Any:
         step = f.block("step")
         switch = f.b.switch(f.load(condition), bad)
         for kind in ConditionKind:
-            block = f.block(kind.name.lower())
-            switch.add_case(I64(kind), block)
-            f.b.position_at_end(block)
+            f.case(switch, kind, kind.name.lower())
             if kind is ConditionKind.ALIGNED:
                 rest = f.b.and_(_parameter(f, buffer, condition, 0), f.load(condition, 16))
                 holds = f.equal(rest, f.load(condition, 24))
@@ -41,10 +39,7 @@ def emit_conditions(module: ir.Module) -> Any:
                 holds = _are_distinct(f, buffer, condition, bounds, room)
             f.b.cbranch(holds, step, bad)
         f.b.position_at_end(step)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.accept(bad)
 
 
 def _parameter(f: Function, buffer: Any, condition: Any, which: int, kind: Any = I64) -> Any:
@@ -58,9 +53,7 @@ def _is_within(f: Function, buffer: Any, condition: Any, bad: Any) -> Any:
     loaded = []
     for kind in (I8, I16, I32, I64):
         for is_signed in (False, True):
-            block = f.block("integer")
-            switch.add_case(I64(kind.width // 8 + 256 * is_signed), block)
-            f.b.position_at_end(block)
+            block = f.case(switch, kind.width // 8 + 256 * is_signed, "integer")
             number = _parameter(f, buffer, condition, 0, kind)
             if kind is not I64:
                 number = f.b.sext(number, I64) if is_signed else f.b.zext(number, I64)
@@ -109,9 +102,7 @@ def _emit_few(module: ir.Module) -> Any:
         f.store(f.b.select(is_more, I64(1), found), product)
     is_few = f.b.not_(f.load(is_many, 0, ir.IntType(1)))
     f.b.ret(f.b.zext(f.b.or_(is_few, f.load(has_none, 0, ir.IntType(1))), I32))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.refuse(bad)
 
 
 def _emit_bounds(module: ir.Module) -> Any:

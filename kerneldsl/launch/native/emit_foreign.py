@@ -50,8 +50,7 @@ def _emit_described(module: ir.Module, pack: Any) -> Any:
     pointer = f.b.add(f.load(tensor, _DATA), f.load(tensor, _BYTE_OFFSET))
     shape, strides = (f.load(tensor, field, POINTER) for field in (_SHAPE, _STRIDES))
     f.b.ret(f.b.call(pack, [out, pointer, shape, strides, rank, f.load(words, _D)]))
-    _fail(f, bad)
-    return f.function
+    return f.refuse(bad, clears_error=True)
 
 
 def _ask(f: Function, value: Any, checks: Any, bad: Any) -> None:
@@ -80,12 +79,6 @@ def _ask(f: Function, value: Any, checks: Any, bad: Any) -> None:
         f.require(f.equal(f.b.ptrtoint(answer, I64), I64(id(False))), bad)
 
 
-def _fail(f: Function, bad: Any) -> None:
-    f.b.position_at_end(bad)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.ret(I32(0))
-
-
 # --------------------------------------------------------------------------- attributes
 
 
@@ -103,21 +96,18 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
     def name(which: Attribute) -> Any:
         return f.load(names, 8 * which, POINTER)
 
-    dtype = f.python("PyObject_GetAttr", POINTER, value, name(Attribute.DTYPE))
-    f.require(f.b.not_(f.is_null(dtype)), bad)
+    dtype = f.attribute(value, name(Attribute.DTYPE), bad)
     f.python("Py_DecRef", ir.VoidType(), dtype)  # the step keeps the one that will do
     f.require(f.equal(f.b.ptrtoint(dtype, I64), f.load(words, _A)), bad)
     for which, room in ((Attribute.SHAPE, shape), (Attribute.STRIDES, strides)):
-        found = f.b.call(numbers, [value, name(which), rank, room])
-        f.require(f.equal(found, I32(1)), bad)
-    memory = f.python("PyObject_GetAttr", POINTER, value, name(Attribute.DATA))
-    f.require(f.b.not_(f.is_null(memory)), bad)
+        f.require_one(f.b.call(numbers, [value, name(which), rank, room]), bad)
+    memory = f.attribute(value, name(Attribute.DATA), bad)
     read = [
         f.b.call(number, [memory, name(which), room])
         for which, room in ((Attribute.PTR, pointer), (Attribute.DEVICE_ID, device))
     ]
     f.python("Py_DecRef", ir.VoidType(), memory)
-    f.require(f.equal(f.b.and_(*read), I32(1)), bad)
+    f.require_one(f.b.and_(*read), bad)
     f.require(f.equal(f.load(device), f.load(words, _B)), bad)
 
     # Strides are told in bytes here, in elements there; an element's size is a power of two.
@@ -129,8 +119,7 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
         f.require(f.equal(f.b.srem(stride, item_bytes), I64(0)), bad)
         f.store(f.b.sdiv(stride, item_bytes), f.at(strides, at))
     f.b.ret(f.b.call(pack, [out, f.load(pointer), shape, strides, rank, layout_word]))
-    _fail(f, bad)
-    return f.function
+    return f.refuse(bad, clears_error=True)
 
 
 def _emit_number(module: ir.Module) -> Any:
@@ -139,8 +128,7 @@ def _emit_number(module: ir.Module) -> Any:
     owner, name, out = f.args
     bad, other = f.block("bad"), f.block("other")
     overflow = f.b.alloca(I32)
-    value = f.python("PyObject_GetAttr", POINTER, owner, name)
-    f.require(f.b.not_(f.is_null(value)), bad)
+    value = f.attribute(owner, name, bad)
     f.require(f.is_instance(value, int), other)
     f.store(f.python("PyLong_AsLongLongAndOverflow", I64, value, overflow), out)
     f.python("Py_DecRef", ir.VoidType(), value)
@@ -149,8 +137,7 @@ def _emit_number(module: ir.Module) -> Any:
     f.b.position_at_end(other)
     f.python("Py_DecRef", ir.VoidType(), value)
     f.b.branch(bad)
-    _fail(f, bad)
-    return f.function
+    return f.refuse(bad, clears_error=True)
 
 
 def _emit_numbers(module: ir.Module) -> Any:
@@ -161,8 +148,7 @@ def _emit_numbers(module: ir.Module) -> Any:
     bad, drop = f.block("bad"), f.block("drop")
     overflow, result = f.b.alloca(I32), f.b.alloca(I32)
     f.store(I32(0), result)
-    value = f.python("PyObject_GetAttr", POINTER, owner, name)
-    f.require(f.b.not_(f.is_null(value)), bad)
+    value = f.attribute(owner, name, bad)
     f.require(f.is_instance(value, tuple), drop)
     f.require(f.equal(f.load(value, layout.TUPLE_SIZE), count), drop)
     with f.loop(count) as i:
@@ -176,8 +162,7 @@ def _emit_numbers(module: ir.Module) -> Any:
     f.b.position_at_end(drop)
     f.python("Py_DecRef", ir.VoidType(), value)
     f.b.ret(f.load(result, 0, I32))
-    _fail(f, bad)
-    return f.function
+    return f.refuse(bad, clears_error=True)
 
 
 # --------------------------------------------------------------------------- both
@@ -203,7 +188,7 @@ def _emit_pack(module: ir.Module) -> Any:
     f.b.cbranch(f.equal(code, I64(LayoutCode.A)), any_strides, one_layout)
     f.b.position_at_end(one_layout)
     is_f = f.equal(code, I64(LayoutCode.F))
-    f.require(f.equal(f.b.call(contiguous, [shape, strides, rank, is_f]), I32(1)), bad)
+    f.require_one(f.b.call(contiguous, [shape, strides, rank, is_f]), bad)
     f.b.branch(good)
 
     f.b.position_at_end(any_strides)
@@ -219,10 +204,7 @@ def _emit_pack(module: ir.Module) -> Any:
     f.b.branch(good)
 
     f.b.position_at_end(good)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.accept(bad)
 
 
 def _emit_is_contiguous(module: ir.Module) -> Any:
@@ -246,7 +228,4 @@ def _emit_is_contiguous(module: ir.Module) -> Any:
         expected = f.load(wanted)
         f.require(f.equal(f.load(strides, at), expected), bad)
         f.store(f.b.mul(expected, f.load(shape, at)), wanted)
-    f.b.ret(I32(1))
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.accept(bad)

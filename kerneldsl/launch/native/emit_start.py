@@ -30,13 +30,9 @@ def emit_start(module: ir.Module) -> Any:
         (EntryKind.HOST, _start_on_host),
         (EntryKind.DRIVER, _start_by_driver),
     ):
-        block = f.block(kind.name.lower())
-        switch.add_case(I64(kind), block)
-        f.b.position_at_end(block)
+        f.case(switch, kind, kind.name.lower())
         write(f, table, buffer, bad)
-    f.b.position_at_end(bad)
-    f.b.ret(I32(0))
-    return f.function
+    return f.refuse(bad)
 
 
 def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
