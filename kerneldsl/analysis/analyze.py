@@ -27,11 +27,8 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     Kinds of arguments are needed where :func:`tuple_parameters` names any: what an index takes out
     of a tuple of arrays has not the shape of what another index takes.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        Where a device function with a barrier is called in a place that is only sometimes
-        evaluated.
+    Raises `UnsupportedConstructError` where a device function with a barrier is called in a place
+    that is only sometimes evaluated.
     """
     uses = [use for reached in unit.reachable() for use in reached.uses.values()]
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(

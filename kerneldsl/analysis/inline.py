@@ -31,11 +31,8 @@ def inline_block_functions(unit: FunctionUnit) -> FunctionUnit:
 
     It is the unit itself where nothing had to be inlined.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        Where such a function is called in a place that is only sometimes evaluated, such as the
-        right side of ``and``.
+    Raises `UnsupportedConstructError` where such a function is called in a place that is only
+    sometimes evaluated, such as the right side of ``and``.
     """
     if not any(_is_block_function(callee) for callee in unit.callees.values()):
         return unit

@@ -97,10 +97,8 @@ class FaultRecord:
 def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
     """Raise the exception that a kernel recorded.
 
-    Raises
-    ------
-    KernelFault
-        Where the record is filled: an exception that is also of the class that the kernel raised.
+    Raises `KernelFault` where the record is filled: an exception that is also of the class that the
+    kernel raised.
     """
     record = FaultRecord.from_bytes(record_bytes)
     if record.state == 0:

@@ -21,10 +21,7 @@ def format_value(
     The value is a number, a bool or a constant string. The result is a format, such as ``%lld``,
     and the values that it takes.
 
-    Raises
-    ------
-    numba.core.errors.TypingError
-        For anything else.
+    Raises `numba.core.errors.TypingError` for anything else.
     """
     if isinstance(kind, types.StringLiteral):
         return str(kind.literal_value).replace("%", "%%"), []

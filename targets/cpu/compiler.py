@@ -73,10 +73,7 @@ def compile_body(
     The function is from :mod:`targets.cpu.generate`; `scratch_bytes` is the scratch memory of one
     call, before dynamic shared memory.
 
-    Raises
-    ------
-    numba.core.errors.NumbaError
-        As Numba raises it.
+    Raises `numba.core.errors.NumbaError` as Numba raises it.
     """
     contexts = host_contexts()
     arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)

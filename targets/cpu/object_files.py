@@ -33,10 +33,7 @@ class BadObjectError(Exception):
 def check_object(code: bytes, function: str) -> None:
     """Check that an ELF object file is for this machine and defines a function.
 
-    Raises
-    ------
-    BadObjectError
-        With the reason.
+    Raises `BadObjectError` with the reason.
     """
     try:
         wanted = function.encode()

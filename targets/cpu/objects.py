@@ -38,10 +38,8 @@ class LoadedObject:
 def load_object(code: bytes, entry_name: str) -> LoadedObject:
     """Link an object file against the functions of this process.
 
-    Raises
-    ------
-    UnusableCodeError
-        If it is not an object file for this machine, or calls what this process does not have.
+    Raises `UnusableCodeError` if it is not an object file for this machine, or calls what this
+    process does not have.
     """
     try:
         check_object(code, entry_name)

@@ -81,10 +81,7 @@ class Storage:
     def check(self, unit: FunctionUnit) -> None:
         """Refuse a kernel whose storage no thread of the pool should try to allocate.
 
-        Raises
-        ------
-        ResourceLimitError
-            Naming its largest array.
+        Raises `ResourceLimitError` naming its largest array.
         """
         if self.scratch_bytes <= SCRATCH_LIMIT_BYTES:
             return

@@ -47,10 +47,7 @@ def restore(
 
     `compile_anew` serves a person who wants to look at LLVM's module.
 
-    Raises
-    ------
-    UnusableCodeError
-        If it cannot be used in this process.
+    Raises `UnusableCodeError` if it cannot be used in this process.
     """
     if not IS_SUPPORTED:
         raise UnusableCodeError("object code is loaded on Linux alone")

@@ -136,10 +136,8 @@ def threading_layer() -> ThreadingLayer:
     taken. The number of threads is Numba's: ``NUMBA_NUM_THREADS``, or the processors this process
     may use.
 
-    Raises
-    ------
-    TargetUnavailableError
-        Where the environment names a layer that is unknown or cannot be loaded.
+    Raises `TargetUnavailableError` where the environment names a layer that is unknown or cannot be
+    loaded.
     """
     found = _process.layer
     if found is None:

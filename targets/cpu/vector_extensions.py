@@ -42,10 +42,7 @@ class CompiledFor:
 def compiled_for() -> CompiledFor:
     """Return what Numba tells LLVM to compile for in this process.
 
-    Raises
-    ------
-    AttributeUnavailableError
-        LLVM does not know this processor.
+    Raises `AttributeUnavailableError` where LLVM does not know this processor.
     """
     settings = _numba_settings()
     cpu, wanted, is_avx_on = settings
@@ -68,10 +65,7 @@ def compiled_for() -> CompiledFor:
 def extensions_in_use() -> tuple[str, ...]:
     """Return the vector extensions in use, widest first; ``("baseline",)`` for none.
 
-    Raises
-    ------
-    AttributeUnavailableError
-        LLVM does not know this processor.
+    Raises `AttributeUnavailableError` where LLVM does not know this processor.
     """
     import platform
 

@@ -163,10 +163,8 @@ def parse_arch(text: str) -> Architecture:
 
     Read a name such as ``"sm_90"``, ``"sm_90a"``, ``"compute_90"``, ``"90"`` or ``"9.0"``.
 
-    Raises
-    ------
-    ArgumentValueError
-        Where there is no such architecture; the message lists those there are.
+    Raises `ArgumentValueError` where there is no such architecture; the message lists those there
+    are.
 
     Examples
     --------
@@ -192,10 +190,7 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
 
     Takes ``"7.8"``, ``7.8`` and ``(7, 8)``.
 
-    Raises
-    ------
-    ArgumentValueError
-        Where it is not a version, or not one that can be written.
+    Raises `ArgumentValueError` where it is not a version, or not one that can be written.
 
     Examples
     --------
@@ -225,10 +220,7 @@ def ptx_version_for_driver(cuda_version: int) -> PtxVersion:
 
     `cuda_version` is as ``cuDriverGetVersion`` gives it: 1000 · major + 10 · minor.
 
-    Raises
-    ------
-    ArgumentValueError
-        Where the driver is older than CUDA 9.0.
+    Raises `ArgumentValueError` where the driver is older than CUDA 9.0.
 
     Examples
     --------
@@ -257,10 +249,7 @@ def choose_ptx_version(
 
     By default that is the oldest that serves, so that old drivers take it.
 
-    Raises
-    ------
-    ArgumentValueError
-        Where the requested version does not know the architecture.
+    Raises `ArgumentValueError` where the requested version does not know the architecture.
     """
     if requested is None:
         return max(arch.minimum_ptx, _PREFERRED)

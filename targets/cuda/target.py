@@ -76,10 +76,7 @@ class CudaTarget(Target):
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
-        Raises
-        ------
-        DriverError
-            The address is not one of CUDA's.
+        Raises `DriverError` where the address is not one of CUDA's.
         """
         index = device_of_pointer(get_driver(), pointer)
         devices = self.devices()

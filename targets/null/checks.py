@@ -28,10 +28,8 @@ __all__ = ["check_arrays", "check_config", "check_ptx", "unpack_parameters"]
 def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
     """Refuse PTX that a driver for the device would refuse to load.
 
-    Raises
-    ------
-    CompileError
-        The entry is missing, or ``.version`` or ``.target`` are beyond the device.
+    Raises `CompileError` where the entry is missing, or ``.version`` or ``.target`` are beyond the
+    device.
     """
     header = read_header(ptx)
     entries = re.findall(r"\.entry\s+([\w$]+)", ptx)
@@ -78,10 +76,8 @@ def _runs_on(compiled_for: str, arch: str) -> bool:
 def check_config(name: str, config: LaunchConfig, device: Device) -> None:
     """Refuse a grid or block that the device cannot have.
 
-    Raises
-    ------
-    LaunchConfigError
-        An extent below one or above its limit, or too many threads in a block.
+    Raises `LaunchConfigError` for an extent below one or above its limit, or too many threads in a
+    block.
     """
     limits = device.limits
     for what, found, allowed in (
@@ -109,10 +105,7 @@ def check_config(name: str, config: LaunchConfig, device: Device) -> None:
 def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> Mapping[str, Any]:
     """Read a parameter buffer by its layout, without the pointer to the fault record.
 
-    Raises
-    ------
-    LaunchConfigError
-        The buffer is not as long as the layout says.
+    Raises `LaunchConfigError` where the buffer is not as long as the layout says.
     """
     plain = replace(layout, debug=False) if layout.debug else layout
     if len(parameters) != plain.nbytes:
@@ -128,10 +121,8 @@ def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> 
 def check_arrays(layout: ParameterLayout, values: Mapping[str, Any], space: AddressSpace) -> None:
     """Check that every array parameter lies within one live allocation.
 
-    Raises
-    ------
-    DriverError
-        An array reaches beyond an allocation, into freed memory, or lies on the host.
+    Raises `DriverError` where an array reaches beyond an allocation, into freed memory, or lies on
+    the host.
     """
     names = [parameter.name for parameter in layout.parameters]
     for array in layout.arrays:

@@ -77,17 +77,14 @@ class NullExecutable(Executable):
 
     `record` takes the record of each launch, `driver` the launches of native code.
 
+    Raises `CompileError` where a driver for the device would refuse the PTX.
+
     Attributes
     ----------
     resources : Resources
         From ptxas where it is installed and knows the architecture, else estimated.
     carveout : Carveout
         What a driver would have been asked to prefer.
-
-    Raises
-    ------
-    CompileError
-        A driver for the device would refuse the PTX.
     """
 
     def __init__(

@@ -61,6 +61,8 @@ _NVRTC_ERROR_COMPILATION = 6
 def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
     """Compose the error that a driver would answer with.
 
+    Raises `ValueError` where there is no such category or name.
+
     Parameters
     ----------
     kind : str
@@ -75,11 +77,6 @@ def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
     -------
     DriverError
         To be planned with :meth:`targets.null.target.NullTarget.fail_next`.
-
-    Raises
-    ------
-    ValueError
-        There is no such category or name.
 
     Examples
     --------

@@ -109,10 +109,7 @@ class AddressSpace:
 
         `from_reserve` bytes of it come from what a pool has kept.
 
-        Raises
-        ------
-        OutOfMemoryError
-            The described device has no room for it.
+        Raises `OutOfMemoryError` where the described device has no room for it.
         """
         if nbytes == 0:
             return 0
@@ -151,10 +148,8 @@ class AddressSpace:
     def free(self, address: int, *, keep: bool = False) -> None:
         """Give memory back; `keep` its bytes for the pool that it came from.
 
-        Raises
-        ------
-        DriverError
-            The address is not the start of a live allocation: it was freed before, or never made.
+        Raises `DriverError` where the address is not the start of a live allocation: it was freed
+        before, or never made.
         """
         with self._lock:
             nbytes = self._release(address)

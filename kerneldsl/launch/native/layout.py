@@ -98,10 +98,7 @@ def _expect(found: object, wanted: object, what: str) -> None:
 def function_address(name: str) -> int:
     """Address of a function or object of the Python/C API.
 
-    Raises
-    ------
-    UnknownLayout
-        The interpreter has none of that name.
+    Raises `UnknownLayout` where the interpreter has none of that name.
     """
     try:
         found = getattr(ctypes.pythonapi, name)
@@ -117,10 +114,7 @@ def builtin_method(method: Any) -> tuple[int, int]:
 
     Calling it needs neither an argument's vector nor a look at the method.
 
-    Raises
-    ------
-    UnknownLayout
-        It is another kind of callable.
+    Raises `UnknownLayout` where it is another kind of callable.
     """
     if type(method) is not BuiltinMethodType or _flags_of(method) != METH_O:
         raise UnknownLayout(f"{method!r} is not a built-in method of one argument")
@@ -154,10 +148,7 @@ def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
 
     The slot of `trial`, an instance of the class, is set to `value` to try the offset out.
 
-    Raises
-    ------
-    UnknownLayout
-        The slot is not where its descriptor seems to say.
+    Raises `UnknownLayout` where the slot is not where its descriptor seems to say.
     """
     descriptor = owner.__dict__[name]
     _expect(type(descriptor).__name__, "member_descriptor", f"{name} is not a slot")
@@ -210,10 +201,7 @@ def dict_version_offset() -> int | None:
 def check_layout() -> None:
     """Try every offset out.
 
-    Raises
-    ------
-    UnknownLayout
-        Naming the first that is not as it should be.
+    Raises `UnknownLayout` naming the first that is not as it should be.
     """
     _check_interpreter()
     _check_objects()

@@ -65,6 +65,9 @@ def subscript_of(owner: type) -> int:
 def put_subscript(owner: type, address: int, document: bytes) -> None:
     """Let a C function answer ``object[key]`` for a class and its subclasses.
 
+    Raises `UnknownLayout` where CPython has not taken the function for the slot, and the class is
+    as it was.
+
     Parameters
     ----------
     owner : type
@@ -73,11 +76,6 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
         Of a function ``PyObject *(PyObject *self, PyObject *key)``.
     document : bytes
         Signature and text, as CPython's own functions carry them.
-
-    Raises
-    ------
-    UnknownLayout
-        CPython has not taken the function for the slot, and the class is as it was.
     """
     pattern = MappingProxyType.__dict__["__getitem__"]
     known = _Wrapper.from_address(id(pattern))

@@ -29,10 +29,7 @@ def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Cla
     that must wrap around would not, say. `own` are names that the class has for itself; `beside` is
     a class of Numba's of which it has some names, too, which no base of both declares.
 
-    Raises
-    ------
-    CompileError
-        For a name that no base has.
+    Raises `CompileError` for a name that no base has.
     """
 
     def check(kind: _Class) -> _Class:

@@ -92,10 +92,7 @@ class CudaArtifact(Artifact):
         The form is ``"ptx"``; ``"llvm"``, the optimized module; or ``"source"``, the normal form as
         Python.
 
-        Raises
-        ------
-        ValueError
-            For another form.
+        Raises `ValueError` for another form.
         """
         if form == "ptx":
             return self.ptx
@@ -110,12 +107,8 @@ class CudaArtifact(Artifact):
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.
 
-        Raises
-        ------
-        ToolMissingError
-            Where there is no ptxas.
-        CompileError
-            Where ptxas refuses the PTX.
+        Raises `ToolMissingError` where there is no ptxas. Raises `CompileError` where ptxas refuses
+        the PTX.
         """
         from targets.cuda.compile.ptxas import assemble
 

@@ -42,10 +42,7 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
     Neither mapping and promises nor the kind of launch and the architecture matter. `timings` gets
     ``prepare`` and ``numba``, 0 where nothing was to be done.
 
-    Raises
-    ------
-    KernelTypingError
-        Where Numba cannot type it.
+    Raises `KernelTypingError` where Numba cannot type it.
     """
     options = specialization.options
     key = (specialization.kinds, options.debug, options.lineinfo, options.wraparound)

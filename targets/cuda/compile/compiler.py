@@ -92,10 +92,7 @@ class LoweredKernel:
 def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """Do what does not depend on the architecture.
 
-    Raises
-    ------
-    BarrierDivergenceError, KernelTypingError, CompileError
-        As :func:`compile_kernel`.
+    Raises `BarrierDivergenceError`, `KernelTypingError`, `CompileError` as :func:`compile_kernel`.
     """
     check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
@@ -121,10 +118,7 @@ def write_kernel(
 
     `ptx_version` knows `arch`, as :func:`~targets.cuda.architectures.choose_ptx_version` sees to.
 
-    Raises
-    ------
-    LibdeviceMissingError, CompileError
-        As :func:`compile_kernel`.
+    Raises `LibdeviceMissingError`, `CompileError` as :func:`compile_kernel`.
     """
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
     from targets.cuda.compile import ptx

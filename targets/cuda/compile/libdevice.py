@@ -88,10 +88,7 @@ def toolkit_directories() -> Iterator[Path]:
 def require_libdevice(function: str, where: SourceLocation | None) -> Path:
     """Return where libdevice is, or say what needs it and how to get it.
 
-    Raises
-    ------
-    LibdeviceMissingError
-        Where there is none.
+    Raises `LibdeviceMissingError` where there is none.
     """
     path = find_libdevice()
     if path is None:

@@ -56,10 +56,7 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
 
     `timings` gets ``prepare`` (Numba's registries, the first time; passes) and ``numba``.
 
-    Raises
-    ------
-    KernelTypingError
-        Where Numba cannot type it.
+    Raises `KernelTypingError` where Numba cannot type it.
     """
     started = time.perf_counter()
     contexts = descriptor()

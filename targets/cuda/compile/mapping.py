@@ -55,10 +55,8 @@ def map_extent(
     `extent` is in the user's order; `max_block_threads` is what a block of the compiled kernel may
     have.
 
-    Raises
-    ------
-    LaunchConfigError
-        A block kernel without a block, or an extent that needs more blocks than the device allows.
+    Raises `LaunchConfigError` for a block kernel without a block, or an extent that needs more
+    blocks than the device allows.
     """
     if block_dim is None:
         if traits.uses_block:

@@ -98,12 +98,8 @@ def link(
 
     Only `entry_name` stays visible.
 
-    Raises
-    ------
-    CompileError
-        Where a module is malformed.
-    MissingFunction
-        Where something is called that no device has.
+    Raises `CompileError` where a module is malformed. Raises `MissingFunction` where something is
+    called that no device has.
     """
     initialize_nvptx()
     module = _parse(_with_attributes(entry_text, entry_name, entry_attributes(options)))
@@ -166,10 +162,8 @@ def write_ptx(
 
     The module is changed. The result is the PTX, and the optimized module as text.
 
-    Raises
-    ------
-    LibdeviceMissingError
-        Where a function of libdevice is called and there is no libdevice.
+    Raises `LibdeviceMissingError` where a function of libdevice is called and there is no
+    libdevice.
     """
     machine = _target_machine(arch.name, ptx_version)
     module = linked.module

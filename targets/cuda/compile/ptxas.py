@@ -49,10 +49,7 @@ def find_ptxas() -> Path:
     Looked for in: NVIDIA's wheels beside this Python's packages, ``PATH``, ``CUDA_HOME``,
     ``CUDA_PATH``, ``/usr/local/cuda``.
 
-    Raises
-    ------
-    ToolMissingError
-        Where there is none.
+    Raises `ToolMissingError` where there is none.
     """
     for place in _places():
         if place.is_file():
@@ -81,12 +78,8 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
 
     With `optimize` it takes the time that a good result needs.
 
-    Raises
-    ------
-    ToolMissingError
-        Where there is no ptxas, or this one does not know the architecture.
-    CompileError
-        Where it refuses the PTX; its log is in the message.
+    Raises `ToolMissingError` where there is no ptxas, or this one does not know the architecture.
+    Raises `CompileError` where it refuses the PTX; its log is in the message.
     """
     tool = find_ptxas()
     with tempfile.TemporaryDirectory(prefix="kerneldsl-") as directory:

@@ -53,12 +53,9 @@ def restore(
 ) -> CudaArtifact:
     """Make a compiled kernel of what :func:`dump` wrote.
 
-    Raises
-    ------
-    BarrierDivergenceError
-        Where a barrier is provably not reached by every thread; it may also be warned of.
-    UnusableCodeError
-        If the code was made with another libdevice, or is none.
+    Raises `BarrierDivergenceError` where a barrier is provably not reached by every thread; it may
+    also be warned of. Raises `UnusableCodeError` if the code was made with another libdevice, or is
+    none.
     """
     check_barriers(specialization)
     try:

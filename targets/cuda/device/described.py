@@ -64,10 +64,7 @@ def described_device(arch: str) -> DescribedDevice:
 
     It has the limits of the compute capability, and the size and speed of a large card.
 
-    Raises
-    ------
-    ArgumentValueError
-        Not enough is known of it; the message lists what is known.
+    Raises `ArgumentValueError` where not enough is known of it; the message lists what is known.
 
     Examples
     --------

@@ -44,10 +44,7 @@ _PEAK = "2 · {clock} kHz · {bits} bits / 8: the memory moves data twice a cloc
 def describe(driver: Driver, device: Device) -> DeviceInfo:
     """Describe a device.
 
-    Raises
-    ------
-    DriverError
-        The driver does not find the device.
+    Raises `DriverError` where the driver does not find the device.
     """
     api = driver.api
     handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")

@@ -165,10 +165,8 @@ class CudaStream(DeviceStream):
     def embed(self, child: Any, doing: str) -> None:
         """Put another builder's graph into the recording as one step.
 
-        Raises
-        ------
-        GraphError
-            This stream has joined the recording: only its first stream takes graphs.
+        Raises `GraphError` where this stream has joined the recording: only its first stream takes
+        graphs.
         """
         if self._builder is None:
             raise GraphError(
@@ -217,10 +215,7 @@ def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bo
 def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
     """Return a stream over whatever stands for one; the default stream is nobody's.
 
-    Raises
-    ------
-    DeviceMismatchError
-        It is on another device.
+    Raises `DeviceMismatchError` where it is on another device.
     """
     handle = stream_handle(stream)
     if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:

@@ -105,10 +105,8 @@ def create_event(
 def wrap_event(driver: Driver, device: Device, event: Any) -> CudaEvent:
     """Return an event over another library's.
 
-    Raises
-    ------
-    ArgumentTypeError
-        The object is no event, or has not been recorded yet: torch makes the driver's event then.
+    Raises `ArgumentTypeError` where the object is no event, or has not been recorded yet: torch
+    makes the driver's event then.
     """
     for name in _HANDLE_NAMES:
         handle = getattr(event, name, None)

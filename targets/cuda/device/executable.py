@@ -38,19 +38,15 @@ _log = logging.getLogger("kerneldsl.cuda.executable")
 class CudaExecutable(Executable):
     """A compiled kernel on a CUDA device.
 
+    Raises `CompileError` where the driver's assembler refused the PTX. Raises `DriverError` where
+    the device has no room, or has failed.
+
     Attributes
     ----------
     resources : Resources
         What the driver's assembler gave the kernel.
     load_seconds : float
         What loading cost, assembling the PTX included; the driver remembers assembled code.
-
-    Raises
-    ------
-    CompileError
-        The driver's assembler refused the PTX.
-    DriverError
-        The device has no room, or has failed.
     """
 
     def __init__(self, driver: Driver, artifact: CudaArtifact, device: Device) -> None:

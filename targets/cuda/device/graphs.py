@@ -27,10 +27,7 @@ class CudaGraph(DeviceGraph):
 
     cuda.core's builder has ended building; the graph keeps it.
 
-    Raises
-    ------
-    DriverError
-        The driver could not instantiate the graph.
+    Raises `DriverError` where the driver could not instantiate the graph.
     """
 
     def __init__(

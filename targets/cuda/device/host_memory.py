@@ -72,10 +72,7 @@ def _free_what_is_done() -> None:
 def _mark_everything(driver: Driver, index: int) -> Mark | None:
     """Return a mark behind everything on a device; ``None`` where the driver cannot make it.
 
-    Raises
-    ------
-    DriverError
-        The device is lost, and its memory with it.
+    Raises `DriverError` where the device is lost, and its memory with it.
     """
     try:
         mark = Mark(driver, index)
@@ -108,10 +105,7 @@ class _Buffer(SharedBuffer):
 class PinnedBuffer(_Buffer):
     """Page-locked host memory, for all devices.
 
-    Raises
-    ------
-    OutOfMemoryError
-        The system has no such memory left.
+    Raises `OutOfMemoryError` where the system has no such memory left.
     """
 
     __slots__ = ()
@@ -153,12 +147,8 @@ class PinnedBuffer(_Buffer):
 class ManagedBuffer(_Buffer):
     """Memory with one address, which moves to where it is used.
 
-    Raises
-    ------
-    DeviceMemoryError
-        The device has no managed memory.
-    OutOfMemoryError
-        There is no room.
+    Raises `DeviceMemoryError` where the device has no managed memory. Raises `OutOfMemoryError`
+    where there is no room.
     """
 
     __slots__ = ()

@@ -25,6 +25,8 @@ __all__ = ["CudaBuffer", "allocate", "clear", "free"]
 class CudaBuffer(Buffer):
     """Memory of a CUDA device, freed when the object goes.
 
+    Raises `DriverError` when memory has run out.
+
     Parameters
     ----------
     driver : Driver
@@ -33,11 +35,6 @@ class CudaBuffer(Buffer):
         On which device.
     nbytes : int
         How much; 0 is allowed and has address 0.
-
-    Raises
-    ------
-    DriverError
-        Out of memory.
 
     Notes
     -----
@@ -69,15 +66,13 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
     """Allocate device memory; 256-byte aligned, contents undefined.
 
+    Raises `DriverError` when memory has run out; the message says what was asked for and what is
+    free.
+
     Returns
     -------
     int
         The address; 0 for no bytes.
-
-    Raises
-    ------
-    DriverError
-        Out of memory: the message says what was asked for and what is free.
     """
     if nbytes == 0:
         return 0

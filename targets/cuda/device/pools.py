@@ -56,17 +56,14 @@ def create_pool(driver: Driver, device: Device) -> PoolBackend:
 class StreamOrderedPool(PoolBackend):
     """A pool of the driver's.
 
+    Raises `DriverError` where the driver could not make a pool.
+
     Parameters
     ----------
     driver : Driver
         The process's driver.
     device : Device
         Whose memory.
-
-    Raises
-    ------
-    DriverError
-        The driver could not make a pool.
     """
 
     def __init__(self, driver: Driver, device: Device) -> None:

@@ -17,11 +17,8 @@ __all__ = ["check_resources"]
 def check_resources(name: str, resources: Resources, device: Device, config: LaunchConfig) -> None:
     """Refuse a launch for which the device has too little.
 
-    Raises
-    ------
-    ResourceLimitError
-        The block has more threads than the kernel's registers allow, or static and dynamic shared
-        memory together are more than a block may have.
+    Raises `ResourceLimitError` where the block has more threads than the kernel's registers allow,
+    or static and dynamic shared memory together are more than a block may have.
     """
     threads = config.block_dim[0] * config.block_dim[1] * config.block_dim[2]
     if threads > resources.max_block_threads:

@@ -43,17 +43,14 @@ def stream_handle(stream: Any) -> int:
     ``__cuda_stream__`` (cuda.core, newer torch and CuPy) or ``handle``, ``cuda_stream`` or ``ptr``
     (numba, torch, CuPy).
 
+    Raises `ArgumentTypeError` where the object is no stream, or its ``__cuda_stream__`` gives no
+    pair of ints. Raises `ArgumentValueError` where the number is no address, or the object's
+    ``__cuda_stream__`` is of an unknown version.
+
     Returns
     -------
     int
         The ``CUstream`` as a number; never 0.
-
-    Raises
-    ------
-    ArgumentTypeError
-        The object is no stream, or its ``__cuda_stream__`` gives no pair of ints.
-    ArgumentValueError
-        The number is no address, or the object's ``__cuda_stream__`` is of an unknown version.
     """
     if stream is None:
         return LEGACY_DEFAULT_STREAM
@@ -127,10 +124,7 @@ def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) 
 
     `query` is ``cuStreamQuery`` or ``cuEventQuery``.
 
-    Raises
-    ------
-    DriverError
-        Something before it has failed.
+    Raises `DriverError` where something before it has failed.
     """
     with driver.current(index):
         status = query(handle)[0]

@@ -34,10 +34,7 @@ class CudaTimer(LaunchTimer):
 
     The first event is recorded now.
 
-    Raises
-    ------
-    DriverError
-        The events cannot be made or recorded.
+    Raises `DriverError` where the events cannot be made or recorded.
     """
 
     def __init__(self, driver: Driver, index: int, stream: int) -> None:

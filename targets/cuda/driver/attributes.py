@@ -87,10 +87,7 @@ def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
     Its `extra` holds further attributes by the driver's names in lower case, where the driver knows
     them, ``compute_capability`` as a pair, and ``total_memory_bytes``.
 
-    Raises
-    ------
-    DriverError
-        The driver could not say what a launch needs to know.
+    Raises `DriverError` where the driver could not say what a launch needs to know.
     """
     handle = call(api.cuDeviceGet, index, doing=f"find cuda:{index}")
     name = call(api.cuDeviceGetName, 256, handle, doing=f"name cuda:{index}")

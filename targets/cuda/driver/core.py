@@ -24,10 +24,7 @@ _importing = ForkSafeLock()
 def import_core() -> Any:
     """Return the module ``cuda.core``.
 
-    Raises
-    ------
-    ToolMissingError
-        It is not installed, or too old.
+    Raises `ToolMissingError` where it is not installed, or too old.
     """
     try:
         # Threads that import it at once can be handed it half made: its modules import each other.
@@ -55,10 +52,7 @@ def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, A
     It gives the module, and its object for the device, which is current. `doing` is for the error's
     text, and begins with a verb.
 
-    Raises
-    ------
-    DriverError
-        In place of what cuda.core raises.
+    Raises `DriverError` in place of what cuda.core raises.
     """
     core = import_core()
     with driver.current(index):

@@ -136,10 +136,7 @@ class Driver:
         The result is ``None``, one value, or a tuple of several. `doing` is for the error's text,
         and begins with a verb.
 
-        Raises
-        ------
-        DriverError
-            The driver answered with an error.
+        Raises `DriverError` where the driver answered with an error.
         """
         try:
             answer = function(*args)
@@ -237,12 +234,9 @@ class Driver:
 
         The context is returned as the driver takes it, and as a number, to be compared.
 
-        Raises
-        ------
-        DeviceLostError
-            The device failed earlier in this process.
-        DriverError
-            The process was forked after its parent had used CUDA, or the device cannot be opened.
+        Raises `DeviceLostError` where the device failed earlier in this process. Raises
+        `DriverError` where the process was forked after its parent had used CUDA, or the device
+        cannot be opened.
         """
         fork_guard.check()
         with self._lock:
@@ -261,10 +255,7 @@ class Driver:
     def address(self, name: str) -> int:
         """Return the address of a function, such as ``"cuLaunchKernel"``; 0 for an unknown one.
 
-        Raises
-        ------
-        DriverError
-            The driver could not look for it.
+        Raises `DriverError` where the driver could not look for it.
         """
         found = self._addresses.get(name)
         if found is None:
@@ -312,13 +303,9 @@ _driver_lock = ForkSafeLock()
 def get_driver() -> Driver:
     """Return the CUDA driver, initialized at the first call.
 
-    Raises
-    ------
-    TargetUnavailableError
-        The bindings, the driver library or a device is missing; the message says which, and what
-        to do about it.
-    DriverError
-        The process was forked after its parent had used CUDA.
+    Raises `TargetUnavailableError` where the bindings, the driver library or a device is missing;
+    the message says which, and what to do about it. Raises `DriverError` where the process was
+    forked after its parent had used CUDA.
     """
     fork_guard.check()
     if _driver is not None:

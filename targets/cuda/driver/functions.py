@@ -77,12 +77,8 @@ def load(
     The image is PTX text, or the bytes of a cubin or fatbin; `kernel` is the name of the function
     in Python, by default the entry's.
 
-    Raises
-    ------
-    CompileError
-        The driver's assembler refused the PTX; its log is in the message.
-    DriverError
-        Anything else.
+    Raises `CompileError` where the driver's assembler refused the PTX; its log is in the message.
+    Raises `DriverError` for anything else.
     """
     data = image.encode() + b"\0" if isinstance(image, str) else image
     with driver.current(index):
@@ -251,12 +247,8 @@ def launch(
     Parameters are packed as the entry declares them; `shared_bytes` are those of dynamic shared
     memory of a block.
 
-    Raises
-    ------
-    ResourceLimitError
-        There are more parameters than a kernel can take.
-    DriverError
-        The driver refused the launch, or something that ran before it had failed.
+    Raises `ResourceLimitError` where there are more parameters than a kernel can take. Raises
+    `DriverError` where the driver refused the launch, or something that ran before it had failed.
     """
     room = _room
     if len(parameters) > _MAX_PARAMETER_BYTES:

@@ -40,10 +40,8 @@ class Nvml:
     def call(self, name: str, *args: Any) -> Any:
         """Call a function of the library.
 
-        Raises
-        ------
-        AttributeUnavailableError
-            The function is not in the bindings or the library, or NVML answered with an error.
+        Raises `AttributeUnavailableError` where the function is not in the bindings or the library,
+        or NVML answered with an error.
         """
         function = getattr(self.api, name, None)
         if function is None:
@@ -132,10 +130,8 @@ _lock = ForkSafeLock()
 def get_nvml() -> Nvml:
     """Return the library, loaded at the first call that succeeds.
 
-    Raises
-    ------
-    AttributeUnavailableError
-        The bindings or the library are missing, or it cannot be initialized; it says which.
+    Raises `AttributeUnavailableError` where the bindings or the library are missing, or it cannot
+    be initialized; it says which.
     """
     with _lock:
         return _initialize()

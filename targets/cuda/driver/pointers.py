@@ -27,10 +27,7 @@ _GET_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, c
 def device_of_pointer(driver: Driver, pointer: int) -> int:
     """Return the number of the device that an address belongs to.
 
-    Raises
-    ------
-    DriverError
-        The address is not one of CUDA's.
+    Raises `DriverError` where the address is not one of CUDA's.
     """
     doing = f"find the device of address {pointer:#x}"
     get_attribute = _GET_ATTRIBUTE(driver.address("cuPointerGetAttribute"))
