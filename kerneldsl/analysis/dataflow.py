@@ -33,13 +33,6 @@ Branching: TypeAlias = ast.If | Loop
 class Frame(Generic[S]):
     """A loop while it is walked.
 
-    Parameters
-    ----------
-    node : ast.For or ast.While
-        The loop.
-    entry : object
-        The state before its first round.
-
     Attributes
     ----------
     head : object

@@ -28,16 +28,8 @@ INTEGER_CASTS = UNSIGNED_CASTS | names_of(ElementKind.SIGNED)
 class Integers:
     """Integer names of one function.
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        The function.
-    is_nonnegative_call : callable
-        Says of a call that its result is an integer that is not negative.
-    constants : mapping
-        Values of outside names.
-    namespace : mapping
-        Other outside names to their objects.
+    `is_nonnegative_call` says of a call that its result is an integer that is not negative;
+    `constants` are values of outside names, and `namespace` holds the objects of others.
 
     Attributes
     ----------

@@ -86,23 +86,9 @@ def lower_bound(
     Atoms are eliminated one after the other, each by subtracting a multiple of a fact in which it
     has a factor of the same sign.
 
-    Parameters
-    ----------
-    form : Linear
-        What is asked about.
-    facts : collection of Fact
-        What is known.
-    is_integer : callable
-        Whether an atom is known to be an integer.
-    bound_of_atom : callable
-        A constant that an atom is never below for reasons of its own, or ``None``.
-    may_go_on : callable
-        Asked at each step; the search gives up where it says no.
-
-    Returns
-    -------
-    int or None
-        The best bound found; ``None`` where there is none.
+    Of an atom `is_integer` says whether it is known to be an integer, and `bound_of_atom` what it
+    is never below for reasons of its own. `may_go_on` is asked at each step; the search gives up
+    where it says no. The result is the best bound found, ``None`` where there is none.
     """
     usable: list[tuple[Linear, int]] = []
     for fact in facts:

@@ -15,17 +15,10 @@ def lower_returns(
 ) -> list[ast.stmt]:
     """Return the body without ``return`` statements.
 
-    Parameters
-    ----------
-    body : list of ast.stmt
-        Changed in place where it can be.
-    result : str or None
-        Variable that takes the returned value; ``None`` where there is none.
-    flag : str
-        Variable that says that the function is over. It is set to False first where it is needed.
-    always_flag : bool
-        Set the flag at every return and leave setting it to False to the caller, who wants to know
-        afterwards which way was taken.
+    The body is changed in place where it can be. The variable `result` takes the returned value,
+    and `flag`, which says that the function is over, is set to False first where it is needed. With
+    `always_flag` it is set at every return, and setting it to False is left to the caller, who
+    wants to know afterwards which way was taken.
     """
     if not body:
         return []

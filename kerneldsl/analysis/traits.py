@@ -27,42 +27,28 @@ class BarrierProblem:
 
 @dataclass(frozen=True)
 class KernelTraits:
-    """Properties of a kernel, its callees included.
+    """Properties of a kernel, its callees included."""
 
-    Parameters
-    ----------
-    uses_block : bool
-        It uses a block-level operation (shared memory, a barrier, a warp operation): a *block
-        kernel*; else an *element kernel*.
-    uses_grid_only : bool
-        An element kernel that asks for its place by ``grid`` and ``gridsize`` alone, so that its
-        indices may be mapped to threads in any way.
-    grid_ndims : frozenset of int
-        Ranks with which ``grid`` is called.
-    has_barrier : bool
-        It has a block or warp barrier.
-    uses_dynamic_shared : bool
-        It declares ``shared.array(0, dtype)``.
-    static_shared_bytes : int
-        Bytes of its static shared arrays, each aligned to 16.
-    read, written : frozenset of int
-        Positions of array parameters (or of tuples with arrays in them) that may be read, written.
-    augmented : tuple of Augmented
-        Augmented assignments of what was taken for elements of arrays.
-    barrier_problems : tuple of BarrierProblem
-        When no two arguments overlap in memory.
-    barrier_problems_if_overlapping : tuple of BarrierProblem
-        When any two may.
-    """
-
+    #: It uses a block-level operation (shared memory, a barrier, a warp operation): a *block
+    #: kernel*; else an *element kernel*.
     uses_block: bool
+    #: An element kernel that asks for its place by ``grid`` and ``gridsize`` alone, so that its
+    #: indices may be mapped to threads in any way.
     uses_grid_only: bool
+    #: Ranks with which ``grid`` is called.
     grid_ndims: frozenset[int]
+    #: It has a block or warp barrier.
     has_barrier: bool
+    #: It declares ``shared.array(0, dtype)``.
     uses_dynamic_shared: bool
+    #: Bytes of its static shared arrays, each aligned to 16.
     static_shared_bytes: int
+    #: Positions of array parameters (or of tuples with arrays in them) that may be read, written.
     read: frozenset[int]
     written: frozenset[int]
+    #: Augmented assignments of what was taken for elements of arrays.
     augmented: tuple[Augmented, ...]
+    #: When no two arguments overlap in memory.
     barrier_problems: tuple[BarrierProblem, ...]
+    #: When any two may.
     barrier_problems_if_overlapping: tuple[BarrierProblem, ...]

@@ -25,16 +25,8 @@ _ANY: Tuples = frozenset((-(1 << 30),))
 class TupleIndices:
     """Expressions of one function that may be tuples.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    found : iterable of Binding
-        Its bindings.
-    function_of : callable
-        Gives the outside object that a call calls.
-    returned_by : callable
-        Gives the tuples that a device function may return, in terms of its own parameters.
+    `function_of` gives the outside object that a call calls, and `returned_by` the tuples that a
+    device function may return, in terms of its own parameters.
     """
 
     def __init__(

@@ -82,21 +82,10 @@ def analyze_uniformity(
 ) -> UniformityResult:
     """Analyse a kernel.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        With its block-level functions inlined.
-    arguments_may_overlap : bool
-        Whether two array arguments may be the same memory.
-    tuples : collection of str
-        Parameters that are tuples.
-    varying_names : iterable of str
-        Names that stand for the thread's own index, in a tree whose ids were replaced already.
-    declared : mapping, optional
-        Variables that hold shared and local arrays, to their memory, in a tree whose declarations
-        were replaced already.
-    scope : Scope
-        Between whose threads values are compared: the block, or the warp.
+    Block-level functions of the unit are inlined. `tuples` are the parameters that are tuples. In a
+    tree whose ids were replaced already, `varying_names` stand for the thread's own index, and
+    `declared` are the variables that hold shared and local arrays, with their memory. The scope
+    between whose threads values are compared is the block, or the warp.
     """
     accesses = Accesses(unit, declared)
     memory = KernelMemory(

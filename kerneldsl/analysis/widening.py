@@ -45,23 +45,15 @@ _UNIFIED = frozenset({"min", "max", "abs", "absolute", "minimum", "maximum"})
 
 
 class WideStore(NamedTuple):
-    """A float32 element that is computed in float64.
+    """A float32 element that is computed in float64."""
 
-    Parameters
-    ----------
-    where : SourceLocation
-        The statement that stores it.
-    target : str
-        What is stored to, as Python prints it.
-    cause : str
-        What brings float64 in.
-    remedy : str
-        What to write instead.
-    """
-
+    #: The statement that stores it.
     where: SourceLocation
+    #: What is stored to, as Python prints it.
     target: str
+    #: What brings float64 in.
     cause: str
+    #: What to write instead.
     remedy: str
 
     def __str__(self) -> str:

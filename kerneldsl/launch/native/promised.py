@@ -27,23 +27,9 @@ def conditions_of(
 ) -> list[Condition]:
     """Say under which conditions code may be launched.
 
-    Parameters
-    ----------
-    compiled : Promises
-        What the code was compiled for.
-    found : Promises
-        What held of the arguments that it was chosen for.
-    arrays : sequence of ArrayParameters
-        Those of the launch.
-    extent : tuple of int
-        Of ``forall``; empty for an explicit launch.
-    written : collection of int
-        Positions of arguments that the kernel may write.
-
-    Returns
-    -------
-    list of Condition
-        Of parameters by their numbers.
+    `compiled` is what the code was compiled for, `found` what held of the arguments that it was
+    chosen for, and `written` holds the positions of arguments that the kernel may write. Conditions
+    are of parameters by their numbers.
     """
     conditions: list[Condition] = []
     for number, array in enumerate(arrays):

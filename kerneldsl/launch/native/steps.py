@@ -53,13 +53,6 @@ _COPIES = {
 class StepMaker:
     """Makes the steps of a launch, argument by argument.
 
-    Parameters
-    ----------
-    layout : ParameterLayout
-        Of the compiled entry.
-    device : Device
-        Where the kernel runs.
-
     Attributes
     ----------
     foreign_count : int

@@ -68,14 +68,9 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
     Raises `UnknownLayout` where CPython has not taken the function for the slot, and the class is
     as it was.
 
-    Parameters
-    ----------
-    owner : type
-        A class with a ``__getitem__`` of Python's, its own or an inherited one.
-    address : int
-        Of a function ``PyObject *(PyObject *self, PyObject *key)``.
-    document : bytes
-        Signature and text, as CPython's own functions carry them.
+    The class has a ``__getitem__`` of Python's, its own or an inherited one. The function is
+    ``PyObject *(PyObject *self, PyObject *key)``; `document` is signature and text, as CPython's
+    own functions carry them.
     """
     pattern = MappingProxyType.__dict__["__getitem__"]
     known = _Wrapper.from_address(id(pattern))

@@ -77,20 +77,10 @@ _kept: list[Any] = []
 def callable_by_entry(base: type[T], symbol: str, **slots: str) -> type[T]:
     """Make a class like `base` whose instances may be given an entry, see :func:`set_entry`.
 
-    Parameters
-    ----------
-    base : type
-        A class with ``__slots__`` and ``__call__``.
-    symbol : str
-        Of the native function that takes the calls.
-    **slots
-        Slots of `base` by the names under which native code reads them.
-
-    Returns
-    -------
-    type
-        A subclass of the same name, whose attribute ``_entry`` is the address of the function that
-        an instance's calls go to; `base` itself on interpreters where that is not done.
+    The base has ``__slots__`` and ``__call__``; `symbol` is of the native function that takes the
+    calls, and `slots` are slots of the base by the names under which native code reads them. The
+    result is a subclass of the same name, whose attribute ``_entry`` is the address of the function
+    that an instance's calls go to, and the base itself on interpreters where that is not done.
     """
     made = _make_callable(base)
     ENTRIES[symbol] = made
@@ -101,12 +91,8 @@ def callable_by_entry(base: type[T], symbol: str, **slots: str) -> type[T]:
 def native_methods(methods: dict[str, str], **slots: str) -> Callable[[type[T]], type[T]]:
     """Declare an empty class for native forms of the methods of its base; a decorator.
 
-    Parameters
-    ----------
-    methods : dict
-        Names of methods to the symbols of their native forms.
-    **slots
-        As for :func:`callable_by_entry`.
+    Names of methods are mapped to the symbols of their native forms; `slots` are as for
+    :func:`callable_by_entry`.
     """
 
     def declare(owner: type[T]) -> type[T]:

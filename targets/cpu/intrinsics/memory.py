@@ -50,23 +50,11 @@ def array_maker(
 ) -> Callable[..., Any]:
     """Make the intrinsic that gives a static array.
 
-    Parameters
-    ----------
-    dtype : str
-        Element dtype.
-    shape : tuple of int
-        Extents; ``(0,)`` is dynamic shared memory, whose bytes the intrinsic takes as argument.
-    copies : int
-        How many such arrays to reserve, one after the other: one for each thread, for a private
-        array that outlives a barrier.
-    offset : int or None
-        Bytes into the scratch memory; ``None`` for the stack.
-
-    Returns
-    -------
-    callable
-        ``make(scratch, dynamic_bytes) -> array``: the address of the scratch memory, which goes
-        unused for the stack, and an int64 that goes unused where the shape is known.
+    A shape of ``(0,)`` is dynamic shared memory, whose bytes the intrinsic takes as argument.
+    `copies` of an array are reserved one after the other: one for each thread, for a private array
+    that outlives a barrier. Without an offset into scratch memory they are on the stack. The
+    intrinsic is ``make(scratch, dynamic_bytes) -> array``: the address of the scratch memory, which
+    goes unused for the stack, and an int64 that goes unused where the shape is known.
     """
     element = element_type(dtype)
     array_type = types.Array(element, len(shape), "C")

@@ -19,27 +19,9 @@ __all__ = ["CudaArtifact"]
 class CudaArtifact(Artifact):
     """PTX for one kernel.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What was compiled.
-    entry_name : str
-        Name of the entry in the PTX.
-    ptx : str
-        The PTX.
-    llvm : str or callable
-        The optimized LLVM module it was written from, or what compiles it anew when it is asked
-        for.
-    arch : Architecture
-        What it was compiled for.
-    ptx_version : tuple of int
-        Version of the PTX ISA.
-    fault_table : FaultTable, optional
-        Debug mode: what the sites in a fault record mean.
-    timings : mapping
-        Seconds spent in each step: ``prepare``, ``numba``, ``link``, ``llvm``.
-    uses_libdevice : bool
-        Whether functions of libdevice are in it.
+    `llvm` is the optimized module that the PTX was written from, or what compiles it anew when it
+    is asked for; `fault_table` says in debug mode what the sites in a fault record mean; `timings`
+    are seconds of ``prepare``, ``numba``, ``link`` and ``llvm``.
     """
 
     def __init__(

@@ -53,15 +53,6 @@ def _data_type(context: Any, dtype: str) -> ir.Type:
 class ParameterReader:
     """Reads the parameters of an entry one after the other.
 
-    Parameters
-    ----------
-    context : KernelTargetContext
-        Where types have sizes.
-    builder : ir.IRBuilder
-        In the entry.
-    specialization : Specialization
-        Kinds of the parameters, and what the launch has checked of them.
-
     Attributes
     ----------
     extent : list of ir.Value

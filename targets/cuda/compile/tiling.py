@@ -55,20 +55,10 @@ def emit_body(
 ) -> None:
     """Emit the body with the indices that the thread runs it for.
 
-    Parameters
-    ----------
-    builder : ir.IRBuilder
-        At the end of the prologue's block; afterwards where the entry ends.
-    extent : sequence of ir.Value
-        Of ``forall``, i64, in the user's order; empty for an explicit launch.
-    traits : KernelTraits
-        What the kernel does.
-    mapping : ElementMapping
-        How indices are mapped, for a kernel that uses ``grid`` alone.
-    body : callable
-        Emits the body where the builder stands; called once or several times.
-    has_guard : bool
-        Whether the body can be asked if an index passes its guard.
+    The builder stands at the end of the prologue's block, and afterwards where the entry ends.
+    `extent` is that of ``forall``, i64, in the user's order, and empty for an explicit launch.
+    `body` emits the body where the builder stands, and is called once or several times; `has_guard`
+    says that it can be asked if an index passes its guard.
     """
     if not extent:
         index = [_grid(builder, axis) for axis in "xyz"]

@@ -73,26 +73,10 @@ def compose_error(
 ) -> DriverError:
     """Compose the error for a known code, and write it down.
 
-    Parameters
-    ----------
-    code : DriverCode
-        What was answered.
-    doing : str
-        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
-    text : str
-        How the driver describes the code.
-    who : str
-        Who answered.
-    suspects : tuple of str
-        Launches to name where the code is fatal.
-    **fields
-        Further fields of the error, such as ``device="cuda:0"``; a ``remedy`` or ``limit`` takes
-        the place of the usual one.
-
-    Returns
-    -------
-    DriverError
-        Of the class for the code's category, to be raised by the caller.
+    `doing` is such as ``"allocate 1024 bytes on cuda:0"``, and `text` how the driver describes the
+    code. `suspects` are launches to name where the code is fatal. Fields, such as
+    ``device="cuda:0"``, are the error's; a ``remedy`` or ``limit`` takes the place of the usual
+    one. The class follows from the code's category.
     """
     kind = _CLASSES[code.category]
     if code.name in _OUT_OF_MEMORY:
