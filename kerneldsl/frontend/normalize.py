@@ -15,6 +15,7 @@ from typing import Any
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.constructs import refuse_unsupported
+from kerneldsl.frontend.endings import refuse_missing_values
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
 from kerneldsl.frontend.names import clean_function, local_constants, local_names, used_names
 from kerneldsl.frontend.report import Reporter
@@ -120,6 +121,7 @@ class _Session:
             tree.body = [rewriter.visit(s) for s in tree.body]
         finally:
             self._open.pop()
+        refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
             _check_returns(tree, reporter)
         tree.name = function.__name__
