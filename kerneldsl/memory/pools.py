@@ -15,7 +15,6 @@ import math
 import os
 import sys
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
@@ -235,12 +234,7 @@ class MemoryPool(ProcessOwned):
         _active.set((*_active.get(), self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         stack = _active.get()
         last = max(place for place, pool in enumerate(stack) if pool is self)
         _active.set(stack[:last] + stack[last + 1 :])

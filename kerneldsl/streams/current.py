@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextvars
 import ctypes
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
@@ -189,12 +188,7 @@ class BaseStream(ProcessOwned):
         context_place.set(self.device)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         # No tokens: one stream may be active in several threads, which end in any order. So may
         # blocks of generators, which can even end in another context, where there is nothing to do.
         active = _active.get()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -333,12 +332,7 @@ class capture(ProcessOwned):
         self._graph = Graph(stream.device)
         return self._graph
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         stream, recording, graph = self._stream, self._recording, self._graph
         assert recording is not None
         assert graph is not None

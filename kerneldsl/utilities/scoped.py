@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -80,10 +79,5 @@ class Choice(Generic[T]):
         self._tokens.append(self._scope.in_context.set(self._value))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._scope.in_context.reset(self._tokens.pop())
