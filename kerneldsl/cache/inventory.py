@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import Listed, Store
-from kerneldsl.utilities.formatting import text_table
+from kerneldsl.utilities.formatting import AsDict, text_table
 
 __all__ = ["EntryInfo", "Verification", "list_entries", "read_entries", "verify_store"]
 
 
 @dataclass(frozen=True, slots=True)
-class EntryInfo:
+class EntryInfo(AsDict):
     """One entry, as ``kerneldsl cache list`` shows it.
 
     Parameters
@@ -49,13 +48,9 @@ class EntryInfo:
     is_signed: bool
     is_site: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(AsDict):
     """Result of :func:`kerneldsl.cache.verify`.
 
     Parameters
@@ -71,10 +66,6 @@ class Verification:
     sound: int
     refused: Mapping[str, int]
     put_aside: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
 
     def __str__(self) -> str:
         rows = [("sound", self.sound), *sorted(self.refused.items())]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kerneldsl.cache.inventory import EntryInfo
 from kerneldsl.cache.key import Key
+from kerneldsl.utilities.formatting import AsDict
 
 __all__ = ["Difference", "Nearest", "find_nearest"]
 
@@ -25,17 +25,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(AsDict):
     """The entry that comes nearest to a key."""
 
     #: Of the entry's key.
     digest: str
     #: Where the two differ; empty for the entry that was asked for.
     differences: tuple[Difference, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
 
 
 def find_nearest(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from kerneldsl.utilities.formatting import format_bytes, format_duration, html_table, text_table
+from kerneldsl.utilities.formatting import AsDict, AsTable, format_bytes, format_duration
 
 __all__ = ["CacheStatistics"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CacheStatistics:
+class CacheStatistics(AsTable, AsDict):
     """Counts of the cache since the process began, or since they were reset.
 
     Parameters
@@ -41,12 +40,8 @@ class CacheStatistics:
     written_bytes: int = 0
     saved_s: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
-    def _rows(self) -> list[tuple[str, object]]:
-        return [
+    def _table(self) -> tuple[tuple[str, str], list[tuple[str, object]]]:
+        return ("cache", ""), [
             ("hits", self.hits),
             *((f"misses: {reason}", count) for reason, count in sorted(self.misses.items())),
             ("writes", self.writes),
@@ -56,9 +51,3 @@ class CacheStatistics:
             ("written", format_bytes(self.written_bytes)),
             ("time saved", format_duration(max(self.saved_s, 0.0) * 1e9)),
         ]
-
-    def __repr__(self) -> str:
-        return text_table(("cache", ""), self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(("cache", ""), self._rows())

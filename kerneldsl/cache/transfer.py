@@ -12,9 +12,8 @@ import os
 import tarfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
 from kerneldsl.cache.files import write_whole
@@ -23,12 +22,13 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import SUFFIX, Store
 from kerneldsl.errors import CacheError
+from kerneldsl.utilities.formatting import AsDict
 
 __all__ = ["Imported", "export_entries", "import_entries"]
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(AsDict):
     """Result of :func:`kerneldsl.cache.import_`.
 
     Parameters
@@ -41,10 +41,6 @@ class Imported:
 
     imported: int
     refused: Mapping[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
 
 
 def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: bytes | None) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kerneldsl.utilities.formatting import AsDict
 
 __all__ = ["Check", "CheckStatus", "said_by"]
 
@@ -12,7 +14,7 @@ CheckStatus: TypeAlias = Literal["ok", "warning", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(AsDict):
     """One finding of :func:`kerneldsl.preflight`.
 
     Parameters
@@ -32,10 +34,6 @@ class Check:
     status: CheckStatus
     found: str
     remedy: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
 
 
 def said_by(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from kerneldsl.placement.fallback import fallback
 from kerneldsl.placement.scores import Score, score_of, usable_devices
 from kerneldsl.streams.waiting import synchronize
 from kerneldsl.utilities.environment import logger
-from kerneldsl.utilities.formatting import html_table, text_table
+from kerneldsl.utilities.formatting import AsTable
 
 __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_devices", "score"]
 
@@ -76,8 +76,8 @@ class RankedDevice:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking(AsTable):
     """Devices, the best first.
 
     Parameters
@@ -151,11 +151,8 @@ class Ranking:
         measures = ("copy GB/s", "float32 GFLOP/s") if self.by == "benchmark" else ()
         return ("device", "name", "kind", "score", *measures, ""), rows
 
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table(), f"Devices, the best first, by {self.by}")
+    def _caption(self) -> str:
+        return f"Devices, the best first, by {self.by}"
 
 
 def score(device: DeviceLike | None = None) -> Score:

@@ -1,4 +1,4 @@
-"""Formatting of numbers and tables: units, counts, versions, aligned text, HTML.
+"""Formatting of numbers, values and tables: units, counts, versions, aligned text, HTML, dicts.
 
 The command line draws tables of its own with rich; values that a person prints in an interpreter
 use these, which need nothing.
@@ -7,8 +7,11 @@ use these, which need nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 __all__ = [
+    "AsDict",
+    "AsTable",
     "format_bytes",
     "format_count",
     "format_decimal_bytes",
@@ -130,3 +133,36 @@ def html_table(
 
 def _text(cell: object) -> str:
     return "–" if cell is None else " ".join(str(cell).split())
+
+
+class AsDict:
+    """Base of dataclasses that programs read as dictionaries."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, for JSON."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+
+class AsTable:
+    """Base of values that an interpreter and a notebook show as a table."""
+
+    __slots__ = ()
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        """Return the headers and the rows."""
+        raise NotImplementedError
+
+    def _caption(self) -> str | None:
+        """Return what stands above the table in a notebook."""
+        return None
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table(), self._caption())

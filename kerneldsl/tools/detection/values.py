@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.utilities.formatting import html_table, text_table
+from kerneldsl.utilities.formatting import AsDict, AsTable
 
 __all__ = ["Backend", "Backends"]
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(AsDict):
     """One way to compute on this machine, whether or not kerneldsl can use it.
 
     Parameters
@@ -44,7 +44,7 @@ class Backend:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, for JSON."""
-        return {**asdict(self), "evidence": list(self.evidence)}
+        return {**AsDict.to_dict(self), "evidence": list(self.evidence)}
 
     def __str__(self) -> str:
         return self.name
@@ -53,7 +53,7 @@ class Backend:
 _HEADERS = ("backend", "detected", "version", "usable", "why")
 
 
-class Backends(tuple[Backend, ...]):
+class Backends(AsTable, tuple[Backend, ...]):
     """Every backend that is known of, in a fixed order; shows as a table.
 
     Examples
@@ -85,8 +85,8 @@ class Backends(tuple[Backend, ...]):
         """Name to the backend's fields, for JSON."""
         return {backend.name: backend.to_dict() for backend in self}
 
-    def _rows(self) -> list[tuple[object, ...]]:
-        return [
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        return _HEADERS, [
             (
                 b.name,
                 ("yes" if b.is_detected else "no") + (" (faked)" if b.is_faked else ""),
@@ -96,9 +96,3 @@ class Backends(tuple[Backend, ...]):
             )
             for b in self
         ]
-
-    def __repr__(self) -> str:
-        return text_table(_HEADERS, self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(_HEADERS, self._rows())
