@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerneldsl.cache.disk import counters, disk_cache, user_folder
-from kerneldsl.cache.eviction import evict
-from kerneldsl.cache.settings import read_settings, read_size
-from kerneldsl.cache.signing import read_secret
-from kerneldsl.cache.store import Store
+from kerneldsl.cache.settings import read_secret, read_settings, read_size
+from kerneldsl.cache.store import Store, evict
 
 if TYPE_CHECKING:  # a launch imports this module, and needs neither lists nor archives
     from kerneldsl.cache.inventory import EntryInfo, Verification

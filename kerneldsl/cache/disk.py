@@ -7,24 +7,70 @@ with a disk, a folder or an entry: the worst answer is that there is none.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.cache.counters import Counters
 from kerneldsl.cache.entry import Entry
-from kerneldsl.cache.eviction import evict
 from kerneldsl.cache.folders import Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
-from kerneldsl.cache.settings import Settings, read_settings, read_size
-from kerneldsl.cache.signing import read_secret
-from kerneldsl.cache.store import Store
+from kerneldsl.cache.settings import Settings, read_secret, read_settings, read_size
+from kerneldsl.cache.store import Store, evict
 from kerneldsl.errors import CacheError, CacheWarning
 from kerneldsl.utilities.environment import cache_folder, logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.once import OnceTable
 
-__all__ = ["DiskCache", "Found", "counters", "disk_cache", "user_folder"]
+if TYPE_CHECKING:  # few programs ask for the values
+    from kerneldsl.cache.statistics import CacheStatistics
+
+__all__ = ["Counters", "DiskCache", "Found", "counters", "disk_cache", "user_folder"]
+
+
+class Counters:
+    """Counts of what the cache does in this process, to which every thread may add."""
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from zero."""
+        with self._lock:
+            self._misses: Counter[str] = Counter()
+            self._counts: Counter[str] = Counter()
+            self._saved_s = 0.0
+
+    def add(self, **counts: int) -> None:
+        """Add to fields of `CacheStatistics`."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def saved(self, seconds: float) -> None:
+        """Add time that was saved."""
+        with self._lock:
+            self._saved_s += seconds
+
+    def missed(self, reason: Reason) -> None:
+        """Count a look that found nothing to use."""
+        with self._lock:
+            self._misses[reason.value] += 1
+
+    def read(self) -> CacheStatistics:
+        """Return the counts as they are now."""
+        from kerneldsl.cache.statistics import CacheStatistics
+
+        with self._lock:
+            counts = {name: count for name, count in self._counts.items() if count}
+            return CacheStatistics(
+                hits=counts.pop("hits", 0),
+                misses=dict(self._misses),
+                saved_s=self._saved_s,
+                **counts,
+            )
+
 
 #: What this process found and wrote, in whatever folders.
 counters = Counters()
@@ -93,7 +139,7 @@ class DiskCache:
                 if reason in (None, Reason.ABSENT):
                     reason = bad.reason
             else:
-                counters.hit(nbytes)
+                counters.add(hits=1, read_bytes=nbytes)
                 return Found(entry, nbytes, store)
         if reason is not None:
             counters.missed(reason)
@@ -102,7 +148,8 @@ class DiskCache:
     def reject(self, found: Found, why: str) -> None:
         """Take back a hit: the entry is sound, and this process cannot use what it holds."""
         logger.debug("cache: an entry of %s is of no use here: %s", found.store.folder.path, why)
-        counters.take_back_hit(found.nbytes)
+        counters.add(hits=-1, read_bytes=-found.nbytes)
+        counters.missed(Reason.UNUSABLE)
 
     def keep(self, key: Key, sections: Mapping[str, bytes]) -> bool:
         """Write an entry, and make room for it; say whether it is there now.
@@ -116,15 +163,15 @@ class DiskCache:
             if nbytes > self.max_bytes:
                 raise BadEntry(Reason.SIZE, f"{nbytes} bytes, of {self.max_bytes} in all")
             written = self.user.write(key, sections)
-            counters.wrote(written)
+            counters.add(writes=1, written_bytes=written)
             count, _ = evict(self.user, self.max_bytes, keep=self.user.path_of(key))
-            counters.evicted(count)
+            counters.add(evicted=count)
         except BadEntry as bad:
             logger.debug("cache: an entry is not stored: %s", bad)
-            counters.failed_to_write()
+            counters.add(failed_writes=1)
             return False
         except (OSError, CacheError) as error:
-            counters.failed_to_write()
+            counters.add(failed_writes=1)
             self._warn_once(
                 f"the cache in {self.user.folder.path} cannot be written to, so kernels are "
                 f"compiled again in each process: {error}"
@@ -145,17 +192,10 @@ def user_folder(settings: Settings) -> Folder:
     return Folder(cache_folder(), False, settings.is_shared)
 
 
-_known: dict[Settings, DiskCache] = {}
-_lock = ForkSafeLock()
+_known: OnceTable[Settings, DiskCache] = OnceTable()
 
 
 def disk_cache() -> DiskCache:
     """Return the cache under the settings of the environment as it is now."""
     settings = read_settings()
-    found = _known.get(settings)
-    if found is None:
-        with _lock:
-            found = _known.get(settings)
-            if found is None:
-                found = _known[settings] = DiskCache(settings)
-    return found
+    return _known.get_or_make(settings, lambda: DiskCache(settings))

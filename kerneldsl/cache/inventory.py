@@ -1,9 +1,9 @@
-"""Inventory of a cache folder: a list of the entries, and the soundness of each."""
+"""Inventory of a cache folder: the entries, the soundness of each, the nearest to a key."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kerneldsl.cache.entry import Entry
@@ -12,7 +12,16 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import Listed, Store
 from kerneldsl.utilities.formatting import AsDict, text_table
 
-__all__ = ["EntryInfo", "Verification", "list_entries", "read_entries", "verify_store"]
+__all__ = [
+    "Difference",
+    "EntryInfo",
+    "Nearest",
+    "Verification",
+    "find_nearest",
+    "list_entries",
+    "read_entries",
+    "verify_store",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +137,52 @@ def verify_store(store: Store) -> Verification:
             store.put_aside(listed.path, entry.reason)
             put_aside += 1
     return Verification(sound, dict(refused), put_aside)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One part of two keys that is not the same."""
+
+    #: Its name.
+    component: str
+    #: What it is in the key that was asked for and in the entry; ``None`` where it has no such
+    #: part.
+    wanted: str | None
+    found: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest(AsDict):
+    """The entry that comes nearest to a key."""
+
+    #: Of the entry's key.
+    digest: str
+    #: Where the two differ; empty for the entry that was asked for.
+    differences: tuple[Difference, ...]
+
+
+def find_nearest(
+    key: Key, entries: Iterable[EntryInfo], without: Collection[str] = ()
+) -> Nearest | None:
+    """Find the entry that differs in the fewest parts; the one used last, of several.
+
+    Parts in `without` are not compared, with all that they consist of: ``"mapping"`` stands for
+    ``"mapping.items"`` too.
+    """
+    best: Nearest | None = None
+    for entry in entries:
+        found = _compare(key, entry, without)
+        if best is None or len(found.differences) < len(best.differences):
+            best = found
+    return best
+
+
+def _compare(key: Key, entry: EntryInfo, without: Collection[str]) -> Nearest:
+    names = sorted({*key.components, *entry.components})
+    pairs = ((name, key.components.get(name), entry.components.get(name)) for name in names)
+    different = tuple(
+        Difference(*pair)
+        for pair in pairs
+        if pair[1] != pair[2] and pair[0].partition(".")[0] not in without
+    )
+    return Nearest(entry.digest, different)

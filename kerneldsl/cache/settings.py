@@ -1,14 +1,24 @@
-"""Settings of the cache from the environment."""
+"""Settings of the cache from the environment, and the secret of a shared one."""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
+from pathlib import Path
 from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
+from kerneldsl.utilities.untrusted import read_plain_file
 
-__all__ = ["DEFAULT_SIZE_BYTES", "Settings", "read_settings", "read_size"]
+__all__ = [
+    "DEFAULT_SIZE_BYTES",
+    "MIN_SECRET_BYTES",
+    "Settings",
+    "read_secret",
+    "read_settings",
+    "read_size",
+]
 
 DEFAULT_SIZE_BYTES = 2**30
 #: More than any disk has; a float holds it, of whatever length the number is.
@@ -16,6 +26,10 @@ _UNLIMITED_BYTES = 2.0**63
 _OFF = frozenset({"0", "false", "no", "off"})
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
+#: As short a key as HMAC-SHA256 should have is the length of its digest (RFC 2104, section 3);
+#: half of that is still beyond guessing.
+MIN_SECRET_BYTES = 16
+_MAX_SECRET_BYTES = 4096
 _NAMES = (
     "KERNELDSL_CACHE",
     "KERNELDSL_CACHE_DIR",
@@ -78,3 +92,43 @@ def read_size(text: str) -> int:
             remedy="Set it to a size such as 500M, or unset it for 1 GiB",
         )
     return int(min(float(match[1]) * _UNITS[match[2].lower()], _UNLIMITED_BYTES))
+
+
+def read_secret(key_file: str) -> bytes | None:
+    """Read the file that ``KERNELDSL_CACHE_KEY_FILE`` names.
+
+    Return the contents without white space around them; ``None`` for an empty path. Raises
+    `CacheError` if there is no such file, others can read it, or it is too short: a cache that
+    should be signed and cannot be is not used at all.
+    """
+    if not key_file:
+        return None
+    path = Path(key_file).expanduser()
+    try:
+        contents, status = read_plain_file(path, _MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise CacheError(
+            f"the key of the cache, {path}, cannot be read: {error.strerror or error}",
+            value=str(path),
+            remedy="Correct KERNELDSL_CACHE_KEY_FILE, or unset it to go without signatures",
+        ) from error
+    if hasattr(os, "getuid") and status.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise CacheError(
+            f"the key of the cache, {path}, is open to others (mode "
+            f"{stat.S_IMODE(status.st_mode):04o})",
+            value=str(path),
+            limit="Who can read it can sign entries, and entries are run",
+            remedy=f"Run: chmod 600 {path}",
+        )
+    secret = contents.strip()
+    if not MIN_SECRET_BYTES <= len(secret) <= len(contents) <= _MAX_SECRET_BYTES:
+        many = (
+            f"more than {_MAX_SECRET_BYTES}" if len(contents) > _MAX_SECRET_BYTES else len(secret)
+        )
+        raise CacheError(
+            f"the key of the cache, {path}, has {many} bytes",
+            value=min(len(secret), len(contents)),
+            limit=f"It has {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes",
+            remedy=f"Make one: head -c 32 /dev/urandom | base64 > {path}",
+        )
+    return secret

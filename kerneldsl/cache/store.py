@@ -22,12 +22,18 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["SUFFIX", "Listed", "Store"]
+__all__ = ["SUFFIX", "Listed", "Store", "evict"]
 
 SUFFIX = ".kdc"
 _NAME = r"[0-9a-f]{64}\.kdc"
 #: A read renews an entry's time stamp where that is older than this, in seconds.
 _RENEW_AFTER_S = 60.0
+#: A file that nobody has finished for so long, in seconds, was left by a process that ended.
+_ABANDONED_AFTER_S = 3600.0
+#: A time stamp so far ahead, in seconds, comes from a clock that was wrong.
+_FUTURE_S = 3600.0
+#: Once the cache is full, this share of the cap is left, so that the next write finds room.
+_REST = 0.9
 #: Files that are kept in the quarantine, for somebody to look at.
 _MAX_QUARANTINED = 16
 
@@ -137,27 +143,24 @@ class Store:
 
     def listed(self) -> list[Listed]:
         """Return every entry, unread; those that vanish meanwhile are left out."""
-        return [
-            Listed(Path(found.path), status.st_size, status.st_mtime)
-            for found, status in self._scan(self.folder.entries)
-            if re.fullmatch(_NAME, found.name)
-        ]
+        return [e for e in self._scan(self.folder.entries) if re.fullmatch(_NAME, e.path.name)]
 
     def unfinished(self) -> list[Listed]:
-        """Return the files that writers have begun and not finished; some may be at it now."""
-        return [
-            Listed(Path(found.path), status.st_size, status.st_mtime)
-            for found, status in self._scan(self.folder.entries)
-            if found.name.startswith(TEMPORARY)
-        ]
+        """Return files that writers have begun and not finished; some may be at it now."""
+        return [e for e in self._scan(self.folder.entries) if e.path.name.startswith(TEMPORARY)]
+
+    def quarantined(self) -> list[Listed]:
+        """Return the damaged files that were put aside."""
+        return list(self._scan(self.folder.quarantine))
 
     @staticmethod
-    def _scan(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    def _scan(folder: Path) -> Iterator[Listed]:
         try:
             with os.scandir(folder) as files:
                 for found in files:
                     with contextlib.suppress(OSError):
-                        yield found, found.stat(follow_symlinks=False)
+                        status = found.stat(follow_symlinks=False)
+                        yield Listed(Path(found.path), status.st_size, status.st_mtime)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 logger.debug("cache: %s cannot be listed: %s", folder, error)
@@ -186,9 +189,41 @@ class Store:
         for old in kept[:-_MAX_QUARANTINED]:
             self.remove(old.path)
 
-    def quarantined(self) -> list[Listed]:
-        """Return the damaged files that were put aside."""
-        return [
-            Listed(Path(found.path), status.st_size, status.st_mtime)
-            for found, status in self._scan(self.folder.quarantine)
-        ]
+
+def evict(store: Store, max_bytes: int, keep: Path | None = None) -> tuple[int, int]:
+    """Remove abandoned files, and the entries that were not used for longest, until the rest fits.
+
+    The order is that of the files' time stamps, which reading renews. Everything is looked at anew
+    each time, so there is no count that could be wrong; whatever clocks do, the worst that can come
+    of it is that an entry goes too early. Removing an entry that another process is reading does no
+    harm: it has the file open and reads it to its end, or finds none.
+
+    `keep` is an entry that stays: the one just written. Return how many entries were removed, and
+    their bytes.
+    """
+    now = time.time()
+    for file in store.unfinished():
+        # Either way from now: a writer that is alive finds its file gone and writes no entry.
+        if abs(now - file.used_s) > _ABANDONED_AFTER_S:
+            store.remove(file.path)
+    entries = store.listed()
+    aside = store.quarantined()
+    total = sum(e.nbytes for e in entries) + sum(q.nbytes for q in aside)
+    if total <= max_bytes:
+        return 0, 0
+    for file in aside:
+        if store.remove(file.path):
+            total -= file.nbytes
+    # What claims to be of the future goes first; in use, it gets a stamp of now.
+    entries.sort(key=lambda e: (e.used_s <= now + _FUTURE_S, e.used_s))
+    count = nbytes = 0
+    for entry in entries:
+        if total <= max_bytes * _REST:
+            break
+        if entry.path != keep:
+            # Another process may have removed it; it is gone all the same.
+            removed = store.remove(entry.path)
+            total -= entry.nbytes
+            count += removed
+            nbytes += entry.nbytes * removed
+    return count, nbytes

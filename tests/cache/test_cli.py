@@ -12,8 +12,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.cache.disk import disk_cache
+from kerneldsl.cache.inventory import find_nearest
 from kerneldsl.cache.key import Key
-from kerneldsl.cache.nearest import find_nearest
 from kerneldsl.tools.cli import app
 from kerneldsl.tools.cli.warmed import described_gpu
 from targets.cuda.device.described import _CARDS

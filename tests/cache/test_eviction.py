@@ -7,12 +7,10 @@ import time
 
 import pytest
 
-from kerneldsl.cache import eviction
 from kerneldsl.cache import store as store_module
 from kerneldsl.cache.disk import DiskCache, counters
-from kerneldsl.cache.eviction import evict
 from kerneldsl.cache.settings import read_settings
-from kerneldsl.cache.store import Store
+from kerneldsl.cache.store import Store, evict
 from tests.cache.trials import Trials, key_of, sections_of
 
 YEAR_S = 365 * 86400.0
@@ -75,7 +73,6 @@ def test_clocks_that_jump(monkeypatch, trials: Trials, jump_s: float) -> None:
             return real() + self.offset
 
     clock = Clock()
-    monkeypatch.setattr(eviction, "time", clock)
     monkeypatch.setattr(store_module, "time", clock)
     for number in range(200):
         clock.offset = jump_s if number % 3 else 0.0

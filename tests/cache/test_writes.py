@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from kerneldsl.cache.disk import DiskCache, counters
-from kerneldsl.cache.eviction import evict
 from kerneldsl.cache.settings import read_settings
-from kerneldsl.cache.store import Store
+from kerneldsl.cache.store import Store, evict
 from kerneldsl.errors import CacheWarning
 from tests.cache.processes import needs_fork, run_in_child, start_child
 from tests.cache.shims import (

@@ -242,7 +242,7 @@ def _explain_miss(
 ) -> None:
     """Say what differs from the nearest entry, for a kernel that was not found."""
     from kerneldsl import cache
-    from kerneldsl.cache.nearest import find_nearest
+    from kerneldsl.cache.inventory import find_nearest
     from kerneldsl.placement.registry import target_writing
     from kerneldsl.tools.cli.compile import find_kernel, read_dims
 
