@@ -33,7 +33,7 @@ from machine import command_output, describe_gpu_machine
 
 import kerneldsl as kd
 from kerneldsl.memory.pools import allocate
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 
 #: Bytes a second that one lane of PCIe carries, by generation, after the line's own code.
 _LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -252,7 +252,7 @@ def measure_allocation(report: Report, calls: int) -> None:
 
     The larger size goes through the driver each time, the smaller one only the first time.
     """
-    place = place_of("cuda:0")
+    device = device_of("cuda:0")
     for mebibytes in (1, 128):
         nbytes = mebibytes << 20
 
@@ -262,7 +262,7 @@ def measure_allocation(report: Report, calls: int) -> None:
 
         measured = {
             "driver_us": per_call_us(driver, calls),
-            "kerneldsl_us": per_call_us(lambda n=nbytes: allocate(place, n), calls),
+            "kerneldsl_us": per_call_us(lambda n=nbytes: allocate(device, n), calls),
             "kd_empty_us": per_call_us(lambda n=nbytes: kd.empty(n, np.uint8), calls),
             "torch_empty_us": per_call_us(
                 lambda n=nbytes: torch.empty(n, dtype=torch.uint8, device="cuda"), calls
@@ -314,9 +314,9 @@ def measure_leak(report: Report, name: str, run: Callable[[int], Any], count: in
 
 def measure_leaks(report: Report, pairs: int, launches: int) -> None:
     """Measure allocations of many sizes, and launches with fresh and reused arrays."""
-    place = place_of("cuda:0")
+    device = device_of("cuda:0")
     measure_leak(
-        report, "allocate and free", lambda i: allocate(place, 1 + i * 7919 % (1 << 20)), pairs
+        report, "allocate and free", lambda i: allocate(device, 1 + i * 7919 % (1 << 20)), pairs
     )
     array = kd.zeros(1000, np.float32)
     launch = add_one.forall(1000)

@@ -115,7 +115,7 @@ class InspectionMixin:
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Return who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.contract.abi import EXPLICIT, LaunchMode
-        from kerneldsl.placement.devices import current_place
+        from kerneldsl.placement.devices import current_device
         from kerneldsl.placement.registry import get_target
 
         if forall is not None and forall not in (1, 2, 3):
@@ -125,7 +125,7 @@ class InspectionMixin:
         mode = EXPLICIT if forall is None else LaunchMode(forall)
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
-            device = current_place()
+            device = current_device()
             maker, arch = device.compiler, arch or device.arch
         else:
             maker = get_target(target).compiler

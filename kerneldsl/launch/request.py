@@ -20,7 +20,7 @@ from kerneldsl.launch.arguments.signature import conform
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
-from kerneldsl.placement.devices import StandIn, place_of, resolve
+from kerneldsl.placement.devices import StandIn, device_of, resolve
 from kerneldsl.placement.registry import get_target, target_writing
 
 if TYPE_CHECKING:
@@ -301,11 +301,11 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
     return Promises(arrays, is_disjoint=True, is_narrow=is_narrow(extent, shapes))
 
 
-# ---------------------------------------------------------------------- places
+# --------------------------------------------------------------------- devices
 
 
 def named_device(device: DeviceLike | None, arch: str | None) -> Device | None:
     """Return the device that is named or described; ``None`` where neither is."""
     if arch is not None:
         return get_target(target_writing("ptx")).described(arch)
-    return None if device is None else place_of(device)
+    return None if device is None else device_of(device)

@@ -15,7 +15,7 @@ from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, ph
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import Order, contiguous_strides
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 
 __all__ = ["DeviceArray", "new_array"]
@@ -322,7 +322,7 @@ class DeviceArray(ArrayGeometry):
     def __dlpack_device__(self) -> tuple[int, int]:
         from kerneldsl.memory import dlpack
 
-        return dlpack.device_of(self)
+        return dlpack.dlpack_device(self)
 
     def __dlpack__(
         self,
@@ -354,7 +354,7 @@ class DeviceArray(ArrayGeometry):
 
 
 def new_array(
-    place: Device,
+    device: Device,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     order: Order = "C",
@@ -364,15 +364,15 @@ def new_array(
     size = dtype.itemsize
     for extent in shape:
         size *= extent
-    buffer = allocate(place, size, stream)
+    buffer = allocate(device, size, stream)
     strides = contiguous_strides(shape, dtype.itemsize, order)
     layout: Layout | None = "C" if order == "C" else None
-    return DeviceArray(place, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
+    return DeviceArray(device, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
 
 
 def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
     """Return the array that has been pickled, on the device of that name."""
     order: Order = "F" if elements.flags.fnc else "C"
-    made = new_array(place_of(device), elements.shape, elements.dtype, order)
+    made = new_array(device_of(device), elements.shape, elements.dtype, order)
     made.copy_from_host(elements)
     return made

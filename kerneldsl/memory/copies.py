@@ -16,7 +16,7 @@ from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import byte_bounds
 from kerneldsl.memory.transfer import host_copy, pieces_between, read_array, write_array
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import put
@@ -99,18 +99,18 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
     """Copy from one device array to another of the same shape and dtype."""
     destination.check_writable()
     source.check_open()
-    place, peer, nbytes = source.device, destination.device, source.nbytes
+    device, peer, nbytes = source.device, destination.device, source.nbytes
     if nbytes == 0:
         return
-    is_one = place is peer
-    stream = stream_of(place, stream) if is_one else _stream_of_either(stream, place, peer)
+    is_one = device is peer
+    stream = stream_of(device, stream) if is_one else _stream_of_either(stream, device, peer)
     needed: tuple[Any, ...] = (destination, source)
-    if is_one and place.is_host:
+    if is_one and device.is_host:
         held = destination.as_numpy(None), source.as_numpy(None)
-        put(stream, f"copy {nbytes} bytes on {place}", lambda: _copy_on_host(*held), *needed)
-        note_copy(place, "device_to_device", nbytes)
+        put(stream, f"copy {nbytes} bytes on {device}", lambda: _copy_on_host(*held), *needed)
+        note_copy(device, "device_to_device", nbytes)
         return
-    pieces = pieces_between(destination, source) if place.target == peer.target else None
+    pieces = pieces_between(destination, source) if device.target == peer.target else None
     if pieces is None or (is_one and len(pieces) > 1 and _overlap(destination, source)):
         _copy_over_host(destination, source, stream)
         return
@@ -118,22 +118,22 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
     if is_one and not rest and abs(to - come_from) < size:  # ranges that overlap
         if to == come_from:
             return
-        between = allocate(place, size, stream)
+        between = allocate(device, size, stream)
         pieces = [(between.pointer, come_from, size), (to, between.pointer, size)]
         needed += (between,)
 
     def run() -> None:
         for to, come_from, size in pieces:
             if is_one:
-                place.copy_on_device(to, come_from, size, stream)
+                device.copy_on_device(to, come_from, size, stream)
             else:
-                place.copy_to_peer(come_from, peer, to, size, stream)
+                device.copy_to_peer(come_from, peer, to, size, stream)
 
-    where = f"on {place}" if is_one else f"from {place} to {peer}"
+    where = f"on {device}" if is_one else f"from {device} to {peer}"
     put(stream, f"copy {nbytes} bytes {where}", run, *needed)
     for each in needed:
         each.note_use(stream)  # without one, of the default streams, each on its own device
-    note_copy(place, "device_to_device" if is_one else "device_to_peer", nbytes)
+    note_copy(device, "device_to_device" if is_one else "device_to_peer", nbytes)
 
 
 def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
@@ -152,15 +152,15 @@ def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: A
     write_array(destination, host_copy(source, read), write)
 
 
-def _stream_of_either(stream: Any, *places: Device) -> Any:
-    """Return the stream that is meant, of whichever of some places it is."""
+def _stream_of_either(stream: Any, *devices: Device) -> Any:
+    """Return the stream that is meant, of whichever of some devices it is."""
     if stream is None:
-        found = (stream_of(place, None) for place in places)
+        found = (stream_of(device, None) for device in devices)
         return next((s for s in found if s is not None), None)
-    *others, last = [place for place in places if not place.is_host]
-    for place in others:
+    *others, last = [device for device in devices if not device.is_host]
+    for device in others:
         try:
-            return stream_of(place, stream)
+            return stream_of(device, stream)
         except DeviceMismatchError:
             continue
     return stream_of(last, stream)
@@ -181,12 +181,12 @@ def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
     -----
     Copies between devices need no such access: without it the driver takes them over the host.
     """
-    place, other = place_of(device), place_of(peer)
-    if place is other:
+    device, other = device_of(device), device_of(peer)
+    if device is other:
         return True
-    if place.target != other.target:
+    if device.target != other.target:
         return False
-    return place.can_access_peer(other)
+    return device.can_access_peer(other)
 
 
 def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
@@ -204,14 +204,14 @@ def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
     DeviceMismatchError
         If the device cannot reach the other one.
     """
-    place, other = place_of(device), place_of(peer)
-    if place is other:
+    device, other = device_of(device), device_of(peer)
+    if device is other:
         return
-    if not can_access_peer(place, other):
+    if not can_access_peer(device, other):
         raise DeviceMismatchError(
-            f"{place} cannot reach the memory of {other}",
+            f"{device} cannot reach the memory of {other}",
             value=str(other),
             limit="The two are not linked in a way that their driver supports",
             remedy="Copy the arrays: kd.copy(destination, source) takes them over the host",
         )
-    place.enable_peer_access(other)
+    device.enable_peer_access(other)

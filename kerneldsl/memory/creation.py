@@ -19,7 +19,7 @@ from kerneldsl.memory.strided import (
     checked_shape,
     contiguous_strides,
 )
-from kerneldsl.placement.devices import chosen_place, current_place
+from kerneldsl.placement.devices import chosen_device, current_device
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,7 +73,7 @@ def empty(
         There is no room on the device, or below the limit of the active pool.
     """
     extents, element = checked_shape(shape), checked_dtype(dtype)
-    return new_array(chosen_place(device), extents, element, order, stream)
+    return new_array(chosen_device(device), extents, element, order, stream)
 
 
 def full(
@@ -198,7 +198,7 @@ def to_device(
     """
     if isinstance(array, DeviceArray):
         if device is None:
-            device = current_place()
+            device = current_device()
         copy = empty_like(array, device=device)
         from kerneldsl.memory.copies import copy_between
 
@@ -289,9 +289,9 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     start = array.ctypes.data
     is_read_only = not array.flags.writeable
     if isinstance(owner, PooledBuffer) and owner.device.is_host:
-        pointer, place = start, owner.device
+        pointer, device = start, owner.device
     elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
-        pointer, place = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.device
+        pointer, device = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.device
     else:
         raise ArgumentValueError(
             "the array is not in mapped page-locked memory",
@@ -299,7 +299,9 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
             limit="Kernels reach host memory only if it was mapped for them",
             remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
         )
-    return DeviceArray(place, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
+    return DeviceArray(
+        device, pointer, array.shape, array.strides, array.dtype, owner, is_read_only
+    )
 
 
 def managed_empty(
@@ -331,10 +333,10 @@ def managed_empty(
     OutOfMemoryError
         There is no room.
     """
-    place, extents, element = chosen_place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = checked_size(place, extents, element.itemsize)
-    if place.is_host or nbytes == 0:
-        return empty(extents, element, order=order, device=place)
-    owner = SharedMemory(place, "managed", lambda: place.allocate_managed(nbytes))
+    device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = checked_size(device, extents, element.itemsize)
+    if device.is_host or nbytes == 0:
+        return empty(extents, element, order=order, device=device)
+    owner = SharedMemory(device, "managed", lambda: device.allocate_managed(nbytes))
     strides = contiguous_strides(extents, element.itemsize, order)
-    return DeviceArray(place, owner.buffer.pointer, extents, strides, element, owner)
+    return DeviceArray(device, owner.buffer.pointer, extents, strides, element, owner)

@@ -23,7 +23,7 @@ from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_recorded
 
-__all__ = ["device_of", "export", "import_array"]
+__all__ = ["dlpack_device", "export", "import_array"]
 
 _MEMORY = frozenset(MemoryType)
 
@@ -136,7 +136,7 @@ def _address_of(callback: Any) -> int | None:
 # --------------------------------------------------------------------------- out
 
 
-def device_of(array: ArrayGeometry) -> tuple[int, int]:
+def dlpack_device(array: ArrayGeometry) -> tuple[int, int]:
     """Return DLPack's device type and index of an array.
 
     Raises `BufferError` if DLPack has no name for the device.
@@ -159,7 +159,7 @@ def export(
     Raises `BufferError` if the request cannot be met without a copy, or the consumer cannot see
     that the array is read-only.
     """
-    device = device_of(array)
+    device = dlpack_device(array)
     if dl_device is not None and tuple(map(int, dl_device)) != device:
         if int(dl_device[0]) == MemoryType.CPU and copy is not False:
             array.check_open()
@@ -300,8 +300,8 @@ def _take(capsule: Any, obj: Any) -> ArrayGeometry:
     else:
         strides = contiguous_strides(shape, dtype.itemsize)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    place = device_of_memory(tensor.device.device_type, tensor.device.device_id)
-    return ArrayGeometry(place, pointer, shape, strides, dtype, owner, is_read_only)
+    device = device_of_memory(tensor.device.device_type, tensor.device.device_id)
+    return ArrayGeometry(device, pointer, shape, strides, dtype, owner, is_read_only)
 
 
 def _dtype(found: _DLDataType) -> np.dtype[Any]:

@@ -224,7 +224,7 @@ class ArrayGeometry:
     def seal(self, code: int) -> None:
         """Note the code of the kind, and lay out what native code passes to a kernel.
 
-        The block is the place's identity, the code and flags (1: read-only; 2: the memory comes
+        The block is the device's identity, the code and flags (1: read-only; 2: the memory comes
         from another stream than the default one), then pointer, extents and strides, all int64.
         """
         home = getattr(self._owner, "_home", None)

@@ -21,7 +21,7 @@ from kerneldsl.memory.strided import (
     contiguous_strides,
     host_view,
 )
-from kerneldsl.placement.devices import chosen_place
+from kerneldsl.placement.devices import chosen_device
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -72,19 +72,19 @@ def pinned_empty(
     Page-locked memory is taken from the whole machine, and making it costs milliseconds: make few
     such arrays and use them again.
     """
-    place, extents, element = chosen_place(device), checked_shape(shape), checked_dtype(dtype)
-    nbytes = checked_size(place, extents, element.itemsize)
+    device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
+    nbytes = checked_size(device, extents, element.itemsize)
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
         return np.empty(extents, element, order=order)
-    if place.is_host:
-        buffer = allocate(place, nbytes)
+    if device.is_host:
+        buffer = allocate(device, nbytes)
         buffer.is_shared = True  # closing a mapped view must leave the array its memory
         return host_view(buffer.pointer, extents, strides, element, buffer)
     owner = SharedMemory(
-        place,
+        device,
         "pinned",
-        lambda: place.allocate_pinned(nbytes, is_mapped=mapped, is_write_combined=write_combined),
+        lambda: device.allocate_pinned(nbytes, is_mapped=mapped, is_write_combined=write_combined),
     )
     owner.is_shared = True
     return host_view(owner.buffer.host_pointer, extents, strides, element, owner)

@@ -25,13 +25,13 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
 
     Raises `OutOfMemoryError` saying how much was asked for, what is free, and who has the rest.
     """
-    memory, place = pool._memory, pool.device
+    memory, device = pool._memory, pool.device
     logger.debug("%s; collecting unused memory", first)
     gc.collect()
     memory.drain()
     if first.name != "POOL_LIMIT":
         try:
-            place.synchronize()
+            device.synchronize()
         except StreamError as error:  # somebody records a graph, so the device cannot be waited for
             logger.debug("%s", error)
         for other in tuple(memory.pools):
@@ -47,7 +47,7 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
 def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfMemoryError:
     if error.name == "POOL_LIMIT":
         return error
-    memory, place = pool._memory, pool.device
+    memory, device = pool._memory, pool.device
     reserved = 0
     chain = []
     for other in sorted(memory.pools, key=lambda p: p.number):
@@ -57,7 +57,7 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
             f"the pool {stats.name!r} has reserved {format_bytes(stats.reserved_bytes)}, of "
             f"which {format_bytes(stats.in_use_bytes)} are in use"
         )
-    info = place.memory_info()
+    info = device.memory_info()
     limit = None
     if info is not None:
         free, total = info
@@ -66,17 +66,17 @@ def _explained(pool: MemoryPool, nbytes: int, error: OutOfMemoryError) -> OutOfM
         chain.append(
             f"{format_bytes(elsewhere)} are held by other processes, other libraries and the driver"
         )
-    caches = tuple(place.foreign_caches())
+    caches = tuple(device.foreign_caches())
     chain += [text for text, _ in caches]
     remedy = "Free arrays, with array.close() or by dropping them, or use smaller ones"
     remedy += "".join(f"; {advice}" for _, advice in caches)
     return OutOfMemoryError(
-        f"could not allocate {nbytes} bytes ({format_bytes(nbytes)}) on {place}",
+        f"could not allocate {nbytes} bytes ({format_bytes(nbytes)}) on {device}",
         code=error.code,
         name=error.name,
         value=nbytes,
         limit=limit,
         remedy=remedy,
         chain=tuple(chain),
-        doing=f"allocate {nbytes} bytes on {place}",
+        doing=f"allocate {nbytes} bytes on {device}",
     )

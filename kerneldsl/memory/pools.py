@@ -25,7 +25,7 @@ from kerneldsl.errors import (
     OutOfMemoryError,
 )
 from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
-from kerneldsl.placement.devices import chosen_place
+from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_foreign
 from kerneldsl.utilities.formatting import format_bytes
@@ -86,8 +86,8 @@ class MemoryPool(ProcessOwned):
     _backend: PoolBackend
 
     def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
-        place = chosen_place(device)
-        self._set_up(device_memory(place), None)
+        device = chosen_device(device)
+        self._set_up(device_memory(device), None)
         self.limit = limit
 
     @classmethod
@@ -111,8 +111,8 @@ class MemoryPool(ProcessOwned):
     @classmethod
     def default(cls, device: DeviceLike | None = None) -> MemoryPool:
         """Return the pool that serves a device where no other one is active."""
-        place = chosen_place(device)
-        return device_memory(place).default
+        device = chosen_device(device)
+        return device_memory(device).default
 
     @property
     def device(self) -> Device:
@@ -236,7 +236,7 @@ class MemoryPool(ProcessOwned):
 
     def __exit__(self, *exc: object) -> None:
         stack = _active.get()
-        last = max(place for place, pool in enumerate(stack) if pool is self)
+        last = max(depth for depth, pool in enumerate(stack) if pool is self)
         _active.set(stack[:last] + stack[last + 1 :])
 
     def __repr__(self) -> str:
@@ -303,21 +303,21 @@ class MemoryPool(ProcessOwned):
         return PooledBuffer(self, pointer, 0, None)
 
 
-def _size_error(place: Device, nbytes: int) -> ArgumentValueError:
+def _size_error(device: Device, nbytes: int) -> ArgumentValueError:
     """Return the error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
-        f"{nbytes} bytes were asked for on {place}",
+        f"{nbytes} bytes were asked for on {device}",
         value=nbytes,
         limit="An allocation has at least 0 and fewer than 2**63 bytes",
         remedy="Check the shape, and how it was computed",
     )
 
 
-def checked_size(place: Device, shape: tuple[int, ...], itemsize: int) -> int:
+def checked_size(device: Device, shape: tuple[int, ...], itemsize: int) -> int:
     """Return the bytes of an array; raise `ArgumentValueError` for more than can be addressed."""
     size = math.prod(shape) * itemsize
     if size >= _ABSURD_BYTES:
-        raise _size_error(place, size)
+        raise _size_error(device, size)
     return size
 
 
@@ -325,19 +325,19 @@ _devices: dict[Device, DeviceMemory] = {}
 _devices_lock = ForkSafeLock()
 
 
-def device_memory(place: Device) -> DeviceMemory:
+def device_memory(device: Device) -> DeviceMemory:
     """Return what the pools of a device share, made at the first call."""
-    found = _devices.get(place)
+    found = _devices.get(device)
     if found is None:
         with _devices_lock:
-            found = _devices.get(place)
+            found = _devices.get(device)
             if found is None:
-                found = _devices[place] = _begin(place)
+                found = _devices[device] = _begin(device)
     return found
 
 
-def _begin(place: Device) -> DeviceMemory:
-    memory = DeviceMemory(place)
+def _begin(device: Device) -> DeviceMemory:
+    memory = DeviceMemory(device)
     memory.default = MemoryPool._of(memory, "default")
     return memory
 
@@ -363,12 +363,12 @@ _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar
 )
 
 
-def allocate(place: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
+def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
     """Take memory of a device from its active pool.
 
     Parameters
     ----------
-    place : Device
+    device : Device
         The device.
     nbytes : int
         How many bytes; without any, no memory is taken.
@@ -387,7 +387,7 @@ def allocate(place: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
     ArgumentValueError
         A negative or absurd size.
     """
-    memory = device_memory(place)
+    memory = device_memory(device)
     for pool in reversed(_active.get()):
         if pool._memory is memory:
             return pool.allocate(nbytes, stream)
@@ -404,16 +404,16 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
     """
     from kerneldsl.memory.memory_statistics import MemoryStatistics
 
-    place = chosen_place(device)
-    memory = device_memory(place)
+    device = chosen_device(device)
+    memory = device_memory(device)
     pools = tuple(pool.stats() for pool in sorted(memory.pools, key=lambda pool: pool.number))
-    free, total = place.memory_info() or (None, None)
+    free, total = device.memory_info() or (None, None)
     shared = memory.shared.copy().values()  # a finalizer may change it at any time
     with memory.lock:
         memory.forget_pools()
         counts = [memory.gone, *(pool._counts for pool in memory.pools)]
         return MemoryStatistics(
-            device=str(place),
+            device=str(device),
             total_bytes=total,
             free_bytes=free,
             in_use_bytes=memory.in_use,

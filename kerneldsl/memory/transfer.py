@@ -38,7 +38,7 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
 
     A copy that has to be unpacked on the host always waits.
     """
-    place = array.device
+    device = array.device
     if (
         _is_plain(array, out)
         and out.flags.writeable
@@ -47,8 +47,8 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
     ):
         nbytes = out.nbytes
         start = address_of(out)
-        place.copy_to_host(start, array.pointer, nbytes, stream, blocking=blocking)
-        note_copy(place, "device_to_host", nbytes)
+        device.copy_to_host(start, array.pointer, nbytes, stream, blocking=blocking)
+        note_copy(device, "device_to_host", nbytes)
         if not blocking:
             array.note_use(stream)
         return
@@ -91,7 +91,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     are contiguous on the device are copied one by one, or, where they are many, the span is read,
     changed and written back after the device has come to rest.
     """
-    place = array.device
+    device = array.device
     if (
         not array.is_read_only
         and _is_plain(array, source)
@@ -100,8 +100,8 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     ):
         nbytes = source.nbytes
         start = address_of(source)
-        place.copy_from_host(array.pointer, start, nbytes, stream, blocking=blocking)
-        note_copy(place, "host_to_device", nbytes)
+        device.copy_from_host(array.pointer, start, nbytes, stream, blocking=blocking)
+        note_copy(device, "host_to_device", nbytes)
         array.note_use(stream)
         return
     _check_partner(array, source, "array")
@@ -110,7 +110,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
         return
     shape, strides, size = array.shape, array.strides, array.itemsize
     is_one = is_dense(shape, strides, size)
-    if is_one or not place.is_host:
+    if is_one or not device.is_host:
         packed = as_strided_like(source, strides) if is_one else np.ascontiguousarray(source)
         left, right = (array.pointer, strides), (packed.ctypes.data, packed.strides)
         pieces = copy_pieces(shape, size, left, right)
@@ -119,16 +119,16 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
             array.note_use(stream)
             return
     _refuse_recording(stream, "a copy into many small pieces")
-    if place.is_host:
+    if device.is_host:
         array.as_numpy(None)[...] = source
     else:
-        place.synchronize()
+        device.synchronize()
         changed = host_copy(array, stream)
         changed[...] = source
         low, high = byte_bounds(array.pointer, shape, strides, size)
         on_host = low + changed.ctypes.data - array.pointer
-        place.copy_from_host(low, on_host, high - low, stream)
-        note_copy(place, "host_to_device", high - low)
+        device.copy_from_host(low, on_host, high - low, stream)
+        note_copy(device, "host_to_device", high - low)
     array.note_use(stream)
 
 
@@ -142,8 +142,8 @@ def _copy(
     to_host: bool,
 ) -> None:
     """Copy contiguous pieces between the host and a device."""
-    place = array.device
-    copy = place.copy_to_host if to_host else place.copy_from_host
+    device = array.device
+    copy = device.copy_to_host if to_host else device.copy_from_host
     direction = "to" if to_host else "from"
     nbytes = sum(size for _, _, size in pieces)
 
@@ -156,9 +156,9 @@ def _copy(
         run()
     else:
         put(stream, f"copy {nbytes} bytes {direction} the host", run, host, array)
-        if not place.is_host:
-            keep_until_done(place, stream, host, array)
-    note_copy(place, "device_to_host" if to_host else "host_to_device", nbytes)
+        if not device.is_host:
+            keep_until_done(device, stream, host, array)
+    note_copy(device, "device_to_host" if to_host else "host_to_device", nbytes)
 
 
 def _is_plain(array: ArrayGeometry, host: Any) -> bool:
@@ -180,8 +180,8 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
     device. Other memory has to be kept alive.
     """
-    place = array.device
-    if place.is_host:  # where copies are done when they return
+    device = array.device
+    if device.is_host:  # where copies are done when they return
         return True
     base: Any = host.base
     if isinstance(base, np.ndarray):  # of which a view was taken; NumPy makes no longer chains
@@ -189,7 +189,7 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     owner = base.owner if type(base) is HostMemory else None
     return (
         type(owner) is SharedMemory
-        and owner.device is place
+        and owner.device is device
         and type(array._owner) in (PooledBuffer, SharedMemory)
     )
 
@@ -238,8 +238,8 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
     """
     if array.size == 0:
         return
-    place = array.device
-    pieces = pieces_between(array, array, 1 if place.is_host else MAX_RUNS)
+    device = array.device
+    pieces = pieces_between(array, array, 1 if device.is_host else MAX_RUNS)
     if pieces is None:
         write_array(array, np.broadcast_to(element, array.shape), stream)
         return
@@ -247,7 +247,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
 
     def run() -> None:
         for start, _, nbytes in pieces:
-            place.fill(start, pattern, nbytes // len(pattern), stream)
+            device.fill(start, pattern, nbytes // len(pattern), stream)
 
     if stream is None:  # as mostly, and never recorded
         run()

@@ -32,15 +32,15 @@ from kerneldsl.utilities.scoped import Choice, Scope
 __all__ = [
     "StandIn",
     "actual",
-    "chosen_place",
-    "context_place",
-    "current_place",
+    "chosen_device",
+    "context_device",
+    "current_device",
     "current_target",
     "device_info",
+    "device_of",
     "device_of_memory",
     "devices",
     "host_device",
-    "place_of",
     "resolve",
     "targets",
     "use",
@@ -75,14 +75,14 @@ class StandIn:
 _used: dict[tuple[str, int], Device] = {}
 _lock = ForkSafeLock()
 _choices: Scope[Device | StandIn] = Scope("kerneldsl_use")
-#: The place of the innermost active ``with`` of this context; `with stream:` sets it, too.
-context_place = _choices.in_context
+#: The device of the innermost active ``with`` of this context; `with stream:` sets it, too.
+context_device = _choices.in_context
 #: What ``KERNELDSL_TARGET`` named when it was last read.
 _from_environment: tuple[str, Device | StandIn] | None = None
 _detected: Device | None = None
 
 
-def place_of(spec: DeviceLike) -> Device:
+def device_of(spec: DeviceLike) -> Device:
     """Return the device that a text such as ``"cuda:1"``, a device or its description names.
 
     Raises
@@ -141,14 +141,14 @@ def place_of(spec: DeviceLike) -> Device:
 
 def host_device() -> Device:
     """Return the device whose kernels run on the host's processors."""
-    return place_of(target_of_memory(MemoryType.CPU))
+    return device_of(target_of_memory(MemoryType.CPU))
 
 
 def device_of_memory(kind: int, index: int) -> Device:
     """Return the device that takes memory of a type and index, as DLPack counts both."""
     name = target_of_memory(kind)
     # Page-locked memory is the host's, whichever device it was allocated for.
-    return place_of(name if name == target_of_memory(MemoryType.CPU) else f"{name}:{index}")
+    return device_of(name if name == target_of_memory(MemoryType.CPU) else f"{name}:{index}")
 
 
 class use(Choice["Device | StandIn"]):
@@ -183,20 +183,20 @@ class use(Choice["Device | StandIn"]):
     _scope = _choices
 
     def __init__(self, device: DeviceLike) -> None:
-        super().__init__(_place_or_stand_in(device))
+        super().__init__(_device_or_stand_in(device))
 
     def __repr__(self) -> str:
         return f"kerneldsl.use({str(self._value)!r})"
 
 
-def current_place() -> Device:
+def current_device() -> Device:
     """Return where a kernel whose arguments name no device runs now."""
     return actual(_chosen())
 
 
-def chosen_place(device: DeviceLike | None) -> Device:
-    """Return the device that is named, or `current_place` where none is."""
-    return current_place() if device is None else place_of(device)
+def chosen_device(device: DeviceLike | None) -> Device:
+    """Return the device that is named, or `current_device` where none is."""
+    return current_device() if device is None else device_of(device)
 
 
 def actual(chosen: Device | StandIn) -> Device:
@@ -213,14 +213,14 @@ def _chosen() -> Device | StandIn:
         return _choices.process_wide
     spec = environment.target_spec()
     if spec is not None:
-        return _place_in_environment(spec)
+        return _device_in_environment(spec)
     return _detected or _detect()
 
 
-def _place_or_stand_in(spec: DeviceLike) -> Device | StandIn:
+def _device_or_stand_in(spec: DeviceLike) -> Device | StandIn:
     """Return the device that is named, or the CPU in its place where fallback allows that."""
     try:
-        return place_of(spec)
+        return device_of(spec)
     except TargetUnavailableError as error:
         return _stand_in(str(spec).strip(), error)
 
@@ -245,7 +245,7 @@ def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
     return StandIn(host_device(), spec, error)
 
 
-def _place_in_environment(spec: str) -> Device | StandIn:
+def _device_in_environment(spec: str) -> Device | StandIn:
     global _from_environment  # noqa: PLW0603 -- the environment is the process's
     if _from_environment is not None and _from_environment[0] == spec:
         found = _from_environment[1]
@@ -254,7 +254,7 @@ def _place_in_environment(spec: str) -> Device | StandIn:
         if found in get_target(found.target).devices():
             return found
     try:
-        found = place_of(spec)
+        found = device_of(spec)
     except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
         named = type(error)(
             f"KERNELDSL_TARGET is {spec!r}: {error.what}",
@@ -277,7 +277,7 @@ def _detect() -> Device:
         environment.logger.debug("%s %s", name, said)
     from kerneldsl.placement.scores import best_device_of, usable_devices
 
-    _detected = place_of(best_device_of(usable_devices()))
+    _detected = device_of(best_device_of(usable_devices()))
     return _detected
 
 
@@ -285,7 +285,7 @@ def why_current() -> str:
     """Say in words why kernels without device arguments run where they do now."""
     chosen = _chosen()
     asked = str(chosen)
-    if context_place.get() is not None:
+    if context_device.get() is not None:
         why = f"An active `with` chose {asked}"
     elif _choices.process_wide is not None:
         why = f"kd.use({asked!r}) was called"
@@ -319,7 +319,7 @@ def resolve(wanted: Device | None) -> Device | StandIn:
 
 def current_target() -> str:
     """Return where kernels run now, as :class:`use` takes it: ``"cpu"``, ``"cuda:0"``…"""
-    return str(current_place())
+    return str(current_device())
 
 
 def targets() -> tuple[str, ...]:
@@ -364,7 +364,7 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
     """
-    return chosen_place(device).describe()
+    return chosen_device(device).describe()
 
 
 def used_devices() -> tuple[Device, ...]:

@@ -107,12 +107,14 @@ def stats() -> Statistics:
             key=lambda k: (k.kernel, k.device),
         )
     )
-    places = {str(t.device): t.device for t in launch_counters()} | {str(p): p for p in copied}
+    devices = {str(t.device): t.device for t in launch_counters()} | {str(p): p for p in copied}
     names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
     by_name = {str(device): counts for device, counts in copied.items()}
     return Statistics(
         tuple(
-            _device(name, places.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {}))
+            _device(
+                name, devices.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {})
+            )
             for name in sorted(names)
         ),
         kernels,

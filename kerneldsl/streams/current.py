@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
 from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
-from kerneldsl.placement.devices import StandIn, chosen_place, context_place
+from kerneldsl.placement.devices import StandIn, chosen_device, context_device
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
-from kerneldsl.streams.stream_handles import adopt, find, place_of_foreign
+from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
 from kerneldsl.utilities.process_owned import ProcessOwned
 
 __all__ = [
@@ -73,9 +73,9 @@ class BaseStream(ProcessOwned):
     #: The default streams of devices, one object each.
     _defaults: ClassVar[dict[tuple[type[BaseStream], Device], Any]] = {}
 
-    def _begin(self, place: Device, stream: DeviceStream) -> None:
+    def _begin(self, device: Device, stream: DeviceStream) -> None:
         global are_in_use, are_some_nonblocking  # noqa: PLW0603 -- facts about the process
-        self.device = place
+        self.device = device
         self._stream = stream
         self._is_default = False
         self._is_closed = False
@@ -121,31 +121,30 @@ class BaseStream(ProcessOwned):
                 limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
                 remedy="Take the default stream with kd.default_stream()",
             )
-        place = chosen_place(device)
-        if device is None:
-            place = place_of_foreign(stream, place)
-        if place.is_host:
+        chosen = chosen_device(device)
+        device = device_of_foreign(stream, chosen) if device is None else chosen
+        if device.is_host:
             raise ArgumentTypeError(
-                f"a {type(stream).__qualname__} is not a stream of {place}",
+                f"a {type(stream).__qualname__} is not a stream of {device}",
                 value=stream,
                 limit="Launches there finish before they return, in no other library's stream",
                 remedy="Name the device: kd.Stream.from_foreign(stream, device=…)",
             )
-        found = adopt(place, stream)
+        found = adopt(device, stream)
         if names_default_stream(found.handle):
-            return cls._default(place)
+            return cls._default(device)
         self = cls.__new__(cls)
-        self._begin(place, found)
+        self._begin(device, found)
         return self
 
     @classmethod
-    def _default(cls, place: Device) -> Self:
+    def _default(cls, device: Device) -> Self:
         """Return the default stream of a device, always the same object."""
-        key = cls, place
+        key = cls, device
         if key not in cls._defaults:
-            made, stream = cls.__new__(cls), place.wrap_stream(None)
+            made, stream = cls.__new__(cls), device.wrap_stream(None)
             stream.is_blocking = True
-            made._begin(place, stream)
+            made._begin(device, stream)
             made._is_default = True
             cls._defaults.setdefault(key, made)
         found: Self = cls._defaults[key]
@@ -184,8 +183,8 @@ class BaseStream(ProcessOwned):
 
     def __enter__(self) -> Self:
         self._open()
-        _active.set((*_active.get(), (self, context_place.get())))
-        context_place.set(self.device)
+        _active.set((*_active.get(), (self, context_device.get())))
+        context_device.set(self.device)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -195,12 +194,12 @@ class BaseStream(ProcessOwned):
         depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
         if depth is None:
             return
-        place_before = active[depth][1]
+        device_before = active[depth][1]
         inner = active[depth + 1 :]
         if inner:
-            inner = ((inner[0][0], place_before), *inner[1:])
+            inner = ((inner[0][0], device_before), *inner[1:])
         else:
-            context_place.set(place_before)
+            context_device.set(device_before)
         _active.set((*active[:depth], *inner))
 
     def __repr__(self) -> str:
@@ -221,10 +220,10 @@ class BaseStream(ProcessOwned):
 # --------------------------------------------------------------------------- which one
 
 
-def active_stream(place: Device) -> BaseStream | None:
+def active_stream(device: Device) -> BaseStream | None:
     """Return the stream of the innermost active ``with stream:`` of a device."""
     for stream, _ in reversed(_active.get()):
-        if stream.device is place:
+        if stream.device is device:
             return stream
     return None
 
@@ -239,18 +238,18 @@ def as_stream(stream: Any, otherwise: Device) -> BaseStream:
     return stream if isinstance(stream, BaseStream) else BaseStream.from_foreign(stream)
 
 
-def ambient_stream(place: Device) -> DeviceStream | None:
+def ambient_stream(device: Device) -> DeviceStream | None:
     """Return the stream of the innermost active ``with stream:`` of a device, or ``None``.
 
     Raises `ClosedResourceError` if it was closed inside of its own block.
     """
     if not are_in_use:
         return None
-    stream = active_stream(place)
+    stream = active_stream(device)
     return None if stream is None or stream._is_default else stream._open()
 
 
-def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
+def resolve_stream(device: Device, stream: Any) -> DeviceStream | None:
     """Return the stream of a device that something stands for, or ``None`` for its default stream.
 
     ``None`` stands for the current stream. Another library's stream or handle is not looked at by a
@@ -259,38 +258,38 @@ def resolve_stream(place: Device, stream: Any) -> DeviceStream | None:
     no stream.
     """
     if stream is None:
-        return ambient_stream(place)
+        return ambient_stream(device)
     if isinstance(stream, BaseStream):
         found = stream._open()
-        if stream.device is not place:
-            _refuse_place(str(stream.device), place)
+        if stream.device is not device:
+            _refuse_device(str(stream.device), device)
         return None if stream._is_default else found
     if isinstance(stream, DeviceStream):
-        if stream.device != place:
-            _refuse_place(str(stream.device), place)
+        if stream.device != device:
+            _refuse_device(str(stream.device), device)
         return stream
-    if place.is_host or names_default_stream(stream):
+    if device.is_host or names_default_stream(stream):
         return None
-    return adopt(place, stream)
+    return adopt(device, stream)
 
 
-def _refuse_place(found: str, place: Device) -> NoReturn:
+def _refuse_device(found: str, device: Device) -> NoReturn:
     raise DeviceMismatchError(
-        f"the stream is on {found}, and the work on {place}",
+        f"the stream is on {found}, and the work on {device}",
         value=found,
         limit="Work goes into a stream of its own device",
-        remedy=f"Make the stream with kd.Stream('{place}'), or leave it out",
+        remedy=f"Make the stream with kd.Stream('{device}'), or leave it out",
     )
 
 
-def stream_of(place: Device, stream: Any) -> DeviceStream | None:
+def stream_of(device: Device, stream: Any) -> DeviceStream | None:
     """Return the stream that work on memory of a device goes into; see :func:`resolve_stream`.
 
     Raises `ArgumentTypeError` also where work is done at once, if it is a bool, float, text or
     sequence.
     """
     if stream is None:
-        return ambient_stream(place) if are_in_use else None
+        return ambient_stream(device) if are_in_use else None
     if isinstance(stream, _NEVER_STREAMS):
         raise ArgumentTypeError(
             f"stream is {stream!r}",
@@ -299,7 +298,7 @@ def stream_of(place: Device, stream: Any) -> DeviceStream | None:
             "handle",
             remedy="Leave it out, or make one with kd.Stream()",
         )
-    return resolve_stream(place, stream)
+    return resolve_stream(device, stream)
 
 
 def refuse_waiting() -> None:
@@ -314,20 +313,20 @@ def refuse_waiting() -> None:
 # --------------------------------------------------------------------------- launches
 
 
-def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
+def launch_stream(device: Device, named: Any, producers: tuple[int, ...]) -> Any:
     """Return where to launch, after what other libraries have started on the arguments.
 
     `named` is the stream of the launch, or ``None``; `producers` are handles of the streams in
     which other libraries made arguments. Return what `LaunchConfig.stream` takes.
     """
     if named is None and not producers:
-        return ambient_stream(place)
-    stream: Any = resolve_stream(place, named)
-    if not producers or place.is_host:
+        return ambient_stream(device)
+    stream: Any = resolve_stream(device, named)
+    if not producers or device.is_host:
         return stream
     first, *others = dict.fromkeys(producers)
-    if stream is None and named is None and active_stream(place) is None:
-        known = find(place, first)
+    if stream is None and named is None and active_stream(device) is None:
+        known = find(device, first)
         stream = first if known is None else known
     else:
         others.insert(0, first)
@@ -336,7 +335,7 @@ def launch_stream(place: Device, named: Any, producers: tuple[int, ...]) -> Any:
         handle = getattr(stream, "handle", stream)
         for other in others:
             if other != handle:
-                place.wait_stream(stream, other)
+                device.wait_stream(stream, other)
     return stream
 
 

@@ -12,7 +12,7 @@ from kerneldsl.errors import (
     DeviceMismatchError,
     GraphError,
 )
-from kerneldsl.placement.devices import current_place
+from kerneldsl.placement.devices import current_device
 from kerneldsl.streams.current import BaseStream, as_stream
 from kerneldsl.streams.order import refuse_recording
 from kerneldsl.streams.stream_handles import register
@@ -105,15 +105,15 @@ class Event(ProcessOwned):
             If one of the two was closed.
         """
         self._check_open()
-        stream = as_stream(stream, current_place())
-        into, place = stream._open(), stream.device
+        stream = as_stream(stream, current_device())
+        into, device = stream._open(), stream.device
         if self._event is None:
-            self._event = place.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
-            self.device = place
-        elif self.device is not place:
+            self._event = device.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
+            self.device = device
+        elif self.device is not device:
             raise DeviceMismatchError(
-                f"the stream is on {place}, and the event on {self.device}",
-                value=str(place),
+                f"the stream is on {device}, and the event on {self.device}",
+                value=str(device),
                 limit="An event belongs to the device on which it was first recorded",
                 remedy="Take another event: kd.Event()",
             )
@@ -139,7 +139,7 @@ class Event(ProcessOwned):
             or in one that has ended.
         """
         self._check_open()
-        stream = as_stream(stream, current_place())
+        stream = as_stream(stream, current_device())
         waiting = stream._open()
         if self._event is None:
             return
@@ -333,9 +333,9 @@ def wait_for(stream: BaseStream, other: Any) -> None:
         "wait for another library",
         "Wait before the `with stream.capture()`, or in the stream in which the graph is launched",
     )
-    place = stream.device
+    device = stream.device
     if _is_event(other):
-        waiting.wait(place.wrap_event(other))
+        waiting.wait(device.wrap_event(other))
         return
     Event(timed=False).record(BaseStream.from_foreign(other)).wait(stream)
 

@@ -360,7 +360,7 @@ class capture(ProcessOwned):
             graph._fences = [(s, _fence(stream.device, s)) for s in recording.streams]
 
 
-def _fence(place: Device, stream: DeviceStream) -> DeviceEvent:
-    event = place.create_event(is_timed=False)
+def _fence(device: Device, stream: DeviceStream) -> DeviceEvent:
+    event = device.create_event(is_timed=False)
     event.record(stream)
     return event

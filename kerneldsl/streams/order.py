@@ -102,19 +102,19 @@ _kept: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
 _kept_lock = ForkSafeLock()
 
 
-def keep_until_done(place: Device, stream: Any, *needed: Any) -> None:
+def keep_until_done(device: Device, stream: Any, *needed: Any) -> None:
     """Keep objects alive until what is in a stream now has finished.
 
     In a recorded stream the recording has the objects already.
     """
     if not isinstance(stream, DeviceStream):
-        stream = place.wrap_stream(stream)
+        stream = device.wrap_stream(stream)
     if stream.recording is not None:
         return
-    event = place.create_event(is_timed=False)
+    event = device.create_event(is_timed=False)
     event.record(stream)
     with _kept_lock:
-        _kept.setdefault((place, stream.handle), deque()).append((event, needed))
+        _kept.setdefault((device, stream.handle), deque()).append((event, needed))
     let_go()
 
 
@@ -134,7 +134,7 @@ def let_go() -> None:
             if not waiting:
                 del _kept[key]
     # What is told, and what goes with the events, may run anything, so not under the lock.
-    for place, failure in failures:
-        place.swallow(failure)
+    for device, failure in failures:
+        device.swallow(failure)
     for event, _ in done:
         event.close()

@@ -6,52 +6,52 @@ import weakref
 from typing import Any
 
 from kerneldsl.contract import Device, DeviceStream, MemoryType
-from kerneldsl.placement.devices import device_of_memory, place_of
+from kerneldsl.placement.devices import device_of, device_of_memory
 
-__all__ = ["adopt", "find", "forget", "forget_recorded", "place_of_foreign", "register"]
+__all__ = ["adopt", "device_of_foreign", "find", "forget", "forget_recorded", "register"]
 
 #: Streams of ours by device and handle, so that they are known again when another library has
 #: wrapped them.
 _by_handle: weakref.WeakValueDictionary[tuple[Device, int], DeviceStream] = (
     weakref.WeakValueDictionary()
 )
-_places_with_streams: set[Device] = set()
+_devices_with_streams: set[Device] = set()
 
 
-def register(place: Device, handle: int, stream: DeviceStream) -> None:
+def register(device: Device, handle: int, stream: DeviceStream) -> None:
     """Let a stream of ours be known again by its handle."""
-    _by_handle[place, handle] = stream
-    _places_with_streams.add(place)
+    _by_handle[device, handle] = stream
+    _devices_with_streams.add(device)
 
 
-def find(place: Device, handle: int) -> DeviceStream | None:
+def find(device: Device, handle: int) -> DeviceStream | None:
     """Return the stream of ours that has a handle."""
-    return _by_handle.get((place, handle))
+    return _by_handle.get((device, handle))
 
 
-def forget(place: Device, handle: int) -> None:
+def forget(device: Device, handle: int) -> None:
     """Forget a handle that the device may give to another stream."""
-    _by_handle.pop((place, handle), None)
+    _by_handle.pop((device, handle), None)
 
 
-def forget_recorded(place: Device, stream: DeviceStream) -> None:
+def forget_recorded(device: Device, stream: DeviceStream) -> None:
     """Forget the handle that a stream has in a recording, which ends now."""
     if stream.handle != stream.own_handle:
-        forget(place, stream.handle)
+        forget(device, stream.handle)
 
 
-def adopt(place: Device, stream: Any) -> DeviceStream:
+def adopt(device: Device, stream: Any) -> DeviceStream:
     """Return the device's stream behind another library's, ours if it is one of ours."""
-    wrapped = place.wrap_stream(stream)
-    if place in _places_with_streams:
-        return _by_handle.get((place, wrapped.handle), wrapped)
+    wrapped = device.wrap_stream(stream)
+    if device in _devices_with_streams:
+        return _by_handle.get((device, wrapped.handle), wrapped)
     return wrapped
 
 
-def place_of_foreign(stream: Any, otherwise: Device) -> Device:
+def device_of_foreign(stream: Any, otherwise: Device) -> Device:
     """Return where another library's stream says it is."""
     if isinstance(stream, DeviceStream):
-        return place_of(stream.device)
+        return device_of(stream.device)
     index = getattr(getattr(stream, "device", None), "index", None)  # torch
     if not isinstance(index, int):
         index = getattr(getattr(stream, "device", None), "device_id", None)  # cuda.core

@@ -11,7 +11,7 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
 )
-from kerneldsl.placement.devices import chosen_place
+from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream
 from kerneldsl.streams.order import let_go, refuse_recording
 from kerneldsl.streams.stream_handles import forget, register
@@ -76,11 +76,11 @@ class Stream(BaseStream):
                 value=priority,
                 limit="A priority is an int; a lower one comes first",
             ) from None
-        place = chosen_place(device)
-        made = place.create_stream(priority=level, is_blocking=bool(blocking))
+        device = chosen_device(device)
+        made = device.create_stream(priority=level, is_blocking=bool(blocking))
         made.priority, made.is_blocking = level, bool(blocking)
-        self._begin(place, made)
-        register(place, made.handle, made)
+        self._begin(device, made)
+        register(device, made.handle, made)
 
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
@@ -215,8 +215,8 @@ def current_stream(device: DeviceLike | None = None) -> Stream:
     Stream
         That of the innermost active ``with stream:`` of the device, else its default stream.
     """
-    place = chosen_place(device)
-    return cast("Stream | None", active_stream(place)) or Stream._default(place)
+    device = chosen_device(device)
+    return cast("Stream | None", active_stream(device)) or Stream._default(device)
 
 
 def default_stream(device: DeviceLike | None = None) -> Stream:
@@ -232,5 +232,5 @@ def default_stream(device: DeviceLike | None = None) -> Stream:
     Stream
         On CUDA the legacy default stream, which waits for every blocking stream and is waited for.
     """
-    place = chosen_place(device)
-    return Stream._default(place)
+    device = chosen_device(device)
+    return Stream._default(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kerneldsl.contract import DeviceLike
 from kerneldsl.errors import DeviceLostError, DriverError
-from kerneldsl.placement.devices import place_of, used_devices
+from kerneldsl.placement.devices import device_of, used_devices
 from kerneldsl.streams.current import refuse_waiting
 from kerneldsl.streams.order import let_go
 
@@ -29,7 +29,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
     """
     refuse_waiting()
     failure: DriverError | None = None
-    for each in used_devices() if device is None else (place_of(device),):
+    for each in used_devices() if device is None else (device_of(device),):
         try:
             each.synchronize()
         except DriverError as error:  # the other devices are waited for all the same

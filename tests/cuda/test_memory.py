@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.memory.pools import allocate
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from tests.support.arrays import assert_same_bits, random_array
 
 MIB = 2**20
@@ -435,7 +435,7 @@ def test_statistics_know_page_locked_and_managed_memory() -> None:
 @pytest.mark.alone
 def test_nothing_leaks() -> None:
     """A short form of what benchmarks/memory.py measures over a million."""
-    place, pool = place_of("cuda:0"), kd.MemoryPool.default("cuda:0")
+    place, pool = device_of("cuda:0"), kd.MemoryPool.default("cuda:0")
     allocate(place, MIB)
     kd.synchronize()
     pool.trim()

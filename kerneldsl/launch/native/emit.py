@@ -39,8 +39,8 @@ class Addresses:
     seal: int
     #: Offset of the tuple of tables in a launch.
     launch_tables: int
-    #: The context variable with the chosen place.
-    place_variable: int
+    #: The context variable with the chosen device.
+    device_variable: int
     #: Of an int64: whether a stream was ever made.
     streams_in_use: int
     #: The context variable with the active streams, and what it holds where there are none.
@@ -177,12 +177,12 @@ def _emit_try(
     active = _read_variable(f, addresses.streams_variable, room, broken)
     f.b.cbranch(f.equal(active, I64(addresses.no_streams)), no_stream, bad)
     f.b.position_at_end(no_stream)
-    chosen = _read_variable(f, addresses.place_variable, room, broken)
+    chosen = _read_variable(f, addresses.device_variable, room, broken)
     unchosen, placed = f.block("unchosen"), f.block("placed")
-    f.b.cbranch(f.equal(chosen, word(Word.PLACE)), placed, unchosen)
+    f.b.cbranch(f.equal(chosen, word(Word.DEVICE)), placed, unchosen)
     f.b.position_at_end(unchosen)
     f.require(f.equal(chosen, I64(id(None))), bad)
-    require_all(guards, word(Word.PLACE_GUARDS, POINTER), word(Word.PLACE_GUARD_COUNT))
+    require_all(guards, word(Word.DEVICE_GUARDS, POINTER), word(Word.DEVICE_GUARD_COUNT))
     f.b.branch(placed)
     f.b.position_at_end(placed)
     require_all(guards, word(Word.GUARDS, POINTER), word(Word.GUARD_COUNT))
@@ -195,7 +195,7 @@ def _emit_try(
     steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
     changes = f.b.alloca(I64)
     f.store(word(Word.ASKS_NUMBERS), changes)
-    require_all(arguments, steps, argument_count, args, buffer, word(Word.PLACE), changes)
+    require_all(arguments, steps, argument_count, args, buffer, word(Word.DEVICE), changes)
     # The arrays that the table was made with fulfil what it asks of arrays.
     look, start_it = f.block("look_at_conditions"), f.block("start_it")
     f.b.cbranch(f.equal(f.load(changes), I64(0)), start_it, look)

@@ -25,7 +25,7 @@ _TYPE, _OFFSET, _A, _B, _C, _D = (8 * i for i in range(1, 7))
 
 
 def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
-    """Emit ``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 place, ptr changes)``.
+    """Emit ``i32 arguments(ptr steps, i64 count, ptr args, ptr buffer, i64 device, ptr changes)``.
 
     It returns 1 where all were read and written into the buffer, else 0, and leaves no error. To
     `changes` it adds the number of arrays that are not known to be those that the steps were made
@@ -37,7 +37,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     described, attributes = emit_foreign(module)
     kinds = [POINTER, I64, POINTER, POINTER, I64, POINTER]
     f = Function(module, "arguments", I32, kinds, is_internal=True)
-    steps, count, args, buffer, place, changes = f.args
+    steps, count, args, buffer, device, changes = f.args
     head, body, right, step, good, bad = (
         f.block(name) for name in ("head", "body", "right", "step", "good", "bad")
     )
@@ -64,7 +64,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             f.b.cbranch(f.equal(f.load(value, array_block), f.load(words, _D)), step, other)
             f.b.position_at_end(other)
             f.store(f.b.add(f.load(changes), I64(1)), changes)
-            _read_device_array(f, value, words, out, place, array_block, seal, bad)
+            _read_device_array(f, value, words, out, device, array_block, seal, bad)
         elif kind is StepKind.NDARRAY:
             _read_ndarray(f, value, words, out, bad)
         elif kind in (StepKind.DESCRIBED, StepKind.ATTRIBUTES):
@@ -75,7 +75,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             f.require(f.equal(f.load(value, layout.TUPLE_SIZE), elements), bad)
             items = f.at(value, layout.TUPLE_ITEMS)
             inner = f.load(words, _A, POINTER)
-            given = [inner, elements, items, buffer, place, changes]
+            given = [inner, elements, items, buffer, device, changes]
             f.require_one(f.b.call(f.function, given), bad)
         else:
             _read_number(f, kind, value, words, out, overflow, bad)
@@ -132,12 +132,12 @@ def _read_device_array(
     value: Any,
     words: Any,
     out: Any,
-    place: Any,
+    device: Any,
     array_block: int,
     seal: int,
     bad: Any,
 ) -> None:
-    """Read a device array: its block is place, code of the kind, flags, then what is passed."""
+    """Read a device array: its block is device, code of the kind, flags, then what is passed."""
     fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
     is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
     f.b.cbranch(is_sealed, sealed, fresh)
@@ -153,7 +153,7 @@ def _read_device_array(
     f.b.position_at_end(sealed)
     block = f.load(value, array_block, POINTER)
     data = f.at(block, layout.BYTES_DATA)
-    f.require(f.equal(f.load(data), place), bad)
+    f.require(f.equal(f.load(data), device), bad)
     f.require(f.equal(f.load(data, 8), f.load(words, _A)), bad)
     f.require(f.equal(f.b.and_(f.load(data, 16), f.load(words, _B)), I64(0)), bad)
     f.copy_words(out, f.at(data, BLOCK_HEAD), f.load(words, _C))

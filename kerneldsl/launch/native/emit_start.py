@@ -44,7 +44,7 @@ def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
     f.b.position_at_end(ask)
     stream = f.b.alloca(I64)
     f.store(I64(-1), stream)
-    device = f.b.trunc(_word(f, table, Word.DEVICE), I32)
+    device = f.b.trunc(_word(f, table, Word.DEVICE_INDEX), I32)
     status = f.call(current_stream, I32, I32(MemoryType.CUDA), device, stream)
     f.require(f.equal(status, I32(0)), failed)
     f.b.cbranch(f.equal(f.load(stream), I64(0)), known, bad)

@@ -22,7 +22,7 @@ from kerneldsl.launch.native.table import Guard, GuardKind
 from kerneldsl.placement import devices as placement
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["capture_guards", "log_guards", "place_guards"]
+__all__ = ["capture_guards", "device_guards", "log_guards"]
 
 #: Is never chosen.
 _NOBODY = object()
@@ -112,7 +112,7 @@ def log_guards() -> list[Guard] | None:
     return [_held(known, logging.DEBUG, False)]
 
 
-def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
+def device_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
     """Return guards that a kernel runs on a device, with no choice of a device in the context.
 
     `is_named` says that an argument lives there. There are none where something else decides, such
@@ -122,7 +122,7 @@ def place_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
         return []  # what the argument says; nothing stands in for another device there
     choices = vars(placement._choices)
     guards = _unchosen_guards(choices, device, is_named=is_named)
-    if guards is None and placement.context_place.get() is device:
+    if guards is None and placement.context_device.get() is device:
         return [_held(choices, "process_wide", _NOBODY)]  # good inside of such a choice alone
     return guards
 
@@ -148,7 +148,7 @@ def _unchosen_guards(
         if placement._detected is not device:
             return None
         guards.append(_held(vars(placement), "_detected", device))
-    elif placement.current_place() is not device:
+    elif placement.current_device() is not device:
         return None
     return guards
 

@@ -27,7 +27,7 @@ from kerneldsl.launch.native.subscript import put_subscript
 from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.placement.devices import context_place
+from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -148,7 +148,7 @@ def _make() -> None:
         array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
-        place_variable=id(context_place),
+        device_variable=id(context_device),
         streams_in_use=ctypes.addressof(current.in_use_word),
         streams_variable=id(current._active),
         no_streams=id(nothing),
@@ -170,7 +170,7 @@ def _make() -> None:
         engine,
         python,
         _state,
-        context_place,
+        context_device,
         current._active,
         nothing,
         DeviceArray,

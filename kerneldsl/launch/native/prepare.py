@@ -16,7 +16,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.dispatch import Dispatcher, Launchable
 from kerneldsl.launch.native.conditions import Condition, Distinct, Within, pack_conditions
-from kerneldsl.launch.native.guards import capture_guards, log_guards, place_guards
+from kerneldsl.launch.native.guards import capture_guards, device_guards, log_guards
 from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.promised import conditions_of
 from kerneldsl.launch.native.steps import StepMaker
@@ -54,7 +54,7 @@ def _prepare(
         return None
     guards = capture_guards(state.unit.captured)
     always = log_guards()
-    where = place_guards(device, is_named=binding.device is not None)
+    where = device_guards(device, is_named=binding.device is not None)
     if guards is None or always is None or where is None:
         return None
     wanted = request.kinds
@@ -76,7 +76,7 @@ def _prepare(
         generation=generation,
         device=device,
         guards=(*guards, *always),
-        place_guards=where,
+        device_guards=where,
         steps=steps,
         conditions=pack_conditions(conditions, layout),
         asks_numbers=any(isinstance(c, Within) and not c.is_of_array for c in conditions),

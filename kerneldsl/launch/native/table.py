@@ -49,13 +49,13 @@ class Word(IntEnum):
     STEPS = 2
     GUARD_COUNT = 3
     GUARDS = 4
-    PLACE_GUARD_COUNT = 5
-    PLACE_GUARDS = 6
+    DEVICE_GUARD_COUNT = 5
+    DEVICE_GUARDS = 6
     CONDITION_COUNT = 7
     CONDITIONS = 8
     #: Whether conditions are looked at also where all arrays are known.
     ASKS_NUMBERS = 9
-    PLACE = 10
+    DEVICE = 10
     COUNTER = 11
     BUFFER = 12
     BUFFER_WORDS = 13
@@ -63,7 +63,7 @@ class Word(IntEnum):
     PARAMETER_BYTES = 15
     #: Another library's function for its current stream, or 0, and the device it is asked for.
     CURRENT_STREAM = 16
-    DEVICE = 17
+    DEVICE_INDEX = 17
     #: The same as a Python function that returns an object, or 0, and the name of its handle.
     STREAM_GETTER = 18
     STREAM_HANDLE = 19
@@ -201,7 +201,7 @@ def make_table(
     generation: int,
     device: Device,
     guards: Sequence[Guard],
-    place_guards: Sequence[Guard],
+    device_guards: Sequence[Guard],
     steps: Sequence[Step],
     conditions: Sequence[PackedCondition],
     asks_numbers: bool,
@@ -224,7 +224,7 @@ def make_table(
         Where the kernel runs; an active choice of another device sends launches to Python.
     guards : sequence of Guard
         Are always looked at.
-    place_guards : sequence of Guard
+    device_guards : sequence of Guard
         Are looked at where no choice of a device is active.
     steps : sequence of Step
         One for each argument; offsets are in `parameters`.
@@ -262,19 +262,19 @@ def make_table(
     table[Word.STEPS] = memory.put_steps(steps)
     table[Word.GUARD_COUNT] = len(guards)
     table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
-    table[Word.PLACE_GUARD_COUNT] = len(place_guards)
-    table[Word.PLACE_GUARDS] = memory.put(w for guard in place_guards for w in guard.words())
+    table[Word.DEVICE_GUARD_COUNT] = len(device_guards)
+    table[Word.DEVICE_GUARDS] = memory.put(w for guard in device_guards for w in guard.words())
     table[Word.CONDITION_COUNT] = len(conditions)
     table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
     table[Word.ASKS_NUMBERS] = asks_numbers
-    table[Word.PLACE] = id(device)
+    table[Word.DEVICE] = id(device)
     table[Word.COUNTER] = ctypes.addressof(counter.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
     table[Word.PARAMETER_BYTES] = len(parameters)
     table[Word.CURRENT_STREAM] = current_stream
-    table[Word.DEVICE] = device.index
+    table[Word.DEVICE_INDEX] = device.index
     if stream_getter is not None:
         table[Word.STREAM_GETTER] = id(stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)
@@ -282,7 +282,7 @@ def make_table(
     table.key = key
     table.counter = counter
     table.keep = (
-        *(device, tuple(guards), tuple(place_guards), stream_getter, entry, counter, keep),
+        *(device, tuple(guards), tuple(device_guards), stream_getter, entry, counter, keep),
         *(buffer, tuple(memory.kept)),
     )
     return table

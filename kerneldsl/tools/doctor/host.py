@@ -18,7 +18,7 @@ from pathlib import Path
 from kerneldsl.contract import MemoryType
 from kerneldsl.contract.checks import Check, CheckStatus, said_by
 from kerneldsl.errors import KernelError
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.tools.detection import backends
 from kerneldsl.tools.detection.files import read_text
@@ -204,7 +204,7 @@ def _check_target_spec() -> Iterator[Check]:
         return
     check = "environment.KERNELDSL_TARGET"
     try:
-        place = place_of(spec)
+        device = device_of(spec)
     except (KernelError, ImportError) as error:
         yield Check(
             check,
@@ -214,4 +214,4 @@ def _check_target_spec() -> Iterator[Check]:
             or "Unset it, or set it to a device that is there, such as cpu",
         )
     else:
-        yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {place}")
+        yield Check(check, "ok", f"KERNELDSL_TARGET is {spec!r}: {device}")

@@ -17,7 +17,7 @@ import kerneldsl as kd
 from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.memory.strided import as_strided_like, byte_bounds, is_dense
 from kerneldsl.memory.transfer import _shortest
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from kerneldsl.streams import order
 from targets import null
 from targets.null.devices import H100
@@ -286,7 +286,7 @@ def test_copies_that_do_not_wait(rng: np.random.Generator, device: str) -> None:
 
 
 def _event_class() -> type:
-    return type(place_of("null").create_event(is_timed=False))
+    return type(device_of("null").create_event(is_timed=False))
 
 
 def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +350,7 @@ def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
 def test_page_locked_memory_waits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """So copies from and to it need no event; copies of other memory do."""
     made: list[Any] = []
-    device = place_of("null")
+    device = device_of("null")
     create_event = device.create_event
 
     def create(*args: Any, **options: Any) -> Any:

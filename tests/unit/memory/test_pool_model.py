@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 import kerneldsl as kd
 from kerneldsl.memory.pools import device_memory
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from targets import null
 from targets.cpu.memory import block_bytes
 from targets.null.devices import SMALL_OLD_CARD
@@ -46,7 +46,7 @@ class PoolMachine(RuleBasedStateMachine):
     @initialize(target=pools)
     def begin(self) -> kd.MemoryPool:
         self.set_up()
-        self.place = place_of(self.target)
+        self.place = device_of(self.target)
         self.live: dict[int, tuple[Any, kd.MemoryPool, int, int]] = {}
         self.counts: dict[kd.MemoryPool, list[int]] = {}
         self.peaks: dict[kd.MemoryPool, int] = {}

@@ -18,7 +18,7 @@ import kerneldsl as kd
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.memory.device_memory import DeviceMemory
 from kerneldsl.memory.pools import allocate, device_memory
-from kerneldsl.placement.devices import place_of
+from kerneldsl.placement.devices import device_of
 from targets import null
 from targets.cpu.memory import HostPool, block_bytes
 from targets.null.devices import H100, SMALL_OLD_CARD
@@ -204,7 +204,7 @@ def test_the_operating_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_release_waits_for_every_stream_that_used_the_memory() -> None:
-    place = place_of("null")
+    place = device_of("null")
     pool = kd.MemoryPool("null")
     home, other = (kd.Stream("null") for _ in range(2))
     buffer = pool.allocate(100, home)
@@ -498,7 +498,7 @@ def test_blocks_of_host_memory() -> None:
     for nbytes in (1, 255, 256, 257, 4097, 10**6, 10**9 + 1):
         assert nbytes <= block_bytes(nbytes) <= max(256, nbytes * 1.125 + 256)
         assert block_bytes(block_bytes(nbytes)) == block_bytes(nbytes)
-    pool = HostPool(place_of("cpu"))
+    pool = HostPool(device_of("cpu"))
     pointers = [pool.acquire(1 << 27, None)[0] for _ in range(4)]
     for pointer in pointers:
         pool.release(pointer, 1 << 27, None, ())
@@ -509,7 +509,7 @@ def test_blocks_of_host_memory() -> None:
 
 
 def test_device_memory_is_made_once() -> None:
-    place = place_of("null")
+    place = device_of("null")
     found: list[DeviceMemory] = []
     threads = [
         threading.Thread(target=lambda: found.append(device_memory(place))) for _ in range(8)

@@ -10,7 +10,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.placement import devices as placement
 from kerneldsl.placement import registry
-from kerneldsl.placement.devices import current_place, place_of
+from kerneldsl.placement.devices import current_device, device_of
 from tests.support.fake_target import FakeTarget, installed
 
 
@@ -68,7 +68,7 @@ def test_with_use_leaves_no_process_wide_trace_even_interleaved(fake, monkeypatc
 
 def test_the_environment_names_the_target(fake, monkeypatch):
     monkeypatch.setenv("KERNELDSL_TARGET", "fake:1")
-    assert current_place().index == 1
+    assert current_device().index == 1
 
 
 def test_an_environment_that_names_nothing_is_told(monkeypatch):
@@ -152,15 +152,15 @@ def test_detection_prefers_cuda_and_falls_back(monkeypatch):
         installed(FakeTarget("cuda")) as cuda,
     ):
         monkeypatch.setattr(placement, "_detected", None)
-        assert current_place() is cuda.found[0]
+        assert current_device() is cuda.found[0]
         cuda.found = ()
         monkeypatch.setattr(placement, "_detected", None)
-        assert current_place() is cpu.found[0]
+        assert current_device() is cpu.found[0]
     monkeypatch.setattr(placement, "_detected", None)
 
 
 def test_places_are_one_for_each_device(fake):
-    assert place_of("fake:1") is place_of(kd.devices("fake")[1])
+    assert device_of("fake:1") is device_of(kd.devices("fake")[1])
 
 
 def test_an_entry_point_can_be_a_target(monkeypatch):

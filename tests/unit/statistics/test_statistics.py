@@ -196,9 +196,9 @@ def test_bytes_that_staging_moves():
 
 def test_copies_are_exact_under_threads():
     with installed(FakeTarget()) as fake, kd.use("fake"):
-        from kerneldsl.placement.devices import current_place
+        from kerneldsl.placement.devices import current_device
 
-        place = current_place()
+        place = current_device()
 
         def run():
             for _ in range(1000):

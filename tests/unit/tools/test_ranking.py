@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.contract import Device, DeviceLimits
 from kerneldsl.placement import devices as placement
-from kerneldsl.placement.devices import current_place, why_current
+from kerneldsl.placement.devices import current_device, why_current
 from kerneldsl.placement.scores import KIND_POINTS, score_of
 from kerneldsl.tools import ranking
 from targets import null
@@ -157,7 +157,7 @@ def test_a_device_that_can_run_nothing_is_not_chosen(machine, monkeypatch):
     assert kd.current_target() == "cuda:0"
     kd.use("cuda:0")
     with pytest.raises(kd.TargetUnavailableError, match=r"cuda:1 .*it is too old.*used: cuda:0"):
-        placement.place_of("cuda:1")
+        placement.device_of("cuda:1")
     ranked = kd.rank_devices(among=kd.devices())
     assert [str(e.info) for e in ranked.entries] == ["cuda:0", "cpu", "cuda:1"]
     assert ranked.entries[-1].problem == "it is too old"
@@ -172,7 +172,7 @@ def test_a_choice_stands_above_the_score(machine, monkeypatch):
         assert (kd.current_target(), why_current()) == ("cpu", "An active `with` chose cpu")
     kd.use(kd.best_device())
     assert (kd.current_target(), why_current()) == ("cuda:1", "kd.use('cuda:1') was called")
-    assert current_place().index == 1
+    assert current_device().index == 1
 
 
 # ----------------------------------------------------------------------------- ranking

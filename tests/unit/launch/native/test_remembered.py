@@ -18,7 +18,7 @@ from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.native import machine
 from kerneldsl.launch.native.step_kinds import StepKind
 from kerneldsl.launch.native.steps import StepMaker
-from kerneldsl.placement.devices import current_place
+from kerneldsl.placement.devices import current_device
 from tests.support.extent import examples
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
@@ -179,7 +179,7 @@ def test_an_array_is_known_where_its_block_fulfils_what_is_asked(fake, view, is_
     if view == "unsealed":
         x._block = None
     unit = make_unit(writes.function)
-    maker = StepMaker(ParameterLayout(unit.parameters, kinds, EXPLICIT), current_place())
+    maker = StepMaker(ParameterLayout(unit.parameters, kinds, EXPLICIT), current_device())
     steps = maker.steps((x,), kinds, kinds, {0} if is_written else set())
     assert steps is not None
     assert steps[0].kind is StepKind.DEVICE_ARRAY

@@ -116,7 +116,7 @@ def test_a_lost_device_ends_a_recording_and_leaves_others(target: NullTarget) ->
 def test_a_default_stream_that_is_active_comes_before_those_of_other_libraries(
     target: NullTarget,
 ) -> None:
-    place = placement.place_of("null")
+    place = placement.device_of("null")
     assert launch_stream(place, None, (0x7000,)) == 0x7000
     with kd.default_stream():
         assert launch_stream(place, None, (0x7000,)) is None
