@@ -228,7 +228,7 @@ class DeviceInfo:
 
     def live(self) -> dict[str, Any]:
         """Read everything that changes from moment to moment; ``None`` for what cannot be had."""
-        return self._collect(self.fields(is_live=True))[0]
+        return self.collect(self.fields(is_live=True))[0]
 
     def why(self, name: str) -> str:
         """Say in words why an attribute has its value, or cannot be had.
@@ -259,7 +259,7 @@ class DeviceInfo:
             ``None`` where it cannot be had; then ``unavailable``, which maps those names to the
             reason, and ``reasons``, which maps names to where a value comes from.
         """
-        values, unavailable = self._collect(self.fields(is_live=None if live else False))
+        values, unavailable = self.collect(self.fields(is_live=None if live else False))
         return {
             "device": str(self),
             "target": self.target,
@@ -269,7 +269,8 @@ class DeviceInfo:
             "reasons": {n: text for n, text in self.reasons.items() if values.get(n) is not None},
         }
 
-    def _collect(self, fields: Iterable[Field[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+    def collect(self, fields: Iterable[Field[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Read some attributes; return their values by name, and why others cannot be had."""
         values: dict[str, Any] = {}
         unavailable: dict[str, str] = {}
         for each in fields:

@@ -1,30 +1,9 @@
 """The environment variables that kerneldsl reads, all of them, and its logger.
 
-================== =======================================================================
-``KERNELDSL_TARGET``  where kernels run when neither arguments nor ``kd.use`` say: ``cpu``,
-                      ``cuda``, ``cuda:1``, ``null``; read at each such decision
-``KERNELDSL_FALLBACK``  ``warn``, ``silent`` or ``never``: what happens when a GPU was asked for
-                      and cannot run a kernel; read at each such decision
-``KERNELDSL_DEBUG``   ``1`` compiles kernels as with ``debug=True``; read when a kernel is decorated
-``KERNELDSL_LOG``     ``debug``, ``info``, ``warning``…: print the log to standard error; read when
-                      the first kernel is decorated
-``KERNELDSL_CACHE``   ``off`` keeps and looks up nothing between processes; read at each look
-``KERNELDSL_CACHE_DIR``  folder of the disk cache; without it the user's cache
-                      folder; read when it is needed
-``KERNELDSL_CACHE_SITE``  a second folder of kept code, which is looked into first and only read
-``KERNELDSL_CACHE_SIZE``  what the folder may hold, such as ``500M``; 1 GiB without it
-``KERNELDSL_CACHE_KEY_FILE``  file with a secret that kept code is signed with
-``KERNELDSL_CACHE_SHARED``  ``1`` takes folders of other users, and such as others may write to
-``KERNELDSL_FAKE_GPU``  ``cuda,rocm``: what ``kd.backends()`` says is there, and nothing else but
-                      the CPU; empty for no GPU at all; kernels run where they would without it
-``KERNELDSL_THREADING_LAYER``  ``tbb``, ``omp``, ``workqueue`` or ``serial``: the thread pool of the
-                      CPU target; read at its first launch
-``KERNELDSL_POOL``    ``off`` takes every array's memory straight from the driver and gives it
-                      straight back, so that tools such as compute-sanitizer see each array's
-                      bounds; read when a pool is made
-``KERNELDSL_LAUNCHER``  ``off`` makes every launch through Python; read when the first launch is
-                      prepared
-================== =======================================================================
+``docs/troubleshooting.md`` lists their values. Each is read whenever it is needed, except
+``KERNELDSL_DEBUG``, which is read when a kernel is decorated, ``KERNELDSL_LOG``, when the first one
+is, ``KERNELDSL_THREADING_LAYER`` at the CPU's first launch, ``KERNELDSL_POOL`` when a pool is made,
+and ``KERNELDSL_LAUNCHER`` when the first launch is prepared.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import typer
 
 from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
-from kerneldsl.tools.cli import health, machine
+from kerneldsl.tools.cli import health, machine, options
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.output import print_json
 from kerneldsl.tools.cli.warm import warm
@@ -30,7 +30,7 @@ __all__ = ["make_app", "run"]
 _EXIT_REFUSED = 2
 
 
-def _versions(as_json: machine.JsonOption = False) -> None:
+def _versions(as_json: options.JsonOption = False) -> None:
     """Print the versions of everything a kernel depends on, and the devices that are there."""
     from kerneldsl.tools.versions import collect_versions, show_versions
 
@@ -41,21 +41,9 @@ def _versions(as_json: machine.JsonOption = False) -> None:
 
 
 def _compile(
-    kernel: Annotated[
-        str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
-    ],
-    signature: Annotated[
-        str | None,
-        typer.Option(
-            "--signature",
-            "-s",
-            help='Types of the arguments, such as "float32, float32[::1]"; may be left out where '
-            "the kernel declares one.",
-        ),
-    ] = None,
-    arch: Annotated[
-        str | None, typer.Option("--arch", "-a", help="Architecture, such as sm_90.")
-    ] = None,
+    kernel: options.KernelArgument,
+    signature: options.SignatureOption = None,
+    arch: options.ArchOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; without it, standard output."),
@@ -70,9 +58,7 @@ def _compile(
     block: Annotated[
         str | None, typer.Option("--block", help="Block, such as 256 or 32,8, for --target cpu.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
-    ] = None,
+    target: options.TargetOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was made as JSON, on standard output.")
     ] = False,
@@ -81,10 +67,18 @@ def _compile(
 
     With -o NAME.ptx the layout of the parameters goes to NAME.params.txt. Needs no GPU.
     """
-    from kerneldsl.tools.cli.compile import CompileRequest, compile_to_file
+    from kerneldsl.tools.cli.compile import compile_to_file
 
     compile_to_file(
-        CompileRequest(kernel, signature, arch, output, ptx_version, forall, block, target, as_json)
+        kernel,
+        signature,
+        output=output,
+        as_json=as_json,
+        target=target,
+        arch=arch,
+        forall=forall,
+        block=block,
+        ptx_version=ptx_version,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerneldsl.tools.cli.machine import JsonOption
+from kerneldsl.tools.cli import options
 from kerneldsl.tools.cli.output import print_json, print_table
 from kerneldsl.utilities.formatting import format_bytes, format_duration
 
@@ -54,7 +54,7 @@ def make_cache_app() -> typer.Typer:
     return app
 
 
-def _info(as_json: JsonOption = False) -> None:
+def _info(as_json: options.JsonOption = False) -> None:
     """Return where the cache is, how full it is, and what the environment says of it."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_settings, read_size
@@ -88,7 +88,7 @@ def _info(as_json: JsonOption = False) -> None:
     print_table(("cache", ""), rows)
 
 
-def _list(as_json: JsonOption = False) -> None:
+def _list(as_json: options.JsonOption = False) -> None:
     """List the entries, the one used last first."""
     from kerneldsl import cache
 
@@ -120,7 +120,7 @@ def _show(
     section: Annotated[
         str | None, typer.Option("--section", "-s", help="Print what this section holds.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show one entry: its whole key, and what it holds."""
     from kerneldsl import cache
@@ -165,7 +165,7 @@ def _print_section(entry: EntryInfo, section: str) -> None:
     sys.stdout.buffer.write(sections[section])
 
 
-def _verify(as_json: JsonOption = False) -> None:
+def _verify(as_json: options.JsonOption = False) -> None:
     """Read every entry, and put damaged ones aside; the exit status is 1 where there are any."""
     from kerneldsl import cache
 
@@ -204,7 +204,7 @@ def _export(file: _File) -> None:
     print(f"{cache.export(file)} entries written to {file}")
 
 
-def _import(file: _File, as_json: JsonOption = False) -> None:
+def _import(file: _File, as_json: options.JsonOption = False) -> None:
     """Take the entries of a file; what is imported is run later."""
     from kerneldsl import cache
 
@@ -217,16 +217,10 @@ def _import(file: _File, as_json: JsonOption = False) -> None:
 
 
 def _explain_miss(
-    kernel: Annotated[
-        str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
-    ],
-    signature: Annotated[
-        str | None, typer.Option("--signature", "-s", help="Types of the arguments.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
-    ] = None,
-    arch: Annotated[str | None, typer.Option("--arch", "-a", help="Such as sm_90.")] = None,
+    kernel: options.KernelArgument,
+    signature: options.SignatureOption = None,
+    target: options.TargetOption = None,
+    arch: options.ArchOption = None,
     forall: Annotated[int | None, typer.Option("--forall", help="Rank of the extent.")] = None,
     extent: Annotated[
         str | None,
@@ -238,7 +232,7 @@ def _explain_miss(
         ),
     ] = None,
     block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Say what differs from the nearest entry, for a kernel that was not found."""
     from kerneldsl import cache

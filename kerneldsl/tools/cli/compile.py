@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,64 +18,60 @@ from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import built_in_targets, target_writing
 from kerneldsl.tools.cli.output import progress
 
-__all__ = ["CompileRequest", "compile_to_file", "find_kernel", "read_dims"]
+__all__ = ["compile_to_file", "find_kernel", "read_dims"]
 
 
-@dataclass(frozen=True, slots=True)
-class CompileRequest:
-    """Arguments of ``kerneldsl compile``; see ``kerneldsl compile --help``."""
-
-    kernel: str
-    signature: str | None = None
-    arch: str | None = None
-    output: Path | None = None
-    ptx_version: str | None = None
-    forall: int | None = None
-    block: str | None = None
-    target: str | None = None
-    as_json: bool = False
-
-
-def compile_to_file(request: CompileRequest) -> None:
-    """Compile, write the files, and say what was made.
+def compile_to_file(
+    place: str,
+    signature: str | None = None,
+    *,
+    output: Path | None = None,
+    as_json: bool = False,
+    target: str | None = None,
+    forall: int | None = None,
+    block: str | None = None,
+    arch: str | None = None,
+    ptx_version: str | None = None,
+) -> None:
+    """Compile, write the files, and say what was made; see ``kerneldsl compile --help``.
 
     Raises `KernelError` if the file, the kernel or the code is not what it has to be.
     """
-    target = request.target or target_writing("ptx")
+    chosen = target or target_writing("ptx")
     forms = {name: entry.forms[0] for name, entry in built_in_targets().items() if entry.forms}
-    form = forms.get(target)
+    form = forms.get(chosen)
     if form is None:
         raise ArgumentValueError(
-            f"--target is {request.target!r}",
-            value=request.target,
+            f"--target is {target!r}",
+            value=target,
             limit=f"Files are made for {' and '.join(forms)}",
         )
-    kernel = find_kernel(request.kernel)
-    with progress(f"Compiling {request.kernel}", is_quiet=request.as_json):
+    kernel = find_kernel(place)
+    with progress(f"Compiling {place}", is_quiet=as_json):
         artifact = kernel.artifact(
-            *(() if request.signature is None else (request.signature,)),
-            forall=request.forall,
-            block=None if request.block is None else read_dims(request.block, "--block"),
-            arch=request.arch,
-            target=target,
-            ptx_version=request.ptx_version,
+            *(() if signature is None else (signature,)),
+            forall=forall,
+            block=None if block is None else read_dims(block, "--block"),
+            arch=arch,
+            target=chosen,
+            ptx_version=ptx_version,
         )
         text = artifact.text(form)
     layout = _describe(kernel, artifact)
     written: dict[str, str] = {}
-    if request.output is not None:
-        described = request.output.with_suffix(".params.txt")
+    if output is not None:
+        described = output.with_suffix(".params.txt")
         try:
-            request.output.write_text(text, encoding="utf-8")
+            output.write_text(text, encoding="utf-8")
             described.write_text(layout, encoding="utf-8")
         except OSError as error:
             raise ArgumentValueError(
                 f"cannot write {error.filename}: {error.strerror}",
-                value=str(request.output),
+                value=str(output),
                 remedy="Choose another file with --output",
             ) from error
-        written = {form: str(request.output), "parameters": str(described)}
-    if request.as_json:
+        written = {form: str(output), "parameters": str(described)}
+    if as_json:
         print(json.dumps(_report(artifact, written, text if not written else None), indent=2))
     elif written:
         print(f"{artifact.entry_name}: {written[form]}, {written['parameters']}")

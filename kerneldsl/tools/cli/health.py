@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kerneldsl.tools.cli.machine import JsonOption, known, memory_text
+from kerneldsl.tools.cli.machine import known, memory_text
+from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress, styled
 
 if TYPE_CHECKING:
@@ -73,10 +74,7 @@ def status(as_json: JsonOption = False) -> None:
 
 def _live(info: DeviceInfo) -> dict[str, Any]:
     """Return what changes from moment to moment, read once; ``None`` for what cannot be had."""
-    values: dict[str, Any] = {}
-    unavailable: dict[str, str] = {}
-    for field in info.fields(is_live=True):
-        values[field.name] = known(info, field.name, unavailable)
+    values, unavailable = info.collect(info.fields(is_live=True))
     held = values.pop("processes", None)
     return {
         "device": str(info),

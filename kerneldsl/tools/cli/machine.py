@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceInfo
 
-__all__ = ["JsonOption", "backends", "default", "devices", "known", "memory_text"]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+__all__ = ["backends", "default", "devices", "known", "memory_text"]
 
 
 def backends(as_json: JsonOption = False) -> None:
@@ -97,18 +96,13 @@ def _device_row(info: DeviceInfo) -> tuple[object, ...]:
     )
 
 
-def known(info: DeviceInfo, name: str, unavailable: dict[str, str] | None = None) -> Any:
-    """Return an attribute of a device, or ``None`` where it cannot be had.
-
-    The reason is then put into `unavailable`, under the attribute's name.
-    """
+def known(info: DeviceInfo, name: str) -> Any:
+    """Return an attribute of a device, or ``None`` where it cannot be had."""
     from kerneldsl.errors import AttributeUnavailableError
 
     try:
         return info.get(name)
-    except AttributeUnavailableError as error:
-        if unavailable is not None:
-            unavailable[name] = error.limit or error.what
+    except AttributeUnavailableError:
         return None
 
 
@@ -125,10 +119,10 @@ def _print_device(info: DeviceInfo) -> None:
     from kerneldsl.contract.info_display import format_value
 
     groups: dict[str, list[tuple[object, ...]]] = {}
+    values, unavailable = info.collect(info.fields())
     for field in info.fields():
-        unavailable: dict[str, str] = {}
-        value = known(info, field.name, unavailable)
-        shown = None if unavailable else format_value(field, value)
+        is_known = field.name not in unavailable
+        shown = format_value(field, values[field.name]) if is_known else None
         why = unavailable.get(field.name) or info.reasons.get(field.name, "")
         groups.setdefault(field.group, []).append((field.name, shown, why))
     new_console().print(f"{info}: {info.name}", style="bold", markup=False)

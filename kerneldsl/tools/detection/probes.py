@@ -16,7 +16,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from kerneldsl.tools.detection.files import (
     package_version,
     read_text,
     system_name,
+    tool_output,
 )
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -135,18 +135,8 @@ print(f"{number.value >> 22 & 127}.{number.value >> 12 & 1023}.{number.value & 4
 
 def _ask_vulkan_loader(library: str) -> str | None:
     """Ask the loader for its version, in a process of its own."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", _ASK_LOADER, library],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = _VERSION.fullmatch(done.stdout.strip()) if done.returncode == 0 else None
+    said = tool_output(sys.executable, "-I", "-c", _ASK_LOADER, library)
+    match = _VERSION.fullmatch((said or "").strip())
     return match[0] if match else None
 
 
