@@ -11,6 +11,7 @@ __all__ = [
     "assigned_names",
     "augmented_value",
     "base_name",
+    "does_nothing",
     "index_parts",
     "is_extent",
     "loaded_names",
@@ -70,6 +71,11 @@ def base_name(node: ast.expr) -> str | None:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+def does_nothing(body: Iterable[ast.stmt]) -> bool:
+    """Return whether statements are all ``pass``, or there are none."""
+    return all(isinstance(statement, ast.Pass) for statement in body)
 
 
 def is_extent(node: ast.Subscript) -> bool:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace
@@ -225,7 +225,7 @@ class _OuterEmitter(_Emitter):
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)
-        if _is_empty(body):
+        if does_nothing(body):
             return []
 
         def plain(bounds: Bounds) -> list[ast.stmt]:
@@ -316,7 +316,7 @@ class _BlockRowEmitter(_Emitter):
         """Write one item; where the whole row meets its guards, without them."""
         pure = self.variables.pure
         conditions, body = peel(item, pure)
-        if _is_empty(body):
+        if does_nothing(body):
             return []
         bounds = narrow(conditions, ("kd_tx",), pure)
         if bounds.assumptions:
@@ -391,7 +391,7 @@ class _StripEmitter(_Emitter):
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)
-        if _is_empty(body):
+        if does_nothing(body):
             return []
         bounds = narrow(conditions, (), self.variables.pure)
         return self.loops(
@@ -405,10 +405,6 @@ def _block_index(space: BlockSpace) -> ast.expr:
 
 def _lane_index() -> ast.expr:
     return ast.Tuple([load("kd_lane")], ast.Load())
-
-
-def _is_empty(body: Sequence[ast.stmt]) -> bool:
-    return all(isinstance(node, ast.Pass) for node in body)
 
 
 def _limited(

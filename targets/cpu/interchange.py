@@ -12,7 +12,7 @@ import ast
 import copy
 from collections.abc import Callable
 
-from kerneldsl.analysis.expressions import index_parts, loaded_names
+from kerneldsl.analysis.expressions import does_nothing, index_parts, loaded_names
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics import Effect
@@ -33,16 +33,12 @@ def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt
         if not only.orelse:
             conditions.append(only.test)
             body = only.body
-        elif _does_nothing(only.body):
+        elif does_nothing(only.body):
             conditions.append(negate(copy.deepcopy(only.test), pure))
             body = only.orelse
         else:
             break
     return conditions, body
-
-
-def _does_nothing(body: list[ast.stmt]) -> bool:
-    return all(isinstance(node, ast.Pass) for node in body)
 
 
 class Interchange:

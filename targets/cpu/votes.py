@@ -28,25 +28,17 @@ def isolate_barriers(
 
 class _Isolation(CallHoister):
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
-        # Already alone: `syncthreads()`, or `x = syncthreads_count(p)` of a simple name.
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            call = node.value
-            if self.wants(call):
+        match (
+            node
+        ):  # already alone: `syncthreads()`, or `x = syncthreads_count(p)` of a simple name
+            case (
+                ast.Expr(value=ast.Call() as call)
+                | ast.Assign(targets=[ast.Name()], value=ast.Call() as call)
+            ) if self.wants(call):
                 before: list[ast.stmt] = []
                 self.arguments(call, before)
                 self.name_arguments(call, before)
                 return [*before, node]
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Call)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Name)
-            and self.wants(node.value)
-        ):
-            inner: list[ast.stmt] = []
-            self.arguments(node.value, inner)
-            self.name_arguments(node.value, inner)
-            return [*inner, node]
         return super().statement(node)
 
     def wants(self, node: ast.Call) -> bool:

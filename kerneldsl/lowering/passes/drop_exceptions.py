@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from kerneldsl.analysis.expressions import does_nothing
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["DropExceptions"]
@@ -34,27 +35,29 @@ class _Dropper(ast.NodeTransformer):
         return None
 
     def visit_If(self, node: ast.If) -> ast.stmt | None:
-        had_pass_alone = _is_empty(node.body) and _is_empty(node.orelse)
+        had_pass_alone = does_nothing(node.body) and does_nothing(node.orelse)
         self.generic_visit(node)
         has_call = any(isinstance(n, ast.Call) for n in ast.walk(node.test))
-        if _is_empty(node.body) and _is_empty(node.orelse) and not has_call and not had_pass_alone:
+        if (
+            does_nothing(node.body)
+            and does_nothing(node.orelse)
+            and not has_call
+            and not had_pass_alone
+        ):
             return None
         node.body = node.body or [_pass_at(node)]
         return node
 
     def visit_For(self, node: ast.For) -> ast.stmt:
-        self.generic_visit(node)
-        node.body = node.body or [_pass_at(node)]
-        return node
+        return self._visit_loop(node)
 
     def visit_While(self, node: ast.While) -> ast.stmt:
+        return self._visit_loop(node)
+
+    def _visit_loop(self, node: ast.For | ast.While) -> ast.stmt:
         self.generic_visit(node)
         node.body = node.body or [_pass_at(node)]
         return node
-
-
-def _is_empty(body: list[ast.stmt]) -> bool:
-    return all(isinstance(statement, ast.Pass) for statement in body)
 
 
 def _pass_at(node: ast.stmt) -> ast.stmt:

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import errors, types
 
-from kerneldsl.lowering.calls import Call, Emitter, TypingRule
+from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
@@ -113,14 +113,12 @@ def _emit_same(call: Call) -> ir.Value:
     return call.args[0]
 
 
-def _helper(name: str, rule: TypingRule, emitter: Emitter, **static: Any) -> BoundIntrinsic:
-    return BoundIntrinsic(name, rule, emitter, static)
-
-
-_FAULT = _helper("kd_fault", _type_fault, _emit_fault)
-_UNSIGNED = _helper("kd_unsigned", _type_unsigned, _emit_same)
+_FAULT = BoundIntrinsic("kd_fault", _type_fault, _emit_fault, {})
+_UNSIGNED = BoundIntrinsic("kd_unsigned", _type_unsigned, _emit_same, {})
 _CHECKED = {
-    wraparound: _helper("kd_checked", _type_checked, _emit_checked, wraparound=wraparound)
+    wraparound: BoundIntrinsic(
+        "kd_checked", _type_checked, _emit_checked, {"wraparound": wraparound}
+    )
     for wraparound in (False, True)
 }
 

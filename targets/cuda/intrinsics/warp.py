@@ -11,21 +11,15 @@ from __future__ import annotations
 from functools import partial
 
 from llvmlite import ir
-from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
+from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["EMITTERS"]
 
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
-
-
-def _call(builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.Value]) -> ir.Value:
-    function_type = ir.FunctionType(result, [a.type for a in args])
-    function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.nvvm.{name}")
-    return builder.call(function, args)
 
 
 def _shuffle(mode: str, call: Call) -> ir.Value:
@@ -36,7 +30,7 @@ def _shuffle(mode: str, call: Call) -> ir.Value:
     clamp = _i32(0x00 if mode == "up" else 0x1F)
 
     def exchange(part: ir.Value) -> ir.Value:
-        return _call(builder, f"shfl.sync.{mode}.i32", _i32, [mask, part, lane, clamp])
+        return call_nvvm(builder, f"shfl.sync.{mode}.i32", _i32, [mask, part, lane, clamp])
 
     kind = value.type
     if call.signature.return_type.bitwidth == 32:
@@ -52,7 +46,7 @@ def _vote(mode: str, call: Call) -> ir.Value:
     mask, predicate = call.args
     predicate = call.context.is_true(call.builder, call.signature.args[1], predicate)
     result = _i32 if mode == "ballot" else _i1
-    return _call(call.builder, f"vote.{mode}.sync", result, [mask, predicate])
+    return call_nvvm(call.builder, f"vote.{mode}.sync", result, [mask, predicate])
 
 
 EMITTERS: dict[str, Emitter] = {
