@@ -28,7 +28,7 @@ from targets.cpu.purity import PureValues
 from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.versions import without_guards
 
-__all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "Slot", "Variables"]
+__all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
 
 #: Threads of an element kernel that run one step of an interchanged loop together.
 STRIP = 64
@@ -61,28 +61,19 @@ class Variables:
 
 
 @dataclass(frozen=True)
-class _Emitter(ABC):
-    """Writes the statements of items; subclasses write the loops over threads."""
+class ItemWriter(ABC):
+    """Writes the statements of items; subclasses write what threads run."""
 
     #: Where private variables come from.
     variables: Variables
 
-    @property
-    def loop_names(self) -> tuple[str, ...]:
-        """Variables whose loops get bounds from conditions, innermost first."""
-        return ()
-
     @abstractmethod
     def threads(self, item: Threads) -> list[ast.stmt]:
-        """Write an item as loops over threads."""
+        """Write an item that threads run."""
 
     @abstractmethod
-    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        """Wrap a thread's statements into the loops over threads."""
-
-    @abstractmethod
-    def slot_index(self) -> ast.expr:
-        """Return this thread's index in a slot."""
+    def vote(self, item: Vote) -> list[ast.stmt]:
+        """Write a barrier that combines a predicate of all threads."""
 
     def items(self, items: Sequence[Item]) -> list[ast.stmt]:
         """Write a list of items; there is always a statement."""
@@ -112,6 +103,29 @@ class _Emitter(ABC):
                 case Leave():
                     out.append(item.statement)
         return out or [ast.Pass()]
+
+    def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
+        """Compute pure variables anew."""
+        pure, once = self.variables.pure, self.variables.once
+        return [pure.definition(n) for n in names if n not in once]
+
+
+@dataclass(frozen=True)
+class _Emitter(ItemWriter):
+    """Writes the statements of items for the loops over threads, which subclasses write."""
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """Variables whose loops get bounds from conditions, innermost first."""
+        return ()
+
+    @abstractmethod
+    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+        """Wrap a thread's statements into the loops over threads."""
+
+    @abstractmethod
+    def slot_index(self) -> ast.expr:
+        """Return this thread's index in a slot."""
 
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
@@ -178,11 +192,6 @@ class _Emitter(ABC):
         return is_steady and not loaded_names(expanded) & set(self.loop_names)
 
     # -- variables -------------------------------------------------------------------------------
-
-    def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
-        """Compute pure variables anew."""
-        pure, once = self.variables.pure, self.variables.once
-        return [pure.definition(n) for n in names if n not in once]
 
     def fetches(self, item: Threads | Vote) -> list[ast.stmt]:
         """Compute pure variables before an item's body, and fetch the others from their slots."""

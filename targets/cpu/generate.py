@@ -40,7 +40,7 @@ from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
-from targets.cpu.typing_probes import Probe, render_for_typing
+from targets.cpu.typing_probes import Probe, ProbeWriter
 from targets.cpu.votes import isolate_barriers
 
 __all__ = ["Generated", "generate"]
@@ -272,8 +272,8 @@ class _Generator:
         parameters: tuple[str, ...],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        probes: dict[Item, Probe] = {}
-        rendered = render_for_typing(items, pure, liveness, self.names, probes)
+        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset()), self.names)
+        rendered, probes = writer.items(items), writer.probes
         if not probes:
             return {}, {}
         words = (*_RANGE, *self.space_names())

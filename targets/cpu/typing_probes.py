@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from targets.cpu.emit import ItemWriter
 from targets.cpu.interchange import peel
-from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
-from targets.cpu.liveness import Liveness
-from targets.cpu.purity import PureValues
+from targets.cpu.items import Item, Threads, Vote
 
-__all__ = ["Probe", "render_for_typing"]
+__all__ = ["Probe", "ProbeWriter"]
 
 
 class Probe(NamedTuple):
@@ -26,70 +26,44 @@ class Probe(NamedTuple):
     names: list[str]
 
 
-def render_for_typing(
-    items: Sequence[Item],
-    pure: PureValues,
-    liveness: Liveness,
-    names: FreshNames,
-    probes: dict[Item, Probe],
-) -> list[ast.stmt]:
-    """Return the items as one thread runs them, with probes for the types of what is fetched.
+@dataclass(frozen=True)
+class ProbeWriter(ItemWriter):
+    """Writes the items as one thread runs them, with probes for the types of what is fetched.
 
     Each probe is ``types = (x, y, …)`` at the place where an item begins; Numba's type of that
-    variable tells the types at that place. `probes` is filled.
+    variable tells the types at that place.
     """
-    out: list[ast.stmt] = []
 
-    def render(inner: Sequence[Item]) -> list[ast.stmt]:
-        return render_for_typing(inner, pure, liveness, names, probes)
+    names: FreshNames
+    #: The probe of each item that fetches anything; filled by writing.
+    probes: dict[Item, Probe] = field(default_factory=dict)
 
-    def ask(item: Threads | Vote) -> None:
-        fetched = sorted(liveness.loads(item))
-        if fetched:
-            probe = probes[item] = Probe(names.make("types"), fetched)
-            values = ast.Tuple([load(n) for n in fetched], ast.Load())
-            out.append(assign(probe.variable, values))
+    def threads(self, item: Threads) -> list[ast.stmt]:
+        if item.rows is None:
+            return [*self._probe(item), *self._guarded(item.body, item.guards)]
+        conditions, _ = peel(item, self.variables.pure)
+        return [*self._probe(item), *self._guarded(self.items(item.rows), conditions, ())]
 
-    for item in items:
-        if isinstance(item, Threads | Vote):
-            ask(item)
-        match item:
-            case Threads(rows=list() as rows):
-                conditions, _ = peel(item, pure)
-                needed = pure.needed(set().union(*map(loaded_names, conditions), set()))
-                inner = render(rows)
-                for condition in reversed(conditions):
-                    inner = [ast.If(condition, inner, [])]
-                out += [*(pure.definition(n) for n in needed), *inner]
-            case Threads() | Vote():
-                body: list[ast.stmt] = (
-                    item.body if isinstance(item, Threads) else [ast.Expr(item.predicate)]
-                )
-                out += [
-                    pure.definition(n)
-                    for n in pure.needed(loaded_names(body) | loaded_names(item.guards))
-                ]
-                for guard in reversed(item.guards):
-                    body = [ast.If(guard, body, [])]
-                out += body
-                if isinstance(item, Vote):
-                    out.append(assign(item.target, call("kd_int32", ast.Constant(1))))
-            case Once():
-                needed = pure.needed(loaded_names(item.statement))
-                out += [*(pure.definition(n) for n in needed), item.statement]
-            case Branch():
-                body = render(item.body)
-                orelse = render(item.orelse)
-                test = pure.expanded(item.test)
-                out.append(ast.If(test, body or [ast.Pass()], orelse))
-            case ForLoop():
-                body = render(item.body)
-                iterable = pure.expanded(item.iterable)
-                out.append(ast.For(item.target, iterable, body or [ast.Pass()], []))
-            case WhileLoop():
-                body = render(item.body)
-                test = pure.expanded(item.test)
-                out.append(ast.While(test, body or [ast.Pass()], []))
-            case Leave():
-                out.append(item.statement)
-    return out
+    def vote(self, item: Vote) -> list[ast.stmt]:
+        result = assign(item.target, call("kd_int32", ast.Constant(1)))
+        body: list[ast.stmt] = [ast.Expr(item.predicate)]
+        return [*self._probe(item), *self._guarded(body, item.guards), result]
+
+    def _probe(self, item: Threads | Vote) -> list[ast.stmt]:
+        fetched = sorted(self.variables.liveness.loads(item))
+        if not fetched:
+            return []
+        probe = self.probes[item] = Probe(self.names.make("types"), fetched)
+        return [assign(probe.variable, ast.Tuple([load(n) for n in fetched], ast.Load()))]
+
+    def _guarded(
+        self,
+        body: list[ast.stmt],
+        guards: Sequence[ast.expr],
+        reading: Sequence[ast.stmt] | None = None,
+    ) -> list[ast.stmt]:
+        """Put guards around statements, behind the pure variables that both read."""
+        names = loaded_names(body if reading is None else reading) | loaded_names(guards)
+        for guard in reversed(guards):
+            body = [ast.If(guard, body, [])]
+        return [*self.definitions(self.variables.pure.needed(names)), *body]
