@@ -31,22 +31,15 @@ Branching: TypeAlias = ast.If | Loop
 
 
 class Frame(Generic[S]):
-    """A loop while it is walked.
-
-    Attributes
-    ----------
-    head : object
-        The state at the start of this round, before the condition is tested or an item taken.
-    round : int
-        Rounds walked before this one.
-    breaks, continues : list
-        States at the ``break`` and ``continue`` statements of this round.
-    """
+    """A loop while it is walked."""
 
     def __init__(self, node: Loop, entry: S) -> None:
         self.node = node
+        #: The state at the start of this round, before the condition is tested or an item taken.
         self.entry = self.head = entry
+        #: Rounds walked before this one.
         self.round = 0
+        #: States at the ``break`` and ``continue`` statements of this round.
         self.breaks: list[S] = []
         self.continues: list[S] = []
 

@@ -30,13 +30,6 @@ class Integers:
 
     `is_nonnegative_call` says of a call that its result is an integer that is not negative;
     `constants` are values of outside names, and `namespace` holds the objects of others.
-
-    Attributes
-    ----------
-    variables : frozenset of str
-        Locals that are given nothing but integers.
-    outside : mapping
-        The names of `namespace` that the function has no variable of its own for.
     """
 
     def __init__(
@@ -54,7 +47,9 @@ class Integers:
         }
         self._parameters = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args)}
         own = self._parameters | assigned_names(tree)
+        #: The names of `namespace` that the function has no variable of its own for.
         self.outside = {name: value for name, value in namespace.items() if name not in own}
+        #: Locals that are given nothing but integers.
         self.variables = self._find(tree)
 
     def constant(self, name: str) -> int | None:

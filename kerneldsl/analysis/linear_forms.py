@@ -20,19 +20,13 @@ _COORDINATE = re.compile(r"kd_((?:threadIdx|blockIdx|blockDim|gridDim)_[xyz]|lan
 
 
 class LinearForms:
-    """The forms of one function's expressions.
-
-    Attributes
-    ----------
-    nodes : dict of str to ast.expr
-        The expression of each atom.
-    names_of : dict of str to frozenset of str
-        The names in it.
-    """
+    """The forms of one function's expressions."""
 
     def __init__(self, integers: Integers) -> None:
         self.integers = integers
+        #: The expression of each atom.
         self.nodes: dict[str, ast.expr] = {}
+        #: The names in it.
         self.names_of: dict[str, frozenset[str]] = {}
 
     def form_of(self, node: ast.expr) -> Linear | None:

@@ -76,11 +76,6 @@ class Divisions:
     """The divisions of one module.
 
     The module is linked, and not yet optimized.
-
-    Attributes
-    ----------
-    module : llvmlite.binding.ModuleRef
-        The same with calls in place of divisions.
     """
 
     def __init__(self, module: Any, machine: Any) -> None:
@@ -91,6 +86,7 @@ class Divisions:
         found = {match.group("op", "kind") for match in _DIVISION.finditer(text)}
         self._quotients = sorted({(_division(op), kind) for op, kind in found})
         remainders = [_fill(_REMAINDER, *each) for each in sorted(found) if "rem" in each[0]]
+        #: The same with calls in place of divisions.
         self.module = module
         if not found:
             return

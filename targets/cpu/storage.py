@@ -47,18 +47,12 @@ class StaticArray:
 
 
 class Storage:
-    """Places storage as it is asked for.
-
-    Attributes
-    ----------
-    stack_bytes : int
-        Taken from the stack.
-    scratch_bytes : int
-        Taken from scratch memory; what a launch adds in dynamic shared memory follows.
-    """
+    """Places storage as it is asked for."""
 
     def __init__(self) -> None:
+        #: Taken from the stack.
         self.stack_bytes = 0
+        #: Taken from scratch memory; what a launch adds in dynamic shared memory follows.
         self.scratch_bytes = 0
         self._largest: StaticArray | None = None
 

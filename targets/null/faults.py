@@ -98,15 +98,10 @@ def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
 
 
 class FaultPlan:
-    """Plan of the calls that are to fail, and of the devices that are lost.
-
-    Attributes
-    ----------
-    watch : DeviceWatch
-        The health of the described devices.
-    """
+    """Plan of the calls that are to fail, and of the devices that are lost."""
 
     def __init__(self) -> None:
+        #: The health of the described devices.
         self.watch = DeviceWatch("null")
         self._lock = threading.Lock()
         self._planned: defaultdict[str, deque[BaseException]] = defaultdict(deque)

@@ -42,15 +42,11 @@ class NullPool(PoolBackend):
     """A pool over the memory of a described device.
 
     `begin` is called with ``"allocate"`` before memory is taken, and raises what is to fail.
-
-    Attributes
-    ----------
-    releases : list of Release
-        Every release, oldest first.
     """
 
     def __init__(self, space: AddressSpace, begin: Callable[[str], None]) -> None:
         self.device: Device = space.device
+        #: Every release, oldest first.
         self.releases: list[Release] = []
         self._space = space
         self._begin = begin

@@ -51,26 +51,18 @@ _COPIES = {
 
 
 class StepMaker:
-    """Makes the steps of a launch, argument by argument.
-
-    Attributes
-    ----------
-    foreign_count : int
-        Arguments that are other libraries' arrays.
-    exchanges : list of Exchange
-    attribute_names : list of AttributeNames
-        How those are read.
-    dtypes : list of numpy.dtype
-        What steps name by address.
-    """
+    """Makes the steps of a launch, argument by argument."""
 
     def __init__(self, layout: ParameterLayout, device: Device) -> None:
         self._parameters = layout.parameters
         self._device = device
         self._next = 0
+        #: Arguments that are other libraries' arrays.
         self.foreign_count = 0
         self.exchanges: list[Exchange] = []
+        #: How those are read.
         self.attribute_names: list[AttributeNames] = []
+        #: What steps name by address.
         self.dtypes: list[np.dtype[Any]] = []
 
     def steps(

@@ -178,20 +178,13 @@ class _Memory:
 
 
 class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a class made at run time
-    """One prepared launch; see the module.
+    """One prepared launch; see the module."""
 
-    Attributes
-    ----------
-    key : object
-        What the launch is found by when it is prepared again.
-    counter : LaunchCounter
-        Counts its launches.
-    keep : tuple
-        Everything whose address stands in the table.
-    """
-
+    #: What the launch is found by when it is prepared again.
     key: Any
+    #: Counts its launches.
     counter: LaunchCounter
+    #: Everything whose address stands in the table.
     keep: tuple[Any, ...]
 
 

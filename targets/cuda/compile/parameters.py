@@ -51,15 +51,7 @@ def _data_type(context: Any, dtype: str) -> ir.Type:
 
 
 class ParameterReader:
-    """Reads the parameters of an entry one after the other.
-
-    Attributes
-    ----------
-    extent : list of ir.Value
-        The extent of ``forall``, with what is known of it.
-    fault : ir.Value or None
-        Debug mode: where the fault record is.
-    """
+    """Reads the parameters of an entry one after the other."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, specialization: Specialization) -> None:
         self._context = context
@@ -69,10 +61,12 @@ class ParameterReader:
         #: Each array so far.
         self._arrays: list[_Array] = []
         arguments = list(builder.function.args)
+        #: Debug mode: where the fault record is.
         self.fault = arguments.pop() if specialization.options.debug else None
         ndim = specialization.mode.forall_ndim or 0
         at = len(arguments) - ndim
         self._parameters = iter(arguments[:at])
+        #: The extent of ``forall``, with what is known of it.
         self.extent = [self._length(each) for each in arguments[at:]]
         for number, kind in enumerate(array_kinds(specialization.kinds)):
             promises = self._promises.array(number)

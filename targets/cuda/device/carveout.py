@@ -28,17 +28,13 @@ class Carveout:
     """Carveout of one function: the most that any of its launches wants.
 
     It is the function's, of which launches of other shapes may still need the larger one.
-
-    Attributes
-    ----------
-    percent : int
-        Of the largest carve-out; 0 where launches so far wanted none.
     """
 
     def __init__(self, device: Device, resources: Resources) -> None:
         self._device = device
         self._resources = resources
         self._known: set[tuple[int, int]] = set()
+        #: Of the largest carve-out; 0 where launches so far wanted none.
         self.percent = 0
 
     def is_raised_by(self, config: LaunchConfig) -> bool:
