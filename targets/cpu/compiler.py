@@ -6,6 +6,7 @@ The entry is described in :mod:`targets.cpu.code`.
 from __future__ import annotations
 
 import types as python_types
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -90,26 +91,18 @@ def compile_body(
     return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
 
 
+@dataclass
 class _Entry:
     """Builds the function that unpacks a launch and calls the body."""
 
-    def __init__(
-        self,
-        context: Any,
-        module: Any,
-        result: Any,
-        layout: ParameterLayout,
-        scratch_bytes: int,
-        uses_scratch: bool,
-    ) -> None:
-        self.context = context
-        self.module = module
-        self.result = result
-        self.layout = layout
-        self.scratch_bytes = scratch_bytes
-        self.uses_scratch = uses_scratch
-        self.builder: Any = None
-        self.launch: Any = None
+    context: Any
+    module: Any
+    result: Any
+    layout: ParameterLayout
+    scratch_bytes: int
+    uses_scratch: bool
+    builder: Any = None
+    launch: Any = None
 
     def build(self, name: str) -> None:
         pointer = _BYTE.as_pointer()

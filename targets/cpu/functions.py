@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def numba_flags(spec: Specialization) -> frozenset[str] | bool:
     return frozenset({"contract"}) if spec.options.contract else False
 
 
+@dataclass
 class Binder:
     """Fills the globals of generated functions, and rewrites calls to pass coordinates on.
 
@@ -49,15 +51,12 @@ class Binder:
     their local arrays.
     """
 
-    def __init__(
-        self, spec: Specialization, space: Space, sites: list[FaultSite], storage: Storage
-    ) -> None:
-        self.spec = spec
-        self.space = space
-        self.sites = sites
-        self.storage = storage
-        self.prints = 0
-        self.compiled: dict[int, tuple[Any, tuple[str, ...]]] = {}
+    spec: Specialization
+    space: Space
+    sites: list[FaultSite]
+    storage: Storage
+    prints: int = 0
+    compiled: dict[int, tuple[Any, tuple[str, ...]]] = field(default_factory=dict)
 
     def bind(
         self,

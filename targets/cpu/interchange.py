@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kerneldsl.analysis.expressions import does_nothing, index_parts, loaded_names
 from kerneldsl.analysis.uniformity import UniformityResult
@@ -41,6 +42,7 @@ def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt
     return conditions, body
 
 
+@dataclass
 class Interchange:
     """Finds and marks the items that profit.
 
@@ -49,24 +51,20 @@ class Interchange:
     the other.
     """
 
-    def __init__(
-        self,
-        unit: FunctionUnit,
-        uniformity: UniformityResult,
-        pure: PureValues,
-        loop_names: tuple[str, ...],
-        evaluable: Callable[[ast.expr], bool],
-        local_arrays: set[str],
-    ) -> None:
-        self.unit = unit
-        self.uniformity = uniformity
-        self.pure = pure
-        self.loop_names = loop_names
-        self.thread_name = loop_names[0]
-        self.evaluable = evaluable
-        self.local_arrays = local_arrays
-        #: Counters of the loops that were moved outside.
-        self.counters: set[str] = set()
+    unit: FunctionUnit
+    uniformity: UniformityResult
+    pure: PureValues
+    #: The loop variables over threads, innermost first.
+    loop_names: tuple[str, ...]
+    evaluable: Callable[[ast.expr], bool]
+    local_arrays: set[str]
+    #: Counters of the loops that were moved outside.
+    counters: set[str] = field(default_factory=set)
+
+    @property
+    def thread_name(self) -> str:
+        """The loop variable of neighbouring threads."""
+        return self.loop_names[0]
 
     def apply(self, items: list[Item]) -> None:
         """Fill ``rows`` of every item that profits."""

@@ -73,13 +73,11 @@ class MarkNonnegativeIndices:
         return result
 
 
+@dataclass
 class _Marker(ast.NodeTransformer):
-    def __init__(
-        self, proven: set[ast.expr], wraparound: bool, tuple_names: frozenset[str]
-    ) -> None:
-        self._proven = proven
-        self._wraparound = wraparound
-        self._tuple_names = tuple_names
+    proven: set[ast.expr]
+    wraparound: bool
+    tuple_names: frozenset[str]
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if self._is_tuple(node.value):
@@ -94,7 +92,7 @@ class _Marker(ast.NodeTransformer):
         return node
 
     def _mark(self, index: ast.expr) -> ast.expr:
-        is_marked = index in self._proven if self._wraparound else may_be_integer(index)
+        is_marked = index in self.proven if self.wraparound else may_be_integer(index)
         inner: ast.expr = self.visit(index)
         if not is_marked or isinstance(index, ast.Constant) or self._is_tuple(index):
             return inner
@@ -103,7 +101,7 @@ class _Marker(ast.NodeTransformer):
     def _is_tuple(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):
             return node.attr in ("shape", "strides")
-        is_name = isinstance(node, ast.Name) and node.id in self._tuple_names
+        is_name = isinstance(node, ast.Name) and node.id in self.tuple_names
         return is_name or isinstance(node, ast.Tuple)
 
 

@@ -50,14 +50,12 @@ class RecordFaults:
         return ast.fix_missing_locations(tree), FaultTable(tuple(recorder.sites))
 
 
+@dataclass
 class _Recorder(ast.NodeTransformer):
-    def __init__(
-        self, unit: FunctionUnit, first_site: int, tuples: Mapping[str, int | None]
-    ) -> None:
-        self._unit = unit
-        self._first_site = first_site
-        self._tuples = tuples
-        self.sites: list[FaultSite] = []
+    unit: FunctionUnit
+    first_site: int
+    tuples: Mapping[str, int | None]
+    sites: list[FaultSite] = field(default_factory=list)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         array = node.value
@@ -71,7 +69,7 @@ class _Recorder(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        use = self._unit.use_of(node)
+        use = self.unit.use_of(node)
         if use is None or Effect.ATOMIC not in use.intrinsic.effect or not _is_simple(node.args[0]):
             self.generic_visit(node)
             return node
@@ -106,7 +104,7 @@ class _Recorder(ast.NodeTransformer):
         if isinstance(node, ast.Attribute):
             return getattr(self._object(node.value), node.attr)
         assert isinstance(node, ast.Name)
-        return self._unit.namespace[node.id]
+        return self.unit.namespace[node.id]
 
     def _site(
         self,
@@ -115,9 +113,9 @@ class _Recorder(ast.NodeTransformer):
         node: ast.AST,
         array: str | None = None,
     ) -> int:
-        where: SourceLocation = self._unit.locate(node)
+        where: SourceLocation = self.unit.locate(node)
         self.sites.append(FaultSite(kind, message, where, array))
-        return self._first_site + len(self.sites) - 1
+        return self.first_site + len(self.sites) - 1
 
     def _fault(self, site: int, node: ast.stmt) -> ast.stmt:
         return _at(ast.Expr(_at(call(FAULT, ast.Constant(site)), node)), node)
@@ -125,8 +123,8 @@ class _Recorder(ast.NodeTransformer):
     def _checked(self, index: ast.expr, array: ast.expr, site: int) -> ast.expr:
         if isinstance(index, ast.Tuple):
             parts = index.elts
-        elif isinstance(index, ast.Name) and index.id in self._tuples:
-            length = self._tuples[index.id]
+        elif isinstance(index, ast.Name) and index.id in self.tuples:
+            length = self.tuples[index.id]
             if length is None:
                 return index
             parts = [
@@ -164,7 +162,7 @@ class _Recorder(ast.NodeTransformer):
             return True
         if isinstance(node, ast.Attribute):
             return node.attr in ("shape", "strides")
-        return isinstance(node, ast.Name) and node.id in self._tuples
+        return isinstance(node, ast.Name) and node.id in self.tuples
 
 
 def _is_simple(node: ast.expr) -> bool:
