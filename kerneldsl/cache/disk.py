@@ -109,7 +109,7 @@ class DiskCache:
                 if site.check():
                     self.site = Store(site, secret)
             except (CacheError, OSError) as error:
-                self._warn_once(f"the site's cache is left alone: {error}")
+                self._warn_once(f"the site's cache is ignored: {error}")
         try:
             user = user_folder(settings)
             user.check()
@@ -147,7 +147,7 @@ class DiskCache:
 
     def reject(self, found: Found, why: str) -> None:
         """Take back a hit: the entry is sound, and this process cannot use what it holds."""
-        logger.debug("cache: an entry of %s is of no use here: %s", found.store.folder.path, why)
+        logger.debug("cache: an entry of %s cannot be used here: %s", found.store.folder.path, why)
         counters.add(hits=-1, read_bytes=-found.nbytes)
         counters.missed(Reason.UNUSABLE)
 

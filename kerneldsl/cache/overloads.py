@@ -135,7 +135,8 @@ def _get(owner: Any, name: str) -> Any:
 
 def _moved(name: str) -> UncacheableError:
     return UncacheableError(
-        f"what a program has taught numba cannot be read: this release has no {name} as known"
+        f"what a program has registered with numba cannot be read: this release has no {name} "
+        "as known"
     )
 
 

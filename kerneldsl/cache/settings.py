@@ -88,7 +88,7 @@ def read_size(text: str) -> int:
         raise CacheError(
             f"KERNELDSL_CACHE_SIZE is {text!r}",
             value=text,
-            limit="It is a number of bytes, with or without K, M, G or T",
+            limit="It must be a number of bytes, with or without K, M, G or T",
             remedy="Set it to a size such as 500M, or unset it for 1 GiB",
         )
     return int(min(float(match[1]) * _UNITS[match[2].lower()], _UNLIMITED_BYTES))
@@ -128,7 +128,7 @@ def read_secret(key_file: str) -> bytes | None:
         raise CacheError(
             f"the key of the cache, {path}, has {many} bytes",
             value=min(len(secret), len(contents)),
-            limit=f"It has {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes",
+            limit=f"It must have {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes",
             remedy=f"Make one: head -c 32 /dev/urandom | base64 > {path}",
         )
     return secret

@@ -136,7 +136,7 @@ class Target(ABC):
         raise ArgumentValueError(
             f"arch is {arch!r}",
             value=arch,
-            limit=f"The target {self.name!r} describes no devices that are not there",
+            limit=f"The target {self.name!r} cannot describe devices that are not present",
         )
 
     def device_of_pointer(self, pointer: int) -> Device:

@@ -68,7 +68,7 @@ class ErrorLog:
     def __init__(self, size: int = 1000) -> None:
         if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
             raise ArgumentValueError(
-                f"size is {size!r}", value=size, limit=f"It is an int, 0 to {_MAX_SIZE}"
+                f"size is {size!r}", value=size, limit=f"It must be an int, 0 to {_MAX_SIZE}"
             )
         self._lock = threading.Lock()
         self._incoming: deque[tuple[ErrorEntry, weakref.ref[KernelError]]] = deque()

@@ -93,12 +93,12 @@ class HostStream(DeviceStream):
         unjoined = [step.what for i, step in enumerate(steps) if not self.steps_before >> i & 1]
         if unjoined:
             raise GraphError(
-                f"What was recorded on {self.device} makes no graph: the recorded stream does not "
+                f"The capture on {self.device} made no graph: the captured stream does not "
                 f"wait for {_listed(unjoined)} in another one "
                 "(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)",
                 value=unjoined,
-                limit="A recording ends after every stream that took part was waited for in it",
-                remedy="Let the recorded stream wait for every stream that took part: "
+                limit="A capture ends after every stream that took part was waited for in it",
+                remedy="Let the captured stream wait for every stream that took part: "
                 "stream.wait(other), before the block ends",
             )
         return self.make_graph(self.recording)
@@ -192,7 +192,7 @@ class HostGraph(DeviceGraph):
         theirs = [step.kind for step in newer._steps]
         if ours != theirs:
             raise GraphError(
-                "the graphs are of different shape",
+                "the graphs have different topologies",
                 value=theirs,
                 limit=f"This one does {_listed(ours)}; the other {_listed(theirs)}",
                 remedy="Launch the newer graph instead",

@@ -290,7 +290,7 @@ class DeviceInfo:
             return f"There is no such attribute; there are {', '.join(f.name for f in _FIELDS)}"
         if field_ not in self.fields():
             return f"{self} is {'a CPU' if self.kind == 'cpu' else 'no CPU'}"
-        return f"The target {self.target!r} does not say"
+        return f"The target {self.target!r} does not report it"
 
     def _unavailable(self, name: str, reason: str) -> AttributeUnavailableError:
         return AttributeUnavailableError(

@@ -105,7 +105,7 @@ class ClosedResourceError(KernelError, ValueError):
 
 
 class GraphError(KernelError, RuntimeError):
-    """A recording cannot be made, replayed or updated in this way."""
+    """A graph cannot be captured, launched or updated in this way."""
 
 
 class FallbackWarning(KernelWarning):

@@ -125,5 +125,5 @@ def _refuse_reserved(name: str, node: ast.AST, reporter: Reporter) -> None:
             node,
             f"The name {name} begins with {RESERVED_PREFIX}",
             "Give it another name",
-            limit=f"Names that begin with {RESERVED_PREFIX} belong to kerneldsl",
+            limit=f"Names that begin with {RESERVED_PREFIX} are reserved for kerneldsl",
         )

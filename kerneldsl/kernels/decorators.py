@@ -196,14 +196,14 @@ def _check_space(space: Any, block: Any) -> None:
         raise ArgumentTypeError(
             f"space is a {type(space).__name__}",
             value=space,
-            limit="It is a kerneldsl.Space",
+            limit="It must be a kerneldsl.Space",
             remedy="Write space=kd.Space(block=[64, 128, 256])",
         )
     if block is not None:
         raise ArgumentValueError(
             f"the kernel was given a space and block={block!r}",
             value=block,
-            limit="The space says what the blocks are",
+            limit="The space determines the block",
             remedy="Leave one of them out",
         )
 
@@ -232,14 +232,16 @@ def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
 def _flag(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise ArgumentTypeError(f"{name} is {value!r}", value=value, limit="It is True or False")
+    raise ArgumentTypeError(f"{name} is {value!r}", value=value, limit="It must be True or False")
 
 
 def _read_registers(value: Any) -> int | None:
     if value is None or (type(value) is int and 16 <= value <= 255):
         return value
     raise ArgumentValueError(
-        f"max_registers is {value!r}", value=value, limit="It is an int from 16 to 255, or None"
+        f"max_registers is {value!r}",
+        value=value,
+        limit="It must be an int from 16 to 255, or None",
     )
 
 
@@ -252,5 +254,5 @@ def _read_launch_bounds(value: Any) -> tuple[int] | tuple[int, int] | None:
     raise ArgumentValueError(
         f"launch_bounds is {value!r}",
         value=value,
-        limit="It is an int, or two: threads of a block, and blocks on a multiprocessor",
+        limit="It must be an int, or two: threads of a block, and blocks on a multiprocessor",
     )

@@ -120,7 +120,9 @@ class InspectionMixin:
 
         if forall is not None and forall not in (1, 2, 3):
             raise LaunchConfigError(
-                f"forall is {forall!r}", value=forall, limit="It is the extent's rank: 1, 2 or 3"
+                f"forall is {forall!r}",
+                value=forall,
+                limit="It must be the extent's rank: 1, 2 or 3",
             )
         mode = EXPLICIT if forall is None else LaunchMode(forall)
         block_dim = self._block if block is None else read_dim3(block, "block_dim")

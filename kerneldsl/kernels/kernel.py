@@ -98,11 +98,11 @@ class LaunchMixin:
         """
         if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
             raise LaunchConfigError(
-                f"{self.__qualname__}[{config!r}] is not a launch configuration",
+                f"invalid launch configuration {self.__qualname__}[{config!r}]",
                 value=config,
-                limit="It is kernel[grid, block], kernel[grid, block, stream] or "
+                limit="The form is kernel[grid, block], kernel[grid, block, stream] or "
                 "kernel[grid, block, stream, shared_bytes]",
-                remedy="Without a block of your own, write kernel.forall(n)(…)",
+                remedy="To let kerneldsl choose the block, write kernel.forall(n)(…)",
             )
         grid, block = config[:2]
         stream = config[2] if len(config) > 2 else None
@@ -247,13 +247,13 @@ def _check_plan(plan: Any, block: Any) -> None:
         raise LaunchConfigError(
             f"plan is a {type(plan).__name__}",
             value=plan,
-            limit="It is a LaunchPlan, as kernel.forall(…).plan(…) gives it",
+            limit="It must be a LaunchPlan, as kernel.forall(…).plan(…) gives it",
         )
     if block is not None:
         raise LaunchConfigError(
             f"forall was given a plan and block={block!r}",
             value=block,
-            limit="A plan says what the block is",
+            limit="A plan determines the block",
             remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "
             "block_dim=…)",
         )
@@ -324,8 +324,8 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
         """Refuse: a kernel has to be told how many threads run it."""
         name = self.__qualname__
         raise LaunchConfigError(
-            f"the kernel {name} was called without a shape",
-            limit="A launch says how many threads run the kernel",
+            f"the kernel {name} was called without a launch configuration",
+            limit="A launch needs the number of threads that run the kernel",
             remedy=f"Write {name}.forall(n)(…) or {name}[grid, block](…)",
         )
 

@@ -244,7 +244,9 @@ class Launch(ProcessOwned):
 
         if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
             raise ArgumentValueError(
-                f"samples is {samples!r}", value=samples, limit=f"It is an int, 1 to {_MAX_SAMPLES}"
+                f"samples is {samples!r}",
+                value=samples,
+                limit=f"It must be an int, 1 to {_MAX_SAMPLES}",
             )
         refuse_waiting()
         _, _, device = self._dispatcher.identity(self._shape, args)

@@ -142,8 +142,7 @@ def _text_of(function: FunctionType) -> str:
         ast.parse(text)
     except SyntaxError as error:  # a def that shares its line with other statements
         raise SourceUnavailableError(
-            f"{function.__qualname__} cannot travel to another process: its text does not stand "
-            "on lines of its own",
+            f"{function.__qualname__} cannot be pickled: its source is not on lines of its own",
             remedy="Move it to a module, or put def on a line of its own",
         ) from error
     return text
@@ -212,7 +211,7 @@ def _encode(value: Any, wrapper: Any) -> tuple[str, Any]:
     if isinstance(value, ModuleType):
         if value.__name__ in _MAIN:
             raise pickle.PicklingError(
-                "a kernel that reads attributes of the main module cannot travel; import the "
+                "a kernel that reads attributes of the main module cannot be pickled; import the "
                 "values by name"
             )
         return "module", value.__name__

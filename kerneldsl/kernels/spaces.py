@@ -98,7 +98,7 @@ class SpacedKernel(Kernel[Any, Any]):
             raise LaunchConfigError(
                 f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
                 value=block if block is not None else shared_bytes,
-                limit="The space says what they are",
+                limit="The space determines them",
                 remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
             )
         shape = LaunchShape(

@@ -108,7 +108,7 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
 
     identity = compiler.code_identity(specialization)
     if identity is None:
-        raise UncacheableError(f"the target {compiler.name!r} keeps no such code")
+        raise UncacheableError(f"the target {compiler.name!r} does not cache such code")
     return key_of(specialization, compiler.code_family, identity, anew=anew)
 
 
@@ -131,7 +131,7 @@ def _keep(
 ) -> None:
     sections = compiler.dump(artifact)
     if sections is None:
-        logger.debug("cache: %s works in this process alone", specialization.unit.qualname)
+        logger.debug("cache: %s is valid in this process alone", specialization.unit.qualname)
         return
     try:
         # The environment or a library may have changed while it was compiled: then nobody can say

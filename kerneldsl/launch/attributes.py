@@ -59,7 +59,7 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
     """
     if not isinstance(cooperative, bool):
         raise ArgumentTypeError(
-            f"cooperative is {cooperative!r}", value=cooperative, limit="It is True or False"
+            f"cooperative is {cooperative!r}", value=cooperative, limit="It must be True or False"
         )
     if cluster is None:
         return LaunchAttributes(None, cooperative) if cooperative else NO_ATTRIBUTES
@@ -68,7 +68,7 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
         raise ArgumentValueError(
             f"cluster is {cluster!r}",
             value=cluster,
-            limit="A cluster is an int or a tuple of 1 to 3 ints: blocks along x, y and z",
+            limit="A cluster must be an int or a tuple of 1 to 3 ints: blocks along x, y and z",
         )
     x, y, z = (*parts, 1, 1)[:3]
     if x * y * z > _MAX_CLUSTER_BLOCKS:

@@ -101,9 +101,9 @@ def _add_attributes(request: Request, executable: Executable, config: LaunchConf
     name, launch_attributes = request.state.unit.qualname, request.shape.launch_attributes
     if config.extent is not None and not request.state.traits.uses_block:
         raise LaunchConfigError(
-            f"forall of the element kernel {name} was given cluster or cooperative",
+            f"cluster and cooperative do not apply to forall of the element kernel {name}",
             value=launch_attributes,
-            limit="Blocks that run together are of use to kernels that work with their block",
+            limit="They are for kernels that use block-level operations",
             remedy=f"Leave them out, or launch {name}[grid, block](…)",
         )
     if launch_attributes.cluster_dim is not None and config.extent is not None:

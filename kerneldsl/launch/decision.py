@@ -295,7 +295,7 @@ def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ..
         raise LaunchConfigError(
             f"a plan for {len(mapping.axes)} axes was given to a launch over {ndim}",
             value=extent,
-            limit="A plan is taken for extents of as many axes as it was made for",
+            limit="A plan applies to extents of as many axes as it was made for",
             remedy="Plan this extent: kernel.forall(*extent).plan(...)",
         )
     if state.traits.uses_grid_only:

@@ -33,23 +33,23 @@ def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
         raise LaunchConfigError(
             f"{field} {value!r} has {len(items)} axes",
             value=value,
-            limit=f"{field} is an int or a tuple of 1 to 3 ints",
+            limit=f"{field} must be an int or a tuple of 1 to 3 ints",
         )
     found = []
     for item in items:
         number = _index(item)
         if number is None:
             raise LaunchConfigError(
-                f"{field} {value!r} holds a {type(item).__name__}",
+                f"{field} {value!r} contains a {type(item).__name__}",
                 value=value,
-                limit=f"{field} is an int or a tuple of 1 to 3 ints",
+                limit=f"{field} must be an int or a tuple of 1 to 3 ints",
                 remedy="Use // where a division gives a float",
             )
         if number < smallest:
             raise LaunchConfigError(
-                f"{field} {value!r} holds {number}",
+                f"{field} {value!r} contains {number}",
                 value=value,
-                limit=f"Each axis of {field} is at least {smallest}",
+                limit=f"Each axis of {field} must be at least {smallest}",
                 remedy="Round up: (n + block - 1) // block" if field == "grid_dim" else None,
             )
         found.append(number)
@@ -91,7 +91,7 @@ def read_extent(extent: tuple[Any, ...]) -> tuple[int, ...]:
     found = _read_ints(tuple(value), "extent", 0)
     if max(found) >= 2**63:
         raise LaunchConfigError(
-            f"extent {found} is too large", value=found, limit="Extents fit int64"
+            f"extent {found} is too large", value=found, limit="An extent must fit int64"
         )
     return found
 
@@ -109,7 +109,7 @@ def read_shared_bytes(value: Any) -> int:
         raise LaunchConfigError(
             f"shared_bytes is {value!r}",
             value=value,
-            limit="Dynamic shared memory is an int, 0 or more bytes",
+            limit="Dynamic shared memory must be an int, 0 or more bytes",
         )
     return number
 

@@ -145,8 +145,8 @@ class Dispatcher:
             if order.is_recorded(stream):
                 if may_recover(error, state.unit.name) and fallback_policy() != "never":
                     error.add_line(
-                        f"{state.unit.qualname} was to be recorded, and what runs on the CPU is "
-                        "no step of a recording, so it was not run there instead"
+                        f"{state.unit.qualname} was to be captured, and what runs on the CPU is "
+                        "no part of a capture, so it was not run there instead"
                     )
                 raise
             from kerneldsl.launch.recovery import FailedLaunch
@@ -206,7 +206,7 @@ class Dispatcher:
                 order.refuse_recording(
                     config.stream,
                     "launch a kernel in debug mode, which waits for it,",
-                    "Record it without debug=True",
+                    "Capture it without debug=True",
                 )
         launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
         name = request.state.unit.name

@@ -181,8 +181,8 @@ def check_shape(request: Request) -> bool:
     traits = state.traits
     if shape.extent is not None and shape.block_dim is None and traits.uses_block:
         raise LaunchConfigError(
-            f"{state.unit.qualname} works with its block (shared memory, barriers or warp "
-            "operations), and forall was given no block",
+            f"{state.unit.qualname} uses block-level operations (shared memory, barriers "
+            "or warp operations), and forall was given no block",
             limit="forall chooses blocks for element kernels alone",
             remedy="Name it: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
         )

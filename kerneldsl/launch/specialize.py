@@ -139,6 +139,6 @@ def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
                 f"{kind.ndim} axes and gets {indices}",
                 where=each.where,
                 value=kind.ndim,
-                limit="What a kernel writes must be seen without the ranks of its arguments",
+                limit="What a kernel writes must be known without the ranks of its arguments",
                 remedy="Loop over its elements: for j in range(row.size): row[j] += value",
             )

@@ -263,7 +263,7 @@ def _tell_unify(one: str, other: str, name: str) -> _Finding:
     variable = name.partition(".")[0].lstrip("$")
     one, other = (re.sub(r"Literal\[(\w+)\]\(.*?\)", r"\1", t) for t in (one, other))
     return _Finding(
-        f"the variable {variable} is {_plain(one)} on one way and {_plain(other)} on another",
+        f"the variable {variable} is {_plain(one)} on one path and {_plain(other)} on another",
         f"Give {variable} values of one type, or use two variables",
         _is_name(variable),
     )
@@ -272,14 +272,14 @@ def _tell_unify(one: str, other: str, name: str) -> _Finding:
 def _tell_return(types: str) -> _Finding:
     return _Finding(
         f"a device function returns values of different types, {_plain(types)}",
-        "Return one type on every way",
+        "Return one type on every path",
         lambda node: False,
     )
 
 
 def _tell_binding(signature: str) -> _Finding:
     return _Finding(
-        f"a function with the parameters {signature} is called with other arguments",
+        f"the arguments of a call do not match the parameters {signature}",
         "Give each parameter one argument",
         lambda node: isinstance(node, ast.Call),
     )
@@ -297,19 +297,19 @@ def _tell_no_implementation(function: str, arguments: str) -> _Finding:
     name, types = _last_name(function), _plain(arguments)
     if name in ("getitem", "static_getitem"):
         return _Finding(
-            f"a value cannot be read by an index of that type: {types}",
+            f"unsupported index type in an expression: {types} (value, index)",
             "Index arrays by integers, and tuples by constants",
             _is_subscript,
         )
     if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
         return _Finding(
-            "an element of a captured array is assigned, and captured arrays are constants",
+            "cannot assign to an element of a captured array, which is a constant",
             "Pass the array as an argument",
             _is_subscript,
         )
     if name == "setitem":
         return _Finding(
-            f"an element cannot be assigned: {types} (array, index, value)",
+            f"cannot assign to an element: {types} (array, index, value)",
             "Store a value that converts to the array's element type, at an integer index",
             _is_subscript,
         )

@@ -125,8 +125,8 @@ class DeviceArray(ArrayGeometry):
 
     def __iter__(self) -> Iterator[Any]:
         raise ArgumentTypeError(
-            "a device array is not iterated over, element by element",
-            limit="Each step would be a transfer",
+            "a device array cannot be iterated over element by element",
+            limit="Each element would be a transfer of its own",
             remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
             "range(len(array))",
         )
@@ -306,9 +306,9 @@ class DeviceArray(ArrayGeometry):
         self.check_open()
         if not self.device.is_host:
             raise ArgumentTypeError(
-                f"an array on {self.device} is not converted to NumPy by itself",
+                f"an array on {self.device} is not converted to a NumPy array implicitly",
                 value=self,
-                limit="The copy would be hidden",
+                limit="The copy to the host must be explicit",
                 remedy="Use array.copy_to_host()",
             )
         self.lend()

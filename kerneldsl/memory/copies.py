@@ -61,7 +61,7 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
                 f"the {name} is a {type(array).__qualname__}",
                 value=array,
                 limit="copy() takes NumPy and device arrays",
-                remedy="Take arrays of other libraries over with kd.as_array(array)",
+                remedy="Wrap arrays of other libraries with kd.as_array(array)",
             )
     if destination.shape != source.shape or destination.dtype != source.dtype:
         raise ArgumentValueError(

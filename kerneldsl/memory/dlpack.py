@@ -283,14 +283,14 @@ def _take(capsule: Any, obj: Any) -> ArrayGeometry:
         is_read_only, major = False, 1
     else:
         raise ArgumentTypeError(
-            f"{type(obj).__qualname__}.__dlpack__ gave {capsule!r}",
+            f"{type(obj).__qualname__}.__dlpack__ returned {capsule!r}",
             value=obj,
             limit="It must be a capsule named dltensor or dltensor_versioned, not yet consumed",
         )
     owner = _Imported(address, managed.deleter)
     if major > _VERSION[0]:
         raise ArgumentTypeError(
-            f"{type(obj).__qualname__} speaks DLPack {major}.x", limit="kerneldsl reads 1.x"
+            f"{type(obj).__qualname__} uses DLPack {major}.x", limit="kerneldsl supports DLPack 1.x"
         )
     tensor = managed.dl_tensor
     dtype = _dtype(tensor.dtype)

@@ -139,7 +139,7 @@ class MemoryPool(ProcessOwned):
                 raise ArgumentTypeError(
                     f"the limit of a memory pool is {limit!r}",
                     value=limit,
-                    limit="It is a number of bytes as an int, or None for no limit",
+                    limit="It must be a number of bytes as an int, or None for no limit",
                 )
             if limit < 0:
                 raise ArgumentValueError(
@@ -195,7 +195,7 @@ class MemoryPool(ProcessOwned):
         """
         if not isinstance(keep_bytes, int) or isinstance(keep_bytes, bool) or keep_bytes < 0:
             raise ArgumentValueError(
-                f"keep_bytes is {keep_bytes!r}", value=keep_bytes, limit="It is an int >= 0"
+                f"keep_bytes is {keep_bytes!r}", value=keep_bytes, limit="It must be an int >= 0"
             )
         self._memory.trim(self, keep_bytes)
 
@@ -214,7 +214,7 @@ class MemoryPool(ProcessOwned):
             raise ArgumentValueError(
                 f"the default pool of {self.device} cannot be closed",
                 value=self.name,
-                remedy="pool.trim() gives back what it keeps unused",
+                remedy="pool.trim() releases its unused memory",
             )
         self._memory.drain()
         with self._memory.lock:
@@ -251,7 +251,7 @@ class MemoryPool(ProcessOwned):
             raise ClosedResourceError(
                 f"the memory pool {self.name!r} on {self.device} has been closed",
                 value=self,
-                limit="A closed pool gives no memory",
+                limit="A closed pool allocates no memory",
                 remedy="Make another one: kd.MemoryPool(device)",
             )
 

@@ -59,14 +59,16 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
         extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
     except TypeError:
         raise ArgumentTypeError(
-            f"shape {shape!r} is not made of ints",
+            f"shape {shape!r} contains a value that is not an int",
             value=shape,
-            limit="A shape is an int or a tuple of ints",
+            limit="A shape must be an int or a tuple of ints",
             remedy="Use // where a division gives a float",
         ) from None
     if any(n < 0 for n in extents):
         raise ArgumentValueError(
-            f"shape {extents} has a negative extent", value=extents, limit="Extents are 0 or more"
+            f"shape {extents} has a negative extent",
+            value=extents,
+            limit="Extents must be 0 or more",
         )
     return extents
 

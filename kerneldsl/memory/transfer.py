@@ -211,9 +211,9 @@ def _check_partner(array: ArrayGeometry, host: Any, name: str) -> None:
 def _refuse_recording(stream: Any, what: str) -> None:
     if is_recorded(stream):
         raise GraphError(
-            f"{what} cannot be recorded in a stream of {stream.device}",
-            limit="A recording holds copies of contiguous arrays that do not wait (blocking=False)",
-            remedy="Copy with blocking=False between contiguous arrays, or before the recording",
+            f"{what} cannot be captured in a stream of {stream.device}",
+            limit="A capture takes asynchronous copies (blocking=False) of contiguous arrays",
+            remedy="Copy with blocking=False between contiguous arrays, or before the capture",
         )
 
 

@@ -309,7 +309,7 @@ def resolve(wanted: Device | None) -> Device | StandIn:
         return scoped if scoped is not None and is_stand_in else wanted
     if actual(scoped) is not wanted:
         raise DeviceMismatchError(
-            f"an argument lives on {wanted}, but kd.use('{actual(scoped)}') is active",
+            f"an argument is on {wanted}, but kd.use('{actual(scoped)}') is active",
             value=str(wanted),
             limit="A `with kd.use(…)` and device arguments must name the same device",
             remedy="Copy the argument with .copy_to_host(), or launch outside of the `with`",

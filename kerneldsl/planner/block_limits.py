@@ -80,7 +80,7 @@ class KernelResources:
             raise ArgumentValueError(
                 f"carveout_percent is {percent}",
                 value=percent,
-                limit="It is a part of the largest carve-out, 0 to 100",
+                limit="It must be a percentage of the largest carve-out, 0 to 100",
                 remedy="Leave it out for no preference",
             )
 
@@ -114,7 +114,7 @@ class KernelResources:
         """
         if resources.registers is None:
             raise ArgumentValueError(
-                "The kernel's resources name no registers",
+                "The kernel's resources have no register count",
                 value=resources,
                 limit="Occupancy is computed for kernels compiled to PTX",
                 remedy="Compile the kernel for cuda",
@@ -134,7 +134,7 @@ def _check_least(name: str, value: int | None, least: int) -> None:
         raise ArgumentValueError(
             f"{name} is {value}",
             value=value,
-            limit=f"It is at least {least}",
+            limit=f"It must be at least {least}",
             remedy="Take the numbers of the compiled kernel",
         )
 

@@ -316,9 +316,7 @@ def _no_member_fits(
         f"of shared memory a block; the device allows "
         f"{first.device.limits.max_threads_per_block} threads and "
         f"{first.limits.max_shared_memory_per_block_optin} bytes"
-        + (
-            f"; {without} members make more blocks of the extent than a grid has" if without else ""
-        ),
+        + (f"; {without} members need more blocks than a grid can have" if without else ""),
         remedy="Add smaller blocks or tiles to the space",
     )
 

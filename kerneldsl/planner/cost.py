@@ -39,10 +39,10 @@ Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atom
 
 #: What follows "limited by".
 BOUND_WORDS: dict[str, str] = {
-    "memory": "the bandwidth of memory",
-    "latency": "the latency of memory: too few bytes are asked for at once",
+    "memory": "memory bandwidth",
+    "latency": "memory latency: too few bytes in flight",
     "compute": "arithmetic",
-    "block starts": "the rate at which blocks are started",
+    "block starts": "the rate at which blocks are launched",
     "atomics": "atomic operations",
     "launch": "the launch itself and the life of one block; the device is not filled",
 }

@@ -118,7 +118,7 @@ class Coverage:
             raise ArgumentValueError(
                 f"bytes_per_thread is {bytes_per_thread}",
                 value=bytes_per_thread,
-                limit="It is at least 0",
+                limit="It must be at least 0",
                 remedy="Count the bytes that a thread loads",
             )
         return self.threads_in_flight * bytes_per_thread
@@ -141,8 +141,8 @@ class Coverage:
         if not self.tail_blocks:
             return f"{text}, each of them full."
         return (
-            f"{text}; the last has {self.tail_blocks} of {self.resident_blocks} blocks, so that "
-            f"{self.tail_efficiency:.0%} of all places are taken (balance {self.balance:.0%})."
+            f"{text}; the last has {self.tail_blocks} of {self.resident_blocks} blocks: "
+            f"tail efficiency {self.tail_efficiency:.0%} (balance {self.balance:.0%})."
         ).replace("%", " %")
 
 
@@ -174,7 +174,7 @@ def coverage(occupancy: Occupancy, grid_blocks: int) -> Coverage:
     >>> grid = coverage(occupancy(hopper, KernelResources(registers=32), 256), 1100)
     >>> print(grid.explain())
     1100 blocks on 132 multiprocessors with 8 at once on each: 1.04 waves; the last has 44 of 1056 \
-blocks, so that 52 % of all places are taken (balance 93 %).
+blocks: tail efficiency 52 % (balance 93 %).
     >>> grid.bytes_in_flight(16)
     4325376
     """
@@ -182,12 +182,12 @@ blocks, so that 52 % of all places are taken (balance 93 %).
         raise LaunchConfigError(
             f"The grid has {grid_blocks} blocks",
             value=grid_blocks,
-            limit="It has at least 0",
+            limit="It must have at least 0",
             remedy="Give a number that is not negative",
         )
     if not occupancy.active_blocks:
         raise ResourceLimitError(
-            "A grid of such blocks cannot run",
+            "No block of this size fits on a multiprocessor",
             value=occupancy.block_threads,
             limit=occupancy.summary(),
             remedy="Use a smaller block, fewer registers or less shared memory",
@@ -228,7 +228,7 @@ def bytes_to_saturate(bandwidth_bytes_per_s: float, latency_ns: float) -> int:
             raise ArgumentValueError(
                 f"{name} is {value}",
                 value=value,
-                limit="It is greater than 0",
+                limit="It must be greater than 0",
                 remedy="Give what was measured on the device",
             )
     return math.ceil(bandwidth_bytes_per_s * latency_ns / 1e9)

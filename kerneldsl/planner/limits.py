@@ -224,7 +224,7 @@ class DeviceOccupancyLimits:
         if rules is None or rules.threads is None:
             known = ", ".join(f"{a}.{b}" for (a, b), r in RULES.items() if r.threads is not None)
             raise ArgumentValueError(
-                f"compute_capability {compute_capability} is not known well enough",
+                f"compute_capability {compute_capability} has no known limits",
                 value=compute_capability,
                 limit=f"Limits are known for {known}",
                 remedy="Take the limits of a device that is there, with from_device",
@@ -272,7 +272,7 @@ class DeviceOccupancyLimits:
         missing = [name for name in _ATTRIBUTES if extra.get(name) is None]
         if missing:
             raise ArgumentValueError(
-                f"{device} ({device.name}) does not tell {', '.join(missing)}",
+                f"{device} ({device.name}) does not report {', '.join(missing)}",
                 value=str(device),
                 limit="Occupancy is computed for CUDA devices",
                 remedy="Name a CUDA device, or use for_compute_capability",

@@ -196,7 +196,7 @@ def check_block(block_threads: int, dynamic_shared_bytes: int) -> None:
             f"A block of {block_threads} threads has {dynamic_shared_bytes} bytes of dynamic "
             "shared memory",
             value=dynamic_shared_bytes,
-            limit="It is at least 0",
+            limit="It must be at least 0",
             remedy="Give a number that is not negative",
         )
 
@@ -330,7 +330,7 @@ def available_dynamic_shared_bytes(
         raise LaunchConfigError(
             f"active_blocks is {active_blocks}",
             value=active_blocks,
-            limit="A multiprocessor shall hold at least 1 block",
+            limit="A multiprocessor must hold at least 1 block",
             remedy="Ask for 1 or more",
         )
     without = occupancy(device, kernel, block_threads)

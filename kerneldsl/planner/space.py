@@ -123,7 +123,7 @@ class Space:
             raise ArgumentValueError(
                 f"the space has {count} members before any condition",
                 value=count,
-                limit=f"It has {_MAX_MEMBERS} at most",
+                limit=f"It can have at most {_MAX_MEMBERS}",
                 remedy="Give fewer values; powers of two are mostly enough",
             )
         self.members = tuple(self._make_members(where))
@@ -257,7 +257,7 @@ def _read_block(value: Any) -> Dim3:
         raise ArgumentValueError(
             f"block has the value {value!r}",
             value=value,
-            limit="A block is an int or a tuple of 1 to 3 ints, 1 or more",
+            limit="A block must be an int or a tuple of 1 to 3 ints, 1 or more",
         )
     return found
 

@@ -213,7 +213,7 @@ class BaseStream(ProcessOwned):
         else:
             notes += [] if self.is_blocking else ["not blocking"]
             notes += [f"priority {self.priority}"] if self.priority else []
-        notes += ["recording"] if self.is_capturing else []
+        notes += ["capturing"] if self.is_capturing else []
         return f"<Stream on {self.device}, {', '.join(notes)}>"
 
 

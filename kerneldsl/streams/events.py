@@ -253,7 +253,7 @@ class Event(ProcessOwned):
                 f"kerneldsl cannot {doing} an event that was last recorded in a "
                 "`with stream.capture()`",
                 value=self,
-                limit="It is a mark in a recording, and not in a stream",
+                limit="It belongs to a capture, and not to a stream",
                 remedy="Record it again outside of the block, or after graph.launch()",
             )
 
@@ -288,14 +288,14 @@ def _check_recordings(recording: Recording | None, waiting: DeviceStream) -> Non
     if recording is not None and not recording.is_open:
         raise GraphError(
             "the event was last recorded in a `with stream.capture()` that has ended",
-            limit="It is a mark in the recording, and not in a stream",
+            limit="It belongs to the capture, and not to a stream",
             remedy="Record it again: after graph.launch(stream), stream.record(event)",
         )
     if waiting.recording is not None and waiting.recording is not recording:
         raise GraphError(
-            "a stream that is being recorded cannot wait for an event from outside of the "
-            "recording",
-            limit="A recording runs whenever it is launched, so it waits for nothing before it",
+            "a stream that is being captured cannot wait for an event recorded outside of the "
+            "capture",
+            limit="Captured work must not depend on work outside of the capture",
             remedy="Wait before the `with stream.capture()`, or let the stream wait in which the "
             "graph is launched",
         )
@@ -307,14 +307,14 @@ def _join(
     """Let a stream take part in a recording."""
     if stream._is_default or waiting.is_foreign:
         raise GraphError(
-            f"{stream!r} cannot take part in a recording",
+            f"{stream!r} cannot take part in a capture",
             value=stream,
             limit="Streams that kerneldsl made can, other libraries' and the default stream cannot",
             remedy="Use a kd.Stream()",
         )
     if stream.device != recording.streams[0].device:
         raise DeviceMismatchError(
-            f"the stream is on {stream.device}, and the recording on {recording.streams[0].device}",
+            f"the stream is on {stream.device}, and the capture on {recording.streams[0].device}",
             value=stream,
             limit="A graph belongs to one device",
             remedy="Record one graph for each device, and order them with events",

@@ -75,7 +75,7 @@ class Graph(ProcessOwned):
         self.device = device
         self._graph: DeviceGraph | None = None
         #: Why there is none.
-        self._problem = "it is still being recorded"
+        self._problem = "it is still being captured"
         #: What its steps need: arrays, memory, code.
         self._kept: list[Any] = []
         #: Marks behind what was allocated while it was recorded.
@@ -139,7 +139,7 @@ class Graph(ProcessOwned):
             raise DeviceMismatchError(
                 f"the stream is on {stream.device}, and the graph on {self.device}",
                 value=stream,
-                limit="A graph runs on the device on which it was recorded",
+                limit="A graph runs on the device on which it was captured",
                 remedy=f"Launch it in a kd.Stream('{self.device}')",
             )
         with self._lock:
@@ -248,9 +248,9 @@ class Graph(ProcessOwned):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise ArgumentTypeError(
-            f"{self!r} cannot be copied deeply",
+            f"{self!r} does not support deepcopy",
             value=self,
-            limit="It works on the arrays that were recorded, and not on copies of them",
+            limit="It uses the arrays that were captured, and not copies of them",
             remedy="Record it again with the copies, or give it a __deepcopy__ of your own that "
             "keeps this one",
         )
@@ -317,14 +317,14 @@ class capture(ProcessOwned):
         device_stream = stream._open()
         if stream._is_default or device_stream.is_foreign:
             raise GraphError(
-                f"{stream!r} cannot be recorded",
+                f"{stream!r} cannot be captured",
                 value=stream,
                 limit="Streams that kerneldsl made can be, other libraries' and the default stream "
                 "cannot",
                 remedy="Make one: stream = kd.Stream()",
             )
         with _lock:
-            refuse_recording(device_stream, "record a second graph")
+            refuse_recording(device_stream, "capture a second graph")
             device_stream.begin_capture()
             self._recording = device_stream.recording = Recording(device_stream)
         register(stream.device, device_stream.handle, device_stream)
@@ -341,13 +341,13 @@ class capture(ProcessOwned):
         origin = recording.streams[0]
         try:
             if error is not None:
-                graph._problem = f"its recording ended with {type(error).__name__}"
+                graph._problem = f"its capture ended with {type(error).__name__}"
                 origin.abort_capture()
                 return
             try:
                 made = origin.end_capture()
             except KernelError:
-                graph._problem = "what was recorded made no graph"
+                graph._problem = "what was captured made no graph"
                 raise
         finally:
             for member in recording.streams:

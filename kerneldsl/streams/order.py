@@ -53,8 +53,8 @@ def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None
     """
     if is_recorded(stream):
         raise GraphError(
-            f"a stream on {stream.device} is being recorded, so kerneldsl cannot {doing} in it",
-            limit="A recording runs nothing before it is launched",
+            f"a stream on {stream.device} is being captured, so kerneldsl cannot {doing} in it",
+            limit="Captured work does not run before its graph is launched",
             remedy=remedy or "Do it before or after the `with stream.capture()`",
         )
 

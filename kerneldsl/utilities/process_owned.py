@@ -36,6 +36,6 @@ class ProcessOwned(CopiedAsItself):
         raise ArgumentTypeError(
             f"a {type(self).__qualname__} cannot be pickled",
             value=self,
-            limit="It stands for something of this process",
+            limit="It belongs to this process",
             remedy=self._send_instead,
         )

@@ -112,7 +112,7 @@ def _cache(level: int) -> Callable[[], int]:
 def _cache_on_linux(level: int) -> int:
     found = _caches_below(_CPUS).get(level)
     if found is None:
-        raise AttributeUnavailableError(f"{_CPUS}/cpu*/cache tells of no cache of level {level}")
+        raise AttributeUnavailableError(f"{_CPUS}/cpu*/cache reports no cache of level {level}")
     return found
 
 
@@ -146,7 +146,7 @@ def _cache_on_macos(level: int) -> int:
             continue
         if size:
             return size
-    raise AttributeUnavailableError(f"sysctl tells of no cache of level {level}")
+    raise AttributeUnavailableError(f"sysctl reports no cache of level {level}")
 
 
 # ------------------------------------------------------------------------------- cores, memory
@@ -158,7 +158,7 @@ def _count(*, is_logical: bool) -> Callable[[], int]:
 
         count = psutil.cpu_count(logical=is_logical)
         if not count:
-            raise AttributeUnavailableError("psutil cannot tell the number on this system")
+            raise AttributeUnavailableError("psutil cannot determine the number on this system")
         return int(count)
 
     return read
@@ -186,7 +186,9 @@ def _frequency(which: str) -> float:
         raise AttributeUnavailableError(f"psutil cannot read clock rates here: {error}") from error
     value = getattr(found, which, None)
     if not value:
-        raise AttributeUnavailableError("The system does not tell, as is usual in virtual machines")
+        raise AttributeUnavailableError(
+            "The system does not report it, as is usual in virtual machines"
+        )
     return float(value)
 
 

@@ -233,7 +233,7 @@ class Structure:
                 return self.cut_vote(None, call, guards)
             case _:
                 raise UnsupportedConstructError(
-                    "a barrier stands in a statement that the CPU target cannot take apart",
+                    "a barrier is in a statement that the CPU target cannot split",
                     where=self.unit.locate(node),
                     remedy="Call the barrier in a statement of its own",
                 )
@@ -298,7 +298,7 @@ class Structure:
                 and library_name(iterable.func, self.unit.namespace) == "range"
             ):
                 raise UnsupportedConstructError(
-                    "a loop with a barrier runs over values that live in a thread",
+                    "a loop with a barrier iterates over values that are private to a thread",
                     where=self.unit.locate(iterable),
                     remedy="Loop over range(…)",
                 )
@@ -341,8 +341,7 @@ class Structure:
     def require_uniform_loop(self, test: ast.expr) -> None:
         if not self.uniformity.is_uniform(test):
             raise UnsupportedConstructError(
-                "a barrier or exchange of a warp stands in a loop that threads may run a different "
-                "number of times",
+                "a barrier or warp exchange is in a loop whose trip count may vary between threads",
                 where=self.unit.locate(test),
                 remedy="Give the loop a bound that is the same in the whole block, and guard its "
                 "body with an if",

@@ -236,7 +236,7 @@ def refuse_divergent_barriers(specialization: Specialization) -> None:
         if not problem.is_provable:
             remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
         raise BarrierDivergenceError(
-            f"not every thread may reach this barrier: {problem.what}",
+            f"this barrier may be divergent: {problem.what}",
             where=problem.where,
             limit=rule,
             remedy=remedy,

@@ -179,7 +179,7 @@ def parse_arch(text: str) -> Architecture:
         raise ArgumentValueError(
             f"arch {text!r} is unknown",
             value=text,
-            limit=f"Known are {', '.join(ARCHITECTURES)}",
+            limit=f"Known architectures are {', '.join(ARCHITECTURES)}",
             remedy="Name one of them",
         )
     return arch
@@ -207,7 +207,7 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
     if version not in _KNOWN_VERSIONS:
         known = ", ".join(format_version(r.ptx) for r in PTX_RELEASES)
         raise ArgumentValueError(
-            f"ptx_version {value!r} cannot be written",
+            f"unsupported ptx_version {value!r}",
             value=value,
             limit=f"This LLVM writes PTX ISA {known}",
             remedy="Name one of them, or leave it out",
@@ -257,7 +257,7 @@ def choose_ptx_version(
     minimum = max(arch.minimum_ptx, _LANGUAGE_MINIMUM)
     if version < minimum:
         raise ArgumentValueError(
-            f"PTX ISA {format_version(version)} does not know {arch.name}",
+            f"PTX ISA {format_version(version)} does not support {arch.name}",
             value=version,
             limit=f"{arch.name} came with PTX ISA {format_version(minimum)}",
             remedy=f"Ask for ptx_version={format_version(minimum)!r} or newer, or for an older "

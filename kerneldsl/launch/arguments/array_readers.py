@@ -54,7 +54,7 @@ def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
         )
     if not flags & _ALIGNED:
         raise Refused(
-            f"the {dtype} array's elements do not lie at multiples of {dtype.alignment} bytes",
+            f"the {dtype} array is not aligned to {dtype.alignment} bytes",
             limit="Kernels take aligned arrays",
             remedy="Pass array.copy()",
             kind=ArgumentValueError,
@@ -135,8 +135,8 @@ def _claim(binding: Binding, device: Device) -> None:
         binding.device = device
     elif binding.device is not device:
         raise Refused(
-            f"it lives on {device}, and an argument before it on {binding.device}",
-            limit="Every device array of a launch lives on one device",
+            f"it is on {device}, and an argument before it on {binding.device}",
+            limit="All device arrays of a launch must be on one device",
             remedy="Copy it over the host: kd.to_device(array.copy_to_host())",
             kind=DeviceMismatchError,
         )

@@ -66,7 +66,7 @@ def _read_torch(value: Any, binding: Binding) -> int:
     if entry is None or not entry.memory:
         known = [name for name, each in built_in_targets().items() if each.memory]
         raise Refused(
-            f"the tensor lives on {value.device}",
+            f"the tensor is on {value.device}",
             limit=f"Kernels take tensors on {' and '.join(known)}",
             remedy=f"Move it with tensor.to('{known[-1]}')",
         )
@@ -88,7 +88,7 @@ def _refuse_lazy(value: Any, row: ElementType) -> None:
     if lazy is not None:
         done = {"neg": "negated", "conj": "conjugated"}[lazy]
         raise Refused(
-            f"the tensor is {done} only when torch reads it, so its memory holds other numbers",
+            f"the tensor is {done} lazily, so its memory holds other values",
             remedy=f"Pass tensor.resolve_{lazy}()",
             kind=ArgumentValueError,
         )

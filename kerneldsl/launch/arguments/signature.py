@@ -98,7 +98,7 @@ def _conform_one(
     raise ArgumentTypeError(
         f"parameter {name!r} was given {found}",
         value=found,
-        limit=f"The kernel's signature says {wanted}",
+        limit=f"The kernel's signature expects {wanted}",
     )
 
 
@@ -112,7 +112,7 @@ def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tu
             raise ArgumentValueError(
                 f"parameter {name!r} was given {int(value)}",
                 value=value,
-                limit=f"The kernel's signature says {wanted}, {low} to {high}",
+                limit=f"The kernel's signature expects {wanted}, {low} to {high}",
             )
         return (int(value),)
     if (target.is_float or target.is_complex) and not source.is_complex:
@@ -130,6 +130,6 @@ def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tu
     raise ArgumentTypeError(
         f"parameter {name!r} was given {found}",
         value=value,
-        limit=f"The kernel's signature says {wanted}, and the conversion would lose its meaning",
+        limit=f"The kernel's signature expects {wanted}, and the conversion would lose its meaning",
         remedy=f"Pass np.{'bool_' if wanted.dtype == 'bool' else wanted.dtype}(value)",
     )

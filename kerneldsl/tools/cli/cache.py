@@ -146,7 +146,7 @@ def _refuse_key(key: str, count: int) -> None:
     raise ArgumentValueError(
         f"{count or 'no'} entries begin with {key!r}",
         value=key,
-        limit="It is one entry's key, or how it begins",
+        limit="It must be one entry's key, or how it begins",
         remedy="kerneldsl cache list shows them",
     )
 

@@ -87,7 +87,9 @@ def find_kernel(place: str) -> Kernel[..., Any]:
     filename, colon, name = place.rpartition(":")
     if not colon or not filename or not name:
         raise ArgumentValueError(
-            f"{place!r} names no kernel", value=place, limit="It is FILE:KERNEL, as in axpy.py:axpy"
+            f"{place!r} names no kernel",
+            value=place,
+            limit="It must be FILE:KERNEL, as in axpy.py:axpy",
         )
     module = _load_file(Path(filename))
     found: Any = module
@@ -140,7 +142,7 @@ def read_dims(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise ArgumentValueError(
-            f"{option} is {text!r}", value=text, limit="It is 1 to 3 ints with commas, as 32,8"
+            f"{option} is {text!r}", value=text, limit="It must be 1 to 3 ints with commas, as 32,8"
         ) from None
 
 

@@ -132,7 +132,7 @@ def write_kernel(
             linked = ptx.link(lowered.entry_text, lowered.body_texts, name, specialization.options)
         except ptx.MissingFunction as missing:
             raise CompileError(
-                f"{unit.qualname} calls {missing.symbol}, which exists on no device",
+                f"{unit.qualname} calls {missing.symbol}, which is not available on a device",
                 where=unit.locate(unit.tree),
                 value=missing.symbol,
                 remedy="Compute it outside the kernel, or write it with the functions of math",

@@ -218,7 +218,7 @@ def _parse(text: str) -> Any:
 def _malformed(error: Exception) -> CompileError:
     return CompileError(
         f"the kernel was lowered to a module that LLVM refuses: {str(error).strip()}",
-        limit="This is a defect of kerneldsl, not of the kernel",
+        limit="This is a bug in kerneldsl, not in the kernel",
         remedy="Report it with the kernel",
     )
 

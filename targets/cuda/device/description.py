@@ -123,7 +123,7 @@ def _read(find: Callable[[], NvmlDevice], name: str) -> Any:
 def _uuid_in(values: dict[str, Any], device: Device) -> str:
     uuid = values.get("uuid")
     if uuid is None:
-        raise AttributeUnavailableError(f"The driver tells no UUID to find {device} in NVML")
+        raise AttributeUnavailableError(f"The driver reports no UUID to find {device} in NVML")
     return str(uuid)
 
 

@@ -98,7 +98,7 @@ class CudaStream(DeviceStream):
     # --------------------------------------------------------------- recording
 
     def begin_capture(self) -> None:
-        doing = f"begin to record a stream on {self.device}"
+        doing = f"begin the capture of a stream on {self.device}"
         captures.begin(self.device.index)
         try:
             with core_device(self._driver, self.device.index, doing) as (_, device):
@@ -113,7 +113,7 @@ class CudaStream(DeviceStream):
             raise
 
     def join_capture(self, event: DeviceEvent) -> None:
-        doing = f"let a stream on {self.device} take part in a recording"
+        doing = f"let a stream on {self.device} take part in a capture"
         with core_device(self._driver, self.device.index, doing) as (_, device):
             branch = device.create_stream()
         handle = int(branch.handle)
@@ -125,7 +125,7 @@ class CudaStream(DeviceStream):
         self._branch = None
 
     def end_capture(self) -> DeviceGraph:
-        doing = f"end the recording of a stream on {self.device}"
+        doing = f"end the capture of a stream on {self.device}"
         builder, self._builder = self._builder, None
         kernels = () if self.recording is None else self.recording.kernels
         try:
@@ -136,9 +136,9 @@ class CudaStream(DeviceStream):
             if error.is_fatal:
                 raise
             raise GraphError(
-                f"What was recorded on {self.device} makes no graph: {error.__cause__ or error}",
+                f"The capture on {self.device} made no graph: {error.__cause__ or error}",
                 value=error.code,
-                limit="A recording ends in the thread in which it began, after every stream that "
+                limit="A capture ends in the thread in which it began, after every stream that "
                 "took part was waited for in it, and nothing in it may wait for the device",
                 remedy=_CAPTURE_REMEDIES.get(error.name),
             ) from error
@@ -147,7 +147,7 @@ class CudaStream(DeviceStream):
 
     def abort_capture(self) -> None:
         builder, self._builder = self._builder, None
-        doing = f"drop the recording of a stream on {self.device}"
+        doing = f"drop the capture of a stream on {self.device}"
         try:
             with core_device(self._driver, self.device.index, doing):
                 if builder.is_building:
@@ -170,9 +170,9 @@ class CudaStream(DeviceStream):
         """
         if self._builder is None:
             raise GraphError(
-                f"Could not {doing}: the stream has joined the recording of another one",
+                f"Could not {doing}: the stream has joined the capture of another one",
                 value=self.handle,
-                limit="cuda.core puts graphs into the stream whose recording it is",
+                limit="cuda.core launches a graph into the stream that began the capture",
                 remedy="Launch the graph in the stream whose capture() was called",
             )
         with core_device(self._driver, self.device.index, doing):
@@ -192,7 +192,7 @@ class CudaStream(DeviceStream):
 
 
 _CAPTURE_REMEDIES = {
-    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": "Let the recorded stream wait for every stream that took "
+    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": "Let the captured stream wait for every stream that took "
     "part: stream.wait(other), before the block ends",
     "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": "End the block in the thread in which it began",
 }

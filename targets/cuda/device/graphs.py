@@ -65,9 +65,10 @@ class CudaGraph(DeviceGraph):
             if error.is_fatal:
                 raise
             raise GraphError(
-                f"The graph on {self.device} cannot take over the newer one: {error.__cause__}",
+                f"The graph on {self.device} cannot be updated from the newer one: "
+                f"{error.__cause__}",
                 value=newer.node_count,
-                limit=f"Both must hold the same steps in the same order; this one has "
+                limit=f"Both must have the same nodes in the same order; this one has "
                 f"{self.node_count} nodes, the newer {newer.node_count}",
                 remedy="Launch the newer graph instead",
             ) from error

@@ -73,9 +73,9 @@ def stream_handle(stream: Any) -> int:
             ) from None
         if version != 0:
             raise ArgumentValueError(
-                f"{type(stream).__name__} speaks version {version} of __cuda_stream__",
+                f"{type(stream).__name__} uses version {version} of __cuda_stream__",
                 value=stream,
-                limit="Version 0 is known",
+                limit="Version 0 is supported",
                 remedy="Pass the stream's handle as an int",
             )
         return _checked(handle)

@@ -57,9 +57,7 @@ _RESTART = (
     "range"
 )
 _RESTART_FOR_DEVICE = "Start a new process, or use another device: this one is lost here"
-_REPORT = (
-    "This looks like a fault of kerneldsl; please report it with the log of KERNELDSL_LOG=debug"
-)
+_REPORT = "This looks like a bug in kerneldsl; please report it with the log of KERNELDSL_LOG=debug"
 _GRAPHICS = "kerneldsl shares nothing with graphics interfaces; look at what else uses the device"
 _PROFILER = "Another profiler or tool has the device; run without it"
 _MPS = "Look at the log of nvidia-cuda-mps-control, and start the MPS server anew"
@@ -94,7 +92,7 @@ _ROWS = f"""
 101 device INVALID_DEVICE: kd.devices() lists the devices that there are
 102 device DEVICE_NOT_LICENSED: The virtual GPU has no licence; see nvidia-smi -q and the licence
   server
-200 kernel INVALID_IMAGE: The driver does not know the form of this code; update the driver, or
+200 kernel INVALID_IMAGE: The driver cannot load code of this format; update the driver, or
   compile for an older ptx_version
 201 device INVALID_CONTEXT: Another library closed or replaced the device's context; do not call
   cudaDeviceReset or cuda.close() while kerneldsl is in use
@@ -103,7 +101,7 @@ _ROWS = f"""
 206 memory UNMAP_FAILED: {_GRAPHICS}
 207 memory ARRAY_IS_MAPPED: {_GRAPHICS}
 208 memory ALREADY_MAPPED: {_GRAPHICS}
-209 kernel NO_BINARY_FOR_GPU: Compile for the architecture of this device: leave arch= away, or see
+209 kernel NO_BINARY_FOR_GPU: Compile for the architecture of this device: omit arch=, or see
   kd.device_info().arch
 210 memory ALREADY_ACQUIRED: {_GRAPHICS}
 211 memory NOT_MAPPED: {_GRAPHICS}
@@ -128,7 +126,7 @@ _ROWS = f"""
 224 device UNSUPPORTED_EXEC_AFFINITY: Choose another execution affinity, or none
 225 kernel UNSUPPORTED_DEVSIDE_SYNC: A kernel cannot wait for another one on the device; wait on the
   host
-226 !!device CONTAINED: The device shut off a fault, such as a bad access over NVLink.
+226 !!device CONTAINED: The device contained an error, such as a bad access over NVLink.
   {_RESTART_ONLY}; look at nvidia-smi -q
 227 kernel INSUFFICIENT_LOADER_VERSION: Update the driver
 300 kernel INVALID_SOURCE: {_REPORT}
@@ -149,7 +147,7 @@ _ROWS = f"""
 702 !!launch LAUNCH_TIMEOUT: The device drives a display and stops long kernels. {_RESTART_ONLY};
   split the work, or use a device without a display
 703 launch LAUNCH_INCOMPATIBLE_TEXTURING: {_REPORT}
-704 device PEER_ACCESS_ALREADY_ENABLED: Nothing is to be done: access is there
+704 device PEER_ACCESS_ALREADY_ENABLED: Nothing to do: peer access is enabled already
 705 device PEER_ACCESS_NOT_ENABLED: Call kd.enable_peer_access before
 708 device PRIMARY_CONTEXT_ACTIVE: Set device flags before the first use of the device
 709 !device CONTEXT_IS_DESTROYED: Another library reset the device, such as by cudaDeviceReset.
@@ -202,7 +200,7 @@ _ROWS = f"""
   it
 908 stream STREAM_CAPTURE_WRONG_THREAD: End the capture in the thread that began it
 909 stream TIMEOUT: Waiting took too long; see nvidia-smi for what holds the device
-910 stream GRAPH_EXEC_UPDATE_FAILURE: The newer recording has another shape; use it as a graph of
+910 stream GRAPH_EXEC_UPDATE_FAILURE: The newer graph has another topology; use it as a graph of
   its own
 911 !!device EXTERNAL_DEVICE: A device outside of the GPU failed. {_RESTART_ONLY}
 912 launch INVALID_CLUSTER_SIZE: The cluster does not divide the grid, or is larger than the device

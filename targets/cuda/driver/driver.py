@@ -209,7 +209,7 @@ class Driver:
         return compose_error(
             DRIVER_CODES[36],
             doing,
-            limit=f"The driver is one of CUDA {format_version(self.cuda_version)} and "
+            limit=f"The driver supports CUDA {format_version(self.cuda_version)} and "
             f"lacks a function that is needed: {error}",
         )
 

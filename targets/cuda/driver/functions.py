@@ -124,7 +124,7 @@ def _load_module(
     raise CompileError(
         f"The driver could not assemble {entry_name} for cuda:{index} ({failure.name})",
         value=failure.code,
-        limit="The driver is one of CUDA {}.{}".format(*driver.cuda_version),
+        limit="The driver supports CUDA {}.{}".format(*driver.cuda_version),
         remedy=remedy_for(failure.name),
         chain=tuple(text.splitlines()),
     ) from failure

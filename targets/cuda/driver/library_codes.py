@@ -25,7 +25,7 @@ _SOURCE = "Read the compiler's log, which names the line"
 _ORDER = "Ask for lowered names after compiling, and name the expressions before"
 _PCH = "Compile without precompiled headers, or give them more room"
 _INPUT = "Check the inputs of the linker: PTX, cubin, LTO-IR, fatbin or object, each named rightly"
-_VENDOR = "This is a fault of the vendor's library; update it, or report it to NVIDIA"
+_VENDOR = "This is a bug in the vendor's library; update it, or report it to NVIDIA"
 
 #: Codes of the runtime that have no counterpart of the same number in the driver.
 _RUNTIME_ROWS = f"""

@@ -73,7 +73,7 @@ def test_stream_and_shared_bytes_reach_the_target(fake):
         (lambda: element[1, np.bool_(True)], "block_dim .* holds a bool"),
         (lambda: element[-1, 1], "grid_dim -1 holds -1"),
         (lambda: element[0, 1], "at least 1"),
-        (lambda: element[1, (32, 0)], "block_dim .* holds 0"),
+        (lambda: element[1, (32, 0)], "block_dim .* contains 0"),
         (lambda: element[(1, 1, 1, 1), 1], "has 4 axes"),
         (lambda: element[(), 1], "has 0 axes"),
         (lambda: element["2", 1], "holds a str"),

@@ -99,7 +99,7 @@ def test_tensors_and_numpy_together_are_staged_in_the_stream(torch, cuda):
         ({"requires_grad": True}, kd.ArgumentValueError, "detach"),
         ({"lazy": "neg"}, kd.ArgumentValueError, "resolve_neg"),
         ({"lazy": "conj", "dtype": "torch.complex64"}, kd.ArgumentValueError, "resolve_conj"),
-        ({"kind": "mps", "index": 0}, kd.ArgumentTypeError, "lives on"),
+        ({"kind": "mps", "index": 0}, kd.ArgumentTypeError, "the tensor is on"),
     ],
 )
 def test_tensors_that_cannot_be_taken(torch, options, error, words):
@@ -222,7 +222,7 @@ def test_without_cuda_the_reason_is_given(cuda):
 
 
 class OnlyDLPack:
-    """An array library that speaks DLPack alone."""
+    """An array library that uses DLPack alone."""
 
     def __init__(self, array):
         self.array = array

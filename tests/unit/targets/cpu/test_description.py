@@ -107,7 +107,7 @@ def test_macos(monkeypatch):
     assert description.cpu_model() == "Apple M3 Max"
     info = description.describe_cpu(kd.device_info("cpu").device)
     assert (info.l1_cache_bytes, info.l2_cache_bytes) == (131072, 4194304)
-    with pytest.raises(kd.AttributeUnavailableError, match="sysctl tells of no cache of level 3"):
+    with pytest.raises(kd.AttributeUnavailableError, match="sysctl reports no cache of level 3"):
         info.l3_cache_bytes
 
 

@@ -81,7 +81,7 @@ def loop_of_warps(x):
 
 
 def test_what_cannot_be_cut_is_refused():
-    with pytest.raises(UnsupportedConstructError, match="only sometimes evaluated") as raised:
+    with pytest.raises(UnsupportedConstructError, match="evaluated conditionally") as raised:
         sometimes[1, 32](np.zeros(32))
     assert "any_sync" in str(raised.value)
     with pytest.raises(UnsupportedConstructError, match="different number of times") as raised:

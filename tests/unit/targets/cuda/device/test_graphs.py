@@ -262,7 +262,7 @@ def test_a_graph_in_a_recording_becomes_a_step_of_it(
     assert "cuGraphLaunch" not in api.names()
     other = device_streams.create_stream(driver, stream.device, 0, is_blocking=True)
     other.recording = stream.recording
-    with pytest.raises(GraphError, match="has joined the recording"):
+    with pytest.raises(GraphError, match="has joined the capture"):
         graph.launch(other)
     stream.abort_capture()
 
