@@ -57,8 +57,8 @@ SECTIONS = {
     "LaunchError": "An illegal address",
     "StreamError": "Streams, events and graphs",
     "FallbackWarning": "Kernels run on the CPU instead",
-    "CacheError": "Nothing is kept between processes",
-    "CacheWarning": "Nothing is kept between processes",
+    "CacheError": "Nothing is cached between processes",
+    "CacheWarning": "Nothing is cached between processes",
 }
 
 _KINDS: dict[str, type[errors.KernelError]] = {

@@ -108,7 +108,7 @@ class Folder(NamedTuple):
             raise CacheError(
                 f"the cache folder {path} is {kind}",
                 value=str(path),
-                limit="Entries are kept in a folder",
+                limit="The cache must be a folder",
                 remedy=f"Remove {path}, or set {self._variable} to another folder",
             )
         if self.is_shared:

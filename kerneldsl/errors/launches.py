@@ -63,7 +63,7 @@ class CacheError(KernelError, RuntimeError):
 
 
 class CacheWarning(KernelWarning):
-    """Nothing is kept between processes, or not everything that could be."""
+    """Nothing is cached between processes, or not everything that could be."""
 
 
 class TargetUnavailableError(KernelError, RuntimeError):

@@ -187,7 +187,7 @@ blocks: tail efficiency 52 % (balance 93 %).
         )
     if not occupancy.active_blocks:
         raise ResourceLimitError(
-            "No block of this size fits on a multiprocessor",
+            "A grid of blocks of this size cannot run",
             value=occupancy.block_threads,
             limit=occupancy.summary(),
             remedy="Use a smaller block, fewer registers or less shared memory",

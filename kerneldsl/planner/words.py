@@ -125,8 +125,8 @@ def facts(plan: LaunchPlan) -> list[str]:
         )
     if plan.bytes_in_flight and plan.bytes_to_saturate:
         found.append(
-            f"Bytes in flight {format_decimal_bytes(plan.bytes_in_flight)}; memory is busy all the "
-            f"time with {format_decimal_bytes(plan.bytes_to_saturate)}."
+            f"Bytes in flight {format_decimal_bytes(plan.bytes_in_flight)}; "
+            f"{format_decimal_bytes(plan.bytes_to_saturate)} saturate memory."
         )
     if plan.predicted_ns is not None and plan.bound is not None:
         moved = f" for {format_decimal_bytes(plan.bytes_moved)}" if plan.bytes_moved else ""

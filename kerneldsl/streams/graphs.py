@@ -244,7 +244,7 @@ class Graph(ProcessOwned):
             _retired.append((self.device, runs, self._kept))
         _drop_retired()
 
-    _send_instead = "Record it there"
+    _send_instead = "Capture it there"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise ArgumentTypeError(

@@ -181,7 +181,7 @@ def _refused(on: str, stream: kd.Stream) -> dict[str, Callable[[], object]]:
         "close a stream": stream.close,
         "capture a second graph": lambda: stream.capture().__enter__(),
         "outside of the capture": lambda: stream.wait(outside),
-        "cannot be recorded": lambda: x.copy_to_host(),
+        "cannot be captured": lambda: x.copy_to_host(),
         "query an event": lambda: stream.record().query(),
         "time an event": lambda: stream.record().elapsed_ms(outside),
         "wait for an event": lambda: stream.record().synchronize(),
@@ -287,7 +287,7 @@ def test_numpy_arguments_and_debug_mode_are_refused_where_they_would_wait(on: st
 def test_a_graph_is_used_after_its_recording(on: str) -> None:
     with kd.Stream().capture() as graph:
         for use in (graph.launch, lambda: graph.node_count, lambda: graph.update(graph)):
-            with pytest.raises(kd.GraphError, match="still being recorded"):
+            with pytest.raises(kd.GraphError, match="still being captured"):
                 use()
     other = kd.Stream("null" if on == "cpu" else "cpu")
     with pytest.raises(kd.DeviceMismatchError, match="and the graph on"):

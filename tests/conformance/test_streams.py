@@ -223,7 +223,7 @@ def test_the_default_stream(computing: str) -> None:
     assert "default" in repr(default)
     with pytest.raises(kd.ArgumentValueError, match="cannot be closed"):
         default.close()
-    with pytest.raises(kd.GraphError, match="cannot be recorded"), default.capture():
+    with pytest.raises(kd.GraphError, match="cannot be captured"), default.capture():
         pass
 
 

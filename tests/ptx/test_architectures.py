@@ -53,7 +53,7 @@ def test_every_ptx_version_is_written(release) -> None:
     ],
 )
 def test_a_version_that_does_not_know_the_architecture_is_refused(arch: str, version: str) -> None:
-    with pytest.raises(ArgumentValueError, match=f"does not know {arch}"):
+    with pytest.raises(ArgumentValueError, match=f"does not support {arch}"):
         compile_ptx(_store, "int32[::1]", arch, ptx_version=version)
 
 
@@ -67,7 +67,7 @@ def test_an_unknown_architecture_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("version", ["5.0", "7.9", "10.0", "x", "7", (7,), 6.6])
 def test_an_unwritable_version_is_refused(version) -> None:
-    with pytest.raises(ArgumentValueError, match="cannot be written"):
+    with pytest.raises(ArgumentValueError, match="unsupported ptx_version"):
         parse_ptx_version(version)
 
 

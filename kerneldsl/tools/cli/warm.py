@@ -53,7 +53,7 @@ def warm(
         # An error here is better than one for each launch.
         get_target(target_writing("ptx")).described(each)
     rows = [_run(script, arguments or [], each) for each in arch or [""]]
-    print_table(("for", "found", "compiled and kept", "not kept"), rows)
+    print_table(("for", "found", "compiled and cached", "not cached"), rows)
 
 
 def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, int]:

@@ -71,7 +71,7 @@ def test_what_the_device_says_is_there_without_the_target(info):
         ("power_watts", "power_watts of fake:1 cannot be had. The sensor is asleep"),
         ("free_memory_bytes", "Could not ask. Ask later"),
         ("ecc", None),
-        ("is_ecc_enabled", "The target 'fake' does not say"),
+        ("is_ecc_enabled", "The target 'fake' does not report it"),
         ("physical_core_count", "fake:1 is no CPU"),
     ],
 )

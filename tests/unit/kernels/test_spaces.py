@@ -336,7 +336,7 @@ def test_parameters_and_space_belong_together() -> None:
         def lacking(x, *, tile):
             x[0] = tile
 
-    with pytest.raises(kd.ArgumentTypeError, match=r"It is a kerneldsl\.Space"):
+    with pytest.raises(kd.ArgumentTypeError, match=r"It must be a kerneldsl\.Space"):
         kd.kernel(space=[64])
     with pytest.raises(kd.ArgumentValueError, match="Leave one of them out"):
         kd.kernel(space=SPACE, block=64)

@@ -460,7 +460,7 @@ def test_copies_that_wait_cannot_be_recorded(device: str) -> None:
         lambda: wide[:, 0].copy_from_host(np.zeros(600, np.float32), blocking=False),
     ):
         stream = kd.Stream(device)
-        with pytest.raises(kd.GraphError, match="cannot be recorded"), stream.capture():
+        with pytest.raises(kd.GraphError, match="cannot be captured"), stream.capture():
             do()
 
 
@@ -473,7 +473,7 @@ def test_copies_over_the_host_cannot_be_recorded() -> None:
         ):
             target.fail_next("copy_to_host", RuntimeError("asked of the device"))
             with (
-                pytest.raises(kd.GraphError, match="to the host that waits cannot be recorded"),
+                pytest.raises(kd.GraphError, match="to the host that waits cannot be captured"),
                 kd.Stream("null:0").capture(),
             ):
                 do()

@@ -78,14 +78,14 @@ def test_a_failure_in_a_recording_says_why_the_cpu_does_not_take_over(device, rn
     for _ in range(2):  # the second time the failure is a remembered one
         with stream.capture(), pytest.raises(kd.DriverError) as caught:
             kernel.forall(out.size)(*there)
-        assert str(caught.value).count("was to be recorded") == 1
+        assert str(caught.value).count("was to be captured") == 1
     with kd.fallback("silent"):
         kernel.forall(out.size)(*there)
     assert kd.stats().fallbacks == 1
     device.fail_next("compile", null.fault("compile"))
     with kd.fallback("never"), stream.capture(), pytest.raises(kd.DriverError) as caught:
         kernel.forall(out.size)(*there)
-    assert "was to be recorded" not in str(caught.value)
+    assert "was to be captured" not in str(caught.value)
 
 
 def test_the_stand_in_records_as_the_device_would(gone, rng):

@@ -226,7 +226,9 @@ def test_a_device_older_than_the_model() -> None:
 
 
 def test_a_device_that_tells_no_limits() -> None:
-    with pytest.raises(ArgumentValueError, match=r"does not tell .*max_blocks_per_multiprocessor"):
+    with pytest.raises(
+        ArgumentValueError, match=r"does not report .*max_blocks_per_multiprocessor"
+    ):
         DeviceOccupancyLimits.from_device(get_target("cpu").devices()[0])
 
 
@@ -272,7 +274,7 @@ def test_resources_of_a_compiled_kernel() -> None:
     )
     kernel = KernelResources.from_resources(resources, HOPPER, carveout_percent=50)
     assert kernel == KernelResources(72, 20_000, 896, 227 * KB - 20_000, 50)
-    with pytest.raises(ArgumentValueError, match="no registers"):
+    with pytest.raises(ArgumentValueError, match="no register count"):
         KernelResources.from_resources(replace(resources, registers=None), HOPPER)
 
 

@@ -209,7 +209,7 @@ def test_an_old_card_is_launched_without_a_model() -> None:
 
 @pytest.mark.parametrize("given", [3, "plan", None.__class__])
 def test_what_is_no_plan(given: Any) -> None:
-    with pytest.raises(kd.LaunchConfigError, match="It is a LaunchPlan"):
+    with pytest.raises(kd.LaunchConfigError, match="It must be a LaunchPlan"):
         axpy.forall(10, plan=given)
 
 
