@@ -102,8 +102,7 @@ def _emit_launch(
     f.require(f.is_null(names), slow)
     _return_none_if(f, f.b.call(attempt, [self, args, nargs]), slow)
     f.b.position_at_end(slow)
-    function = f.pointer(addresses.slow_launch)
-    f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
+    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_launch), self, args, nargs, names]))
 
 
 def _emit_bound(
@@ -130,8 +129,7 @@ def _emit_bound(
         f.python("Py_DecRef", ir.VoidType(), each)
     _return_none_if(f, launched, slow)
     f.b.position_at_end(slow)
-    function = f.pointer(addresses.slow_bound)
-    f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
+    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_bound), self, args, nargs, names]))
 
 
 class _Last:
@@ -196,8 +194,7 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     last.find(extents, extent, addresses.launch_type, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
-    function = f.pointer(addresses.slow_forall)
-    f.b.ret(f.b.call(hand_over, [function, self, args, nargs, names]))
+    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_forall), self, args, nargs, names]))
 
 
 def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:

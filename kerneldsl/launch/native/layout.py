@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.language.element_types import NUMPY_NAMES, numpy_dtype
+from kerneldsl.launch.native.vectorcall import Member
 
 __all__ = [
     "ARRAY_DATA",
@@ -32,6 +33,7 @@ __all__ = [
     "BYTES_DATA",
     "CDATA_POINTER",
     "CELL_VALUE",
+    "DESCRIPTOR_FIELDS",
     "HEAD",
     "METH_O",
     "TUPLE_ITEMS",
@@ -122,25 +124,18 @@ def builtin_method(method: Any) -> tuple[int, int]:
     return address, id(method.__self__)
 
 
-class _MemberDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("type", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+#: What every descriptor begins with: ``PyDescr_COMMON``.
+DESCRIPTOR_FIELDS = (
+    ("references", ctypes.c_ssize_t),
+    ("type", ctypes.c_void_p),
+    ("owner", ctypes.c_void_p),
+    ("name", ctypes.c_void_p),
+    ("qualname", ctypes.c_void_p),
+)
 
 
 class _MemberDescriptor(ctypes.Structure):
-    _fields_ = (
-        ("references", ctypes.c_ssize_t),
-        ("type", ctypes.c_void_p),
-        ("owner", ctypes.c_void_p),
-        ("name", ctypes.c_void_p),
-        ("qualname", ctypes.c_void_p),
-        ("member", ctypes.POINTER(_MemberDef)),
-    )
+    _fields_ = (*DESCRIPTOR_FIELDS, ("member", ctypes.POINTER(Member)))
 
 
 def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:

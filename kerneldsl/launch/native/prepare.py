@@ -20,7 +20,7 @@ from kerneldsl.launch.native.guards import capture_guards, device_guards, log_gu
 from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.promised import conditions_of
 from kerneldsl.launch.native.steps import StepMaker
-from kerneldsl.launch.native.table import LaunchTable, make_table
+from kerneldsl.launch.native.table import LaunchTable, TableParts, make_table
 from kerneldsl.launch.shape import LaunchShape
 
 __all__ = ["prepare"]
@@ -71,7 +71,7 @@ def _prepare(
         return None
     types = tuple(step.type for step in steps)
     has_streams = not device.is_host
-    return make_table(
+    parts = TableParts(
         key=(state, binding.given, device, loaded, request.promises, types),
         generation=generation,
         device=device,
@@ -87,6 +87,7 @@ def _prepare(
         counter=loaded.counter,
         keep=(state, loaded, maker),
     )
+    return make_table(parts)
 
 
 def _conditions(

@@ -16,7 +16,7 @@ import ctypes
 from types import MappingProxyType, WrapperDescriptorType
 from typing import Any
 
-from kerneldsl.launch.native.layout import UnknownLayout, function_address
+from kerneldsl.launch.native.layout import DESCRIPTOR_FIELDS, UnknownLayout, function_address
 
 __all__ = ["put_subscript", "subscript_of"]
 
@@ -41,15 +41,7 @@ class _Base(ctypes.Structure):
 class _Wrapper(ctypes.Structure):
     """``PyWrapperDescrObject``."""
 
-    _fields_ = (
-        ("references", ctypes.c_ssize_t),
-        ("type", ctypes.c_void_p),
-        ("owner", ctypes.c_void_p),
-        ("name", ctypes.c_void_p),
-        ("qualname", ctypes.c_void_p),
-        ("base", ctypes.POINTER(_Base)),
-        ("wrapped", ctypes.c_void_p),
-    )
+    _fields_ = (*DESCRIPTOR_FIELDS, ("base", ctypes.POINTER(_Base)), ("wrapped", ctypes.c_void_p))
 
 
 #: What wrappers refer to by address as long as the process lives.

@@ -36,6 +36,7 @@ __all__ = [
     "GuardKind",
     "HostWord",
     "LaunchTable",
+    "TableParts",
     "Word",
     "make_table",
 ]
@@ -188,96 +189,79 @@ class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a cla
     keep: tuple[Any, ...]
 
 
-def make_table(
-    *,
-    key: Any,
-    generation: int,
-    device: Device,
-    guards: Sequence[Guard],
-    device_guards: Sequence[Guard],
-    steps: Sequence[Step],
-    conditions: Sequence[PackedCondition],
-    asks_numbers: bool,
-    parameters: bytes,
-    current_stream: int,
-    stream_getter: Any,
-    entry: NativeEntry,
-    counter: LaunchCounter,
-    keep: tuple[Any, ...],
-) -> LaunchTable:
-    """Write a table.
+@dataclass(frozen=True, eq=False)
+class TableParts:
+    """Contents of a table."""
 
-    Parameters
-    ----------
-    key : object
-        What the launch is found by when it is prepared again.
-    generation : int
-        In which the table is good.
-    device : Device
-        Where the kernel runs; an active choice of another device sends launches to Python.
-    guards : sequence of Guard
-        Are always looked at.
-    device_guards : sequence of Guard
-        Are looked at where no choice of a device is active.
-    steps : sequence of Step
-        One for each argument; offsets are in `parameters`.
-    conditions : sequence of PackedCondition
-        Are looked at when the arguments have been packed; offsets are in `parameters`.
-    asks_numbers : bool
-        Whether a condition is on anything else than arrays.
-    parameters : bytes
-        The parameter buffer, with what does not come from the arguments.
-    current_stream : int
-        Address of another library's function for its current stream, which must be the default
-        stream; 0 where no argument is such a library's.
-    stream_getter : callable or None
-        The same as a Python function, whose result has the handle as its ``ptr``.
-    entry : NativeEntry
-        How the kernel is started.
-    counter : LaunchCounter
-        Counts the launches.
-    keep : tuple
-        What else must live as long as the table.
-    """
+    #: What the launch is found by when it is prepared again.
+    key: Any
+    #: In which the table is good.
+    generation: int
+    #: Where the kernel runs; an active choice of another device sends launches to Python.
+    device: Device
+    #: Are always looked at.
+    guards: Sequence[Guard]
+    #: Are looked at where no choice of a device is active.
+    device_guards: Sequence[Guard]
+    #: One for each argument; offsets are in `parameters`.
+    steps: Sequence[Step]
+    #: Are looked at when the arguments have been packed; offsets are in `parameters`.
+    conditions: Sequence[PackedCondition]
+    #: Whether a condition is on anything else than arrays.
+    asks_numbers: bool
+    #: The parameter buffer, with what does not come from the arguments.
+    parameters: bytes
+    #: Address of another library's function for its current stream, which must be the default
+    #: stream; 0 where no argument is such a library's.
+    current_stream: int
+    #: The same as a Python function, whose result has the handle as its ``ptr``.
+    stream_getter: Any
+    #: How the kernel is started.
+    entry: NativeEntry
+    #: Counts the launches.
+    counter: LaunchCounter
+    #: What else must live as long as the table.
+    keep: tuple[Any, ...]
+
+
+def make_table(parts: TableParts) -> LaunchTable:
+    """Write a table."""
     table = LaunchTable()
-    memory = _Memory()
+    memory, entry = _Memory(), parts.entry
     head = entry.header if isinstance(entry, HostEntry) else b""
-    image = bytearray(head + parameters)
-    steps = [step.moved(len(head)) for step in steps]
+    image = bytearray(head + parts.parameters)
+    steps = [step.moved(len(head)) for step in parts.steps]
     for step in steps:
         step.fill_in(image)
     padded = image.ljust(-(-max(len(image), 1) // (8 * WORDS_TOGETHER)) * 8 * WORDS_TOGETHER, b"\0")
     buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
     held = [Guard(GuardKind.DICT, h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
-    guards = [*guards, *held]
-    table[Word.GENERATION] = generation
+    guards = [*parts.guards, *held]
+    table[Word.GENERATION] = parts.generation
     table[Word.ARGUMENT_COUNT] = len(steps)
     table[Word.STEPS] = memory.put_steps(steps)
     table[Word.GUARD_COUNT] = len(guards)
     table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
-    table[Word.DEVICE_GUARD_COUNT] = len(device_guards)
-    table[Word.DEVICE_GUARDS] = memory.put(w for guard in device_guards for w in guard.words())
-    table[Word.CONDITION_COUNT] = len(conditions)
-    table[Word.CONDITIONS] = memory.put(w for c in conditions for w in c.words(len(head)))
-    table[Word.ASKS_NUMBERS] = asks_numbers
-    table[Word.DEVICE] = id(device)
-    table[Word.COUNTER] = ctypes.addressof(counter.words)
+    table[Word.DEVICE_GUARD_COUNT] = len(parts.device_guards)
+    table[Word.DEVICE_GUARDS] = memory.put(w for g in parts.device_guards for w in g.words())
+    table[Word.CONDITION_COUNT] = len(parts.conditions)
+    table[Word.CONDITIONS] = memory.put(w for c in parts.conditions for w in c.words(len(head)))
+    table[Word.ASKS_NUMBERS] = parts.asks_numbers
+    table[Word.DEVICE] = id(parts.device)
+    table[Word.COUNTER] = ctypes.addressof(parts.counter.words)
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
-    table[Word.PARAMETER_BYTES] = len(parameters)
-    table[Word.CURRENT_STREAM] = current_stream
-    table[Word.DEVICE_INDEX] = device.index
-    if stream_getter is not None:
-        table[Word.STREAM_GETTER] = id(stream_getter)
+    table[Word.PARAMETER_BYTES] = len(parts.parameters)
+    table[Word.CURRENT_STREAM] = parts.current_stream
+    table[Word.DEVICE_INDEX] = parts.device.index
+    if parts.stream_getter is not None:
+        table[Word.STREAM_GETTER] = id(parts.stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)
     _write_entry(table, entry)
-    table.key = key
-    table.counter = counter
-    table.keep = (
-        *(device, tuple(guards), tuple(device_guards), stream_getter, entry, counter, keep),
-        *(buffer, tuple(memory.kept)),
-    )
+    table.key = parts.key
+    table.counter = parts.counter
+    table.keep = (parts, guards, buffer, memory.kept)
     return table
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "ENTRIES",
     "METHODS",
     "SLOTS",
+    "Member",
     "callable_by_entry",
     "native_methods",
     "set_entry",
@@ -38,7 +39,9 @@ _TP_MEMBERS = 72
 _UNSIGNED_LONG_LONG, _SSIZE, _READONLY = 18, 19, 1
 
 
-class _Member(ctypes.Structure):
+class Member(ctypes.Structure):
+    """``PyMemberDef``."""
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("type", ctypes.c_int),
@@ -114,10 +117,10 @@ def _make_callable(base: type[T]) -> type[T]:
     if not is_known:
         return base
     offset = base.__basicsize__
-    members = (_Member * 3)(
-        _Member(b"__vectorcalloffset__", _SSIZE, offset, _READONLY, None),
-        _Member(b"_entry", _UNSIGNED_LONG_LONG, offset, 0, None),
-        _Member(),
+    members = (Member * 3)(
+        Member(b"__vectorcalloffset__", _SSIZE, offset, _READONLY, None),
+        Member(b"_entry", _UNSIGNED_LONG_LONG, offset, 0, None),
+        Member(),
     )
     slots = (_Slot * 2)(_Slot(_TP_MEMBERS, ctypes.addressof(members)), _Slot())
     name = f"{base.__module__}.{base.__qualname__}".encode()
