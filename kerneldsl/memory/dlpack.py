@@ -79,27 +79,19 @@ class _DLManagedTensorVersioned(ctypes.Structure):
     ]
 
 
-_api = ctypes.pythonapi
-_capsule_new = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)(("PyCapsule_New", _api))
-_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _api)
-)
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
-_capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_SetName", _api)
-)
+def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_void, _text, _object = ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object
+_capsule_new = _capsule_function("PyCapsule_New", _object, _void, _text, _void)
+_capsule_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _object, _text)
+_capsule_pointer = _capsule_function("PyCapsule_GetPointer", _void, _object, _text)
+_capsule_rename = _capsule_function("PyCapsule_SetName", ctypes.c_int, _object, _text)
 # The same functions for a capsule that is being destroyed: as an address, because to make a Python
 # reference to it would bring it back to life.
-_dying_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _api)
-)
-_dying_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
+_dying_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _void, _text)
+_dying_pointer = _capsule_function("PyCapsule_GetPointer", _void, _void, _text)
 
 #: Address of an exported structure to what it needs alive; its deleter takes it out.
 _exported: dict[int, tuple[Any, ...]] = {}
@@ -126,7 +118,7 @@ _capsule_end_callback = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_on_capsule_end
 # Another library may call these while the interpreter ends and modules are taken apart, so they
 # are never freed; for the same reason they hold what they use in their default arguments.
 for _callback in (_delete_callback, _capsule_end_callback):
-    _api.Py_IncRef(ctypes.py_object(_callback))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 
 
 def _address_of(callback: Any) -> int | None:

@@ -288,20 +288,13 @@ class DeviceOccupancyLimits:
             )
         rules = RULES[known]
         limits, blocks = device.limits, extra["max_blocks_per_multiprocessor"]
-        per_multiprocessor = extra["max_shared_memory_per_multiprocessor"]
+        largest = extra["max_shared_memory_per_multiprocessor"]
         return cls(
-            compute_capability=(major, minor),
+            **{name: extra[name] for name in _ATTRIBUTES},
             max_threads_per_block=limits.max_threads_per_block,
-            max_threads_per_multiprocessor=extra["max_threads_per_multiprocessor"],
-            max_blocks_per_multiprocessor=blocks,
-            max_registers_per_block=extra["max_registers_per_block"],
-            max_registers_per_multiprocessor=extra["max_registers_per_multiprocessor"],
-            max_shared_memory_per_block=extra["max_shared_memory_per_block"],
             max_shared_memory_per_block_optin=limits.max_shared_memory_per_block,
-            max_shared_memory_per_multiprocessor=per_multiprocessor,
-            reserved_shared_memory_per_block=extra["reserved_shared_memory_per_block"],
             shared_memory_allocation_unit=rules.shared_unit,
-            shared_memory_carveouts=_carveouts(rules, per_multiprocessor),
+            shared_memory_carveouts=_carveouts(rules, largest),
             max_barriers_per_multiprocessor=_barriers(rules, blocks),
             max_virtual_resources_per_multiprocessor=rules.virtual_resources,
             multiprocessor_count=limits.multiprocessor_count,
@@ -354,7 +347,7 @@ class DeviceOccupancyLimits:
         return 100 * size // self.max_shared_memory_per_multiprocessor
 
 
-#: What `from_device` reads of a device's `extra`.
+#: Fields that a device's `extra` holds under the same names.
 _ATTRIBUTES = (
     "compute_capability",
     "max_threads_per_multiprocessor",

@@ -223,10 +223,8 @@ def max_potential_block_size(
 
     Parameters
     ----------
-    device : DeviceOccupancyLimits
-        What there is.
-    kernel : KernelResources
-        What the kernel takes.
+    device, kernel
+        As for :func:`occupancy`.
     dynamic_shared_bytes : int or callable
         Bytes of dynamic shared memory a block, or a function that gives them for a number of
         threads.
@@ -297,14 +295,10 @@ def available_dynamic_shared_bytes(
 
     Parameters
     ----------
-    device : DeviceOccupancyLimits
-        What there is.
-    kernel : KernelResources
-        What the kernel takes.
+    device, kernel, block_threads
+        As for :func:`occupancy`.
     active_blocks : int
         Blocks that a multiprocessor shall hold at once, 1 or more.
-    block_threads : int
-        Threads of a block.
 
     Returns
     -------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from kerneldsl._version import __version__
@@ -12,6 +11,7 @@ from kerneldsl._version import __version__
 __all__ = [
     "TESTED_PYTHONS",
     "collect_versions",
+    "package_version",
     "package_versions",
     "show_versions",
 ]
@@ -41,12 +41,17 @@ def package_versions() -> dict[str, str | None]:
         "kerneldsl": __version__,
         "python": platform.python_version(),
     }
-    for name in _DISTRIBUTIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
+    return found | {name: package_version(name) for name in _DISTRIBUTIONS}
+
+
+def package_version(name: str) -> str | None:
+    """Return the version of an installed distribution, or ``None``."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def collect_versions() -> dict[str, str]:

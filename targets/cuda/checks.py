@@ -26,9 +26,9 @@ from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.tools.detection.files import (
     find_library,
     library_version,
-    package_version,
     read_text,
 )
+from kerneldsl.tools.versions import package_version
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import (
     ARCHITECTURES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kerneldsl.tools.detection.report import backends
-from kerneldsl.tools.detection.values import Backend, Backends
+from kerneldsl.tools.detection.report import Backend, Backends, backends
 
 __all__ = ["Backend", "Backends", "backends"]

@@ -22,7 +22,6 @@ from kerneldsl.utilities.untrusted import read_plain_file
 __all__ = [
     "find_library",
     "library_version",
-    "package_version",
     "read_text",
     "system_name",
     "tool_output",
@@ -100,16 +99,6 @@ def library_version(path: str) -> str | None:
     """
     match = _VERSION_AT_END.search(os.path.realpath(path))
     return (match[1] or match[2]) if match else None
-
-
-def package_version(name: str) -> str | None:
-    """Return the version of an installed distribution, or ``None``."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def read_text(path: str | Path) -> str | None:

@@ -26,11 +26,11 @@ from kerneldsl.placement.registry import built_in_targets, hardware_targets, loa
 from kerneldsl.tools.detection.files import (
     find_library,
     library_version,
-    package_version,
     read_text,
     system_name,
     tool_output,
 )
+from kerneldsl.tools.versions import package_version
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["Finding", "probes"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kerneldsl.contract.checks import Check
-from kerneldsl.tools.doctor.checkup import preflight
-from kerneldsl.tools.doctor.report import Report
+from kerneldsl.tools.doctor.checkup import Report, preflight
 
 __all__ = ["Check", "Report", "preflight"]
