@@ -2,7 +2,8 @@
 
 The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
 column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the
-REPL of Python 3.13 and any text that somebody registered.
+REPL of Python 3.13 and any text that somebody registered; what it does not know of a program that
+stands in no file, :mod:`kerneldsl.frontend.program_text` finds.
 """
 
 from __future__ import annotations
@@ -15,14 +16,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.program_text import how_to_give_text, register_text, texts_of_program
 
 __all__ = ["FunctionSource", "find_source"]
-
-_HOW_TO_REGISTER = (
-    "Put the function in a file or a notebook cell, or register its text before the function is "
-    "used: linecache.cache[filename] = (len(text), None, text.splitlines(True), filename), with "
-    "the filename that was given to compile()"
-)
 
 #: A notebook cell may await at its top level.
 _COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -80,13 +76,17 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(text, code)
         if found is not None:
             return FunctionSource(found, code.co_filename)
+    for program in texts_of_program(code.co_filename):
+        found = _find_in_text(program, code)
+        if found is not None:
+            return FunctionSource(found, register_text(code.co_filename, program))
     if not text.strip():
         raise SourceUnavailableError(
             f"The source of {code.co_qualname} cannot be found: there is no text for "
             f"{code.co_filename!r}, line {code.co_firstlineno}",
             where=where,
             value=function,
-            remedy=_HOW_TO_REGISTER,
+            remedy=how_to_give_text(code.co_filename),
         )
     raise SourceUnavailableError(
         f"The source of {code.co_qualname} has changed since it was imported: line "

@@ -1,0 +1,84 @@
+"""Kernels of programs that stand in no file: ``python -c``, ``python -``, the prompt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerneldsl.frontend.program_text import texts_of_program
+
+PROGRAM = """\
+import numpy as np, kerneldsl as kd
+@kd.kernel
+def ramp(out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = i
+
+out = np.zeros(3)
+ramp.forall(3)(out)
+print(out)
+"""
+WRONG = PROGRAM.replace("out[i] = i", "out[i] = nowhere")
+
+
+def python(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **how)
+
+
+@pytest.mark.parametrize("options", [("-c",), ("-W", "ignore", "-Xutf8", "-Bc")], ids=" ".join)
+def test_a_program_on_the_command_line(options: tuple[str, ...]):
+    result = python(*options, PROGRAM, "an argument")
+    assert result.stdout == "[0. 1. 2.]\n", result.stderr
+
+
+def test_a_message_shows_the_line_of_the_command_line():
+    result = python("-c", WRONG)
+    assert "at <python -c>:6, in ramp\n      out[i] = nowhere\n" in result.stderr
+
+
+def test_executed_text_is_not_taken_for_the_command_line():
+    result = python("-c", f"exec({PROGRAM!r})")
+    assert "linecache.cache[filename]" in result.stderr
+
+
+def test_a_program_of_standard_input(tmp_path: Path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    with path.open() as file:
+        result = python("-", stdin=file)
+    assert result.stdout == "[0. 1. 2.]\n", result.stderr
+
+
+def test_a_program_of_a_pipe_hears_what_to_do():
+    result = python("-", input=PROGRAM)
+    assert "`python program.py`, or `python - < program.py`" in result.stderr
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the prompt keeps the text")
+def test_a_program_at_the_prompt_hears_what_to_do():
+    result = python("-i", "-q", input=PROGRAM.replace("\n\n", "\n").replace("= i\n", "= i\n\n"))
+    assert "import it, or work in IPython or with Python 3.13 or later" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["python", "-c", "a"], "a"),
+        (["python", "-ca", "b"], "a"),
+        (["python", "-IXdev", "-W", "ignore", "-Bc", "a"], "a"),
+        (["python", "--check-hash-based-pycs", "always", "-c", "a"], "a"),
+        (["python", "program.py", "-c", "a"], None),
+        (["python", "-m", "package", "-c", "a"], None),
+        (["python", "-", "-c", "a"], None),
+        (["python"], None),
+    ],
+)
+def test_command_lines(monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str | None):
+    monkeypatch.setattr(sys, "orig_argv", arguments)
+    assert next(texts_of_program("<string>"), None) == text
