@@ -80,6 +80,9 @@ class LaunchMixin:
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch] = {}
         self._grids: dict[Any, Launch] = {}
+        # Nobody can ask with this object.
+        self._last_extent_key = self._last_grid_dim = self._last_block_dim = object()
+        self._last_extent = self._last_grid = None
 
     def __getitem__(self, config: Any) -> Launch:
         """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.

@@ -161,7 +161,13 @@ def outcome(target, launch, args):
     told = target.launches[before:]
     assert len(told) == 1
     device, config, named = told[0]
-    return device, config, {name: repr(value) for name, value in named.items()}
+    # Where there is no element, any step leads to the next.
+    empty = {name.rpartition(".")[0] for name, n in named.items() if ".shape[" in name and n == 0}
+    return device, config, {
+        name: repr(value)
+        for name, value in named.items()
+        if not (".strides[" in name and name.rpartition(".")[0] in empty)
+    }
 
 
 @pytest.fixture(autouse=True)
