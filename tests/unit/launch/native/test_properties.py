@@ -163,11 +163,15 @@ def outcome(target, launch, args):
     device, config, named = told[0]
     # Where there is no element, any step leads to the next.
     empty = {name.rpartition(".")[0] for name, n in named.items() if ".shape[" in name and n == 0}
-    return device, config, {
-        name: repr(value)
-        for name, value in named.items()
-        if not (".strides[" in name and name.rpartition(".")[0] in empty)
-    }
+    return (
+        device,
+        config,
+        {
+            name: repr(value)
+            for name, value in named.items()
+            if not (".strides[" in name and name.rpartition(".")[0] in empty)
+        },
+    )
 
 
 @pytest.fixture(autouse=True)
