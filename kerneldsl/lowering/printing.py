@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import errors, types
 
-__all__ = ["format_value"]
+__all__ = ["FormatFloat", "format_value"]
 
-#: Decimal digits of a floating-point number, by its bits.
-_DIGITS = {16: 4, 32: 7, 64: 15}
+#: Says how C's ``printf`` shows a double that was a number of so many bits.
+FormatFloat = Callable[[ir.Value, int], tuple[str, list[ir.Value]]]
 
 
 def format_value(
-    context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
+    context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value, format_float: FormatFloat
 ) -> tuple[str, list[ir.Value]]:
     """Say how C's ``printf`` shows one value.
 
@@ -35,11 +36,11 @@ def format_value(
         wide = types.int64 if kind.signed else types.uint64
         return "%lld" if kind.signed else "%llu", [context.cast(builder, value, kind, wide)]
     if isinstance(kind, types.Float):
-        digits = _DIGITS[kind.bitwidth]
-        return f"%.{digits}g", [context.cast(builder, value, kind, types.float64)]
+        wide = context.cast(builder, value, kind, types.float64)
+        return format_float(wide, kind.bitwidth)
     if isinstance(kind, types.Complex):
         parts = context.make_complex(builder, kind, value)
-        real, one = format_value(context, builder, kind.underlying_float, parts.real)
-        imag, two = format_value(context, builder, kind.underlying_float, parts.imag)
+        real, one = format_value(context, builder, kind.underlying_float, parts.real, format_float)
+        imag, two = format_value(context, builder, kind.underlying_float, parts.imag, format_float)
         return f"({real},{imag})", one + two
     raise errors.TypingError(f"print of {kind} in a kernel; it takes numbers and constant strings")

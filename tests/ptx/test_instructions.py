@@ -383,8 +383,19 @@ def test_print_calls_the_drivers_function() -> None:
         bytes(int(n) for n in found.split(", ")).decode()
         for found in re.findall(r"\.b8 text_\w+\[\d+\] = \{([^}]*)\}", artifact.ptx)
     ]
-    assert "value 100%% %lld %.7g %s\n" in [text.rstrip("\0") for text in texts]
+    texts = [text.rstrip("\0") for text in texts]
+    assert "value 100%% %lld %.7g%s %s\n" in texts
+    assert ".0" in texts  # behind a whole number
     assert artifact.resources().registers
+
+
+def test_more_floats_than_there_are_places_for_marks_are_printed() -> None:
+    def show(x):
+        if kd.grid(1) == 0:
+            a = x[0]
+            print(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a)
+
+    assert "call.uni (retval0), vprintf" in compile_ptx(show, "float32[::1]").ptx
 
 
 def test_a_large_local_array_is_neither_filled_nor_slow_to_compile() -> None:

@@ -11,6 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.printing import format_value
+from targets.cpu.intrinsics.float_text import python_text
 
 __all__ = ["printer"]
 
@@ -29,6 +30,9 @@ def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
     @intrinsic
     def show(typingctx: Any, *values: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def format_float(value: Any, bits: int) -> tuple[str, list[Any]]:
+                return "%s", [python_text(context, builder, value, bits)]
+
             members = iter(cgutils.unpack_tuple(builder, args[0], len(values)))
             kinds = iter(values)
             parts: list[str] = []
@@ -37,7 +41,9 @@ def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
                 if text is not None:
                     parts.append(text.replace("%", "%%"))
                     continue
-                form, numbers = format_value(context, builder, next(kinds), next(members))
+                form, numbers = format_value(
+                    context, builder, next(kinds), next(members), format_float
+                )
                 parts.append(form)
                 flat += numbers
             pointer = _BYTE.as_pointer()

@@ -23,16 +23,15 @@ registry = Registry("kerneldsl_cuda printing")
 _i8p = ir.IntType(8).as_pointer()
 #: The driver formats at most this many values in one call.
 _LIMIT = 32
+#: Decimal digits of a floating-point number, by its bits; with more of them 0.1 would have a tail.
+_DIGITS = {16: 4, 32: 7, 64: 15}
 
 
 @registry.lower(print, types.VarArg(types.Any))
 def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
-    formats: list[str] = []
-    values: list[ir.Value] = []
-    for kind, value in zip(sig.args, args, strict=True):
-        text, flat = format_value(context, builder, kind, value)
-        formats.append(text)
-        values.extend(flat)
+    formats, values = _formatted(context, builder, sig.args, args, marks_whole=True)
+    if len(values) > _LIMIT:  # a mark is a value too
+        formats, values = _formatted(context, builder, sig.args, args, marks_whole=False)
     if len(values) > _LIMIT:
         raise errors.TypingError(
             f"print of {len(values)} numbers; a kernel can print {_LIMIT} at a time"
@@ -47,3 +46,37 @@ def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
     text_pointer = context.insert_const_string(builder.module, " ".join(formats) + "\n")
     builder.call(function, [text_pointer, buffer])
     return context.get_dummy_value()
+
+
+def _formatted(
+    context: Any, builder: ir.IRBuilder, kinds: Any, args: Any, *, marks_whole: bool
+) -> tuple[list[str], list[ir.Value]]:
+    """Make formats and values of a line; `marks_whole` puts ``.0`` behind whole numbers."""
+
+    def format_float(value: ir.Value, bits: int) -> tuple[str, list[ir.Value]]:
+        form = f"%.{_DIGITS[bits]}g"
+        if not marks_whole:
+            return form, [value]
+        return f"{form}%s", [value, _mark(context, builder, value, _DIGITS[bits])]
+
+    formats: list[str] = []
+    values: list[ir.Value] = []
+    for kind, value in zip(kinds, args, strict=True):
+        text, flat = format_value(context, builder, kind, value, format_float)
+        formats.append(text)
+        values.extend(flat)
+    return formats, values
+
+
+def _mark(context: Any, builder: ir.IRBuilder, value: ir.Value, digits: int) -> ir.Value:
+    """``.0`` for a number that would be shown as an integer, else nothing."""
+    kind = ir.FunctionType(value.type, [value.type])
+
+    def call(name: str) -> ir.Value:
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.f64")
+        return builder.call(function, [value])
+
+    is_whole = builder.fcmp_ordered("==", call("trunc"), value)
+    is_short = builder.fcmp_ordered("<", call("fabs"), value.type(10.0**digits))
+    words = [context.insert_const_string(builder.module, word) for word in (".0", "")]
+    return builder.select(builder.and_(is_whole, is_short), *words)
