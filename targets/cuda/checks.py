@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 from kerneldsl.contract import Check, CheckStatus, Device
 from kerneldsl.contract.checks import said_by
@@ -294,7 +293,7 @@ def _check_ptx(driver: Driver, device: Device) -> Check:
 
 def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
     """Check settings of a device that surprise: who may use it, how long a kernel may run."""
-    mode = _attribute(driver, device, "COMPUTE_MODE")
+    mode = driver.attribute(device.index, "COMPUTE_MODE")
     if mode in (2, 3):
         yield Check(
             f"cuda.compute_mode.{device}",
@@ -303,7 +302,7 @@ def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
             # nvidia-smi counts in an order of its own, and knows no CUDA_VISIBLE_DEVICES.
             f"Run as root: nvidia-smi -i {_smi_name(driver, device)} -c DEFAULT",
         )
-    if _attribute(driver, device, "KERNEL_EXEC_TIMEOUT"):
+    if driver.attribute(device.index, "KERNEL_EXEC_TIMEOUT"):
         yield Check(
             f"cuda.timeout.{device}",
             "warning",
@@ -316,13 +315,3 @@ def _smi_name(driver: Driver, device: Device) -> str:
     """Return a device as ``nvidia-smi -i`` takes it."""
     handle = driver.call(driver.api.cuDeviceGet, device.index, doing=f"find {device}")
     return read_pci_address(driver.api, handle) or "NUMBER"
-
-
-def _attribute(driver: Driver, device: Device, name: str) -> int:
-    api: Any = driver.api
-    handle = driver.call(api.cuDeviceGet, device.index, doing=f"find {device}")
-    attribute = getattr(api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-    value: int = driver.call(
-        api.cuDeviceGetAttribute, attribute, handle, doing=f"read {name} of {device}"
-    )
-    return int(value)

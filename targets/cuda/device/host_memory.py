@@ -156,9 +156,7 @@ class ManagedBuffer(_Buffer):
     def __init__(self, driver: Driver, device: Device, nbytes: int) -> None:
         super().__init__(driver, device, nbytes)
         api, doing = driver.api, f"allocate {nbytes} bytes of managed memory for {device}"
-        attribute = api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
-        handle = driver.call(api.cuDeviceGet, device.index, doing=doing)
-        if not int(driver.call(api.cuDeviceGetAttribute, attribute, handle, doing=doing)):
+        if not driver.attribute(device.index, "MANAGED_MEMORY"):
             raise DeviceMemoryError(
                 f"Could not {doing}",
                 code=801,

@@ -229,6 +229,13 @@ class Driver:
             )
         return self._devices
 
+    def attribute(self, index: int, name: str) -> int:
+        """Read an attribute of a device, named without ``CU_DEVICE_ATTRIBUTE_``."""
+        handle = self.call(self.api.cuDeviceGet, index, doing=f"find cuda:{index}")
+        which = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        doing = f"read {name} of cuda:{index}"
+        return int(self.call(self.api.cuDeviceGetAttribute, which, handle, doing=doing))
+
     def retain_context(self, index: int) -> tuple[Any, int]:
         """Retain the primary context of a device for the life of the process.
 

@@ -37,13 +37,11 @@ def _shared(call: Call) -> ir.Value:
     memory.linkage = "internal"
     memory.initializer = ir.Constant(content, ir.Undefined)
     memory.align = _ALIGNMENT
-    return array_value(
-        call.context,
-        call.builder,
-        call.signature.return_type,
-        _generic(call.builder, memory),
-        [_i64(extent) for extent in shape],
-    )
+    return _array(call, _generic(call.builder, memory), [_i64(extent) for extent in shape])
+
+
+def _array(call: Call, memory: ir.Value, shape: list[ir.Value]) -> ir.Value:
+    return array_value(call.context, call.builder, call.signature.return_type, memory, shape)
 
 
 def _dynamic_shared(call: Call, element: ir.Type) -> ir.Value:
@@ -57,13 +55,7 @@ def _dynamic_shared(call: Call, element: ir.Type) -> ir.Value:
         memory.align = _ALIGNMENT
     nbytes = call.builder.zext(_read_dynamic_size(call.builder), _i64)
     itemsize = _i64(call.context.get_abi_sizeof(element))
-    return array_value(
-        call.context,
-        call.builder,
-        call.signature.return_type,
-        _generic(call.builder, memory),
-        [call.builder.udiv(nbytes, itemsize)],
-    )
+    return _array(call, _generic(call.builder, memory), [call.builder.udiv(nbytes, itemsize)])
 
 
 def _read_dynamic_size(builder: ir.IRBuilder) -> ir.Value:
@@ -85,13 +77,7 @@ def _local(call: Call) -> ir.Value:
     with call.builder.goto_entry_block():
         memory = call.builder.alloca(content, name="local")
     memory.align = _ALIGNMENT
-    return array_value(
-        call.context,
-        call.builder,
-        call.signature.return_type,
-        memory,
-        [_i64(extent) for extent in shape],
-    )
+    return _array(call, memory, [_i64(extent) for extent in shape])
 
 
 EMITTERS: dict[str, Emitter] = {"shared.array": _shared, "local.array": _local}
