@@ -6,6 +6,8 @@ The layout is the same on every target and is part of what an ahead-of-time comp
   floats, real part first);
 * an array is its data pointer, then its extent along each axis as ``int64``, then, only where its
   layout is "A", its stride along each axis in bytes as ``int64``; an array of rank 0 is a pointer;
+* where a target binds buffers to numbered slots instead, the buffer of each array is in the next
+  slot, and its offset there in bytes, as ``uint64``, stands for the pointer;
 * a tuple is its elements, one after the other;
 * a ``forall`` entry then takes its extents as ``int64``; a debug entry then takes a pointer to a
   fault record.
@@ -16,10 +18,12 @@ Every parameter is aligned to its own size, as the CUDA driver's parameter buffe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
+from kerneldsl.contract.locations import BufferOffset
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -31,6 +35,7 @@ __all__ = [
     "LaunchMode",
     "Parameter",
     "ParameterLayout",
+    "SlotParameters",
     "array_parameters",
     "parameter_count",
 ]
@@ -38,6 +43,7 @@ __all__ = [
 _FORMATS = {
     **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
     "pointer": "Q",
+    "offset": "Q",
 }
 
 
@@ -73,7 +79,7 @@ class Parameter:
         Such as ``x.data``, ``x.shape[0]``, ``a`` or ``z.imag``; what no argument gives has a
         reserved name, such as ``kd_extent[0]``.
     dtype : str
-        A scalar dtype, or ``"pointer"``.
+        A scalar dtype, or ``"pointer"``, or ``"offset"`` of an array in the buffer of its slot.
     offset : int
         Bytes from the start of the parameter buffer.
     """
@@ -123,6 +129,21 @@ class ArrayParameters:
         return self.kind.element.nbytes
 
 
+class SlotParameters(NamedTuple):
+    """The parameters of a launch whose arrays are passed in slots.
+
+    Attributes
+    ----------
+    flat : bytes
+        The parameter buffer.
+    buffers : tuple
+        The handle of each slot's buffer; ``None`` for an array without elements.
+    """
+
+    flat: bytes
+    buffers: tuple[Any, ...]
+
+
 @dataclass(frozen=True)
 class ParameterLayout:
     """The parameters of a compiled entry, in order.
@@ -137,12 +158,16 @@ class ParameterLayout:
         Adds the extents under ``forall``.
     debug : bool
         Adds the pointer to the fault record.
+    has_slots : bool
+        Whether each array is passed as a buffer in a slot and an offset instead of an address;
+        `Compiler.has_slots` says it.
     """
 
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     mode: LaunchMode = EXPLICIT
     debug: bool = False
+    has_slots: bool = False
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -164,7 +189,7 @@ class ParameterLayout:
     def _flat(self) -> Iterator[tuple[str, str]]:
         # What no argument gives has reserved names, which no parameter can have.
         for name, kind in zip(self.names, self.kinds, strict=True):
-            yield from _flatten(name, kind)
+            yield from _flatten(name, kind, "offset" if self.has_slots else "pointer")
         for axis in range(self.mode.forall_ndim or 0):
             yield f"{RESERVED_PREFIX}extent[{axis}]", "int64"
         if self.debug:
@@ -185,6 +210,26 @@ class ParameterLayout:
     def packer(self) -> struct.Struct:
         """Packs the flat values of a launch into the parameter buffer."""
         return struct.Struct(self.struct_format)
+
+    @cached_property
+    def slots(self) -> dict[int, int]:
+        """Slot of each array, by the number of its offset; slots are numbered from 0 in order."""
+        numbers = (array.pointer for array in self.arrays)
+        return {number: slot for slot, number in enumerate(numbers)} if self.has_slots else {}
+
+    @property
+    def pack(self) -> Callable[..., bytes | SlotParameters]:
+        """The function that makes of flat values what `Executable.launch` takes."""
+        return self._pack_slots if self.has_slots else self.packer.pack
+
+    def _pack_slots(self, *values: Any) -> SlotParameters:
+        flat, buffers = list(values), []
+        for number in self.slots:
+            location = flat[number]
+            is_empty = not isinstance(location, BufferOffset)  # an array without elements
+            buffers.append(None if is_empty else location.buffer)
+            flat[number] = 0 if is_empty else location.offset
+        return SlotParameters(self.packer.pack(*flat), tuple(buffers))
 
     @property
     def nbytes(self) -> int:
@@ -232,7 +277,7 @@ def parameter_count(kind: Kind) -> int:
     return sum(1 for _ in _flatten("", kind))
 
 
-def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
+def _flatten(name: str, kind: Kind, data: str = "pointer") -> Iterator[tuple[str, str]]:
     if isinstance(kind, ScalarKind):
         if kind.element.is_complex:
             yield f"{name}.real", kind.element.arithmetic
@@ -240,7 +285,7 @@ def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
         else:
             yield name, kind.dtype
     elif isinstance(kind, ArrayKind):
-        yield f"{name}.data", "pointer"
+        yield f"{name}.data", data
         for axis in range(kind.ndim):
             yield f"{name}.shape[{axis}]", "int64"
         if kind.layout == "A":
@@ -248,4 +293,4 @@ def _flatten(name: str, kind: Kind) -> Iterator[tuple[str, str]]:
                 yield f"{name}.strides[{axis}]", "int64"
     else:
         for i, element in enumerate(kind.elements):
-            yield from _flatten(f"{name}[{i}]", element)
+            yield from _flatten(f"{name}[{i}]", element, data)

@@ -223,7 +223,7 @@ class Executable(ABC):
         return self.artifact.resources()
 
     @abstractmethod
-    def launch(self, config: LaunchConfig, parameters: bytes) -> None:
+    def launch(self, config: LaunchConfig, parameters: Any) -> None:
         """Start the kernel.
 
         Parameters
@@ -231,9 +231,10 @@ class Executable(ABC):
         config : LaunchConfig
             Grid, block, stream and dynamic shared memory. A launch with an empty extent never
             gets here.
-        parameters : bytes
-            Packed as the layout says, without the pointer to the fault record, which the
-            implementation **must** add in debug mode.
+        parameters : bytes or SlotParameters
+            As `ParameterLayout.pack` makes them: `SlotParameters` where `Compiler.has_slots`, else
+            bytes. They are without the pointer to the fault record, which the implementation
+            **must** add in debug mode.
 
         **May** return before the kernel has finished. In debug mode **must** wait, and raise the
         `KernelFault` that the kernel recorded.

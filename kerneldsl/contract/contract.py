@@ -36,6 +36,9 @@ class Compiler(ABC):
     #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
     #: then the core plans block and mapping, else :meth:`forall_config` decides.
     maps_elements: bool = False
+    #: Whether arrays are passed as buffers in numbered slots and offsets, not as addresses; memory
+    #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots, too.
+    has_slots: bool = False
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether the code depends on the shape of the block. **May** be overridden."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from kerneldsl.contract.entry import MemoryType
 from kerneldsl.contract.error_history import error_log
 from kerneldsl.contract.limits import DeviceKind, DeviceLimits
+from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.utilities.environment import logger
 
@@ -174,14 +175,14 @@ class Device:
 
     def copy_from_host(
         self,
-        destination: int,
+        destination: Location,
         source: int,
         nbytes: int,
         stream: Any = None,
         *,
         blocking: bool = True,
     ) -> None:
-        """Copy host memory to an address of the device, in the stream's order.
+        """Copy memory at a host address to the device, in the stream's order.
 
         **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
         the core keeps the source alive until the copy is done; page-locked memory does so by
@@ -192,7 +193,7 @@ class Device:
     def copy_to_host(
         self,
         destination: int,
-        source: int,
+        source: Location,
         nbytes: int,
         stream: Any = None,
         *,
@@ -205,12 +206,12 @@ class Device:
         raise NotImplementedError
 
     def copy_on_device(
-        self, destination: int, source: int, nbytes: int, stream: Any = None
+        self, destination: Location, source: Location, nbytes: int, stream: Any = None
     ) -> None:
         """Copy within the device, in the stream's order."""
         raise NotImplementedError
 
-    def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
+    def fill(self, destination: Location, pattern: bytes, count: int, stream: Any = None) -> None:
         """Set memory to `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes.
 
         **Must** be in the stream's order, and **should** be overridden: the default copies a little
@@ -262,13 +263,13 @@ class Device:
         raise NotImplementedError
 
     def copy_to_peer(
-        self, source: int, peer: Device, destination: int, nbytes: int, stream: Any = None
+        self, source: Location, peer: Device, destination: Location, nbytes: int, stream: Any = None
     ) -> None:
         """Copy memory of this device to `peer`, another device of this target.
 
         Parameters
         ----------
-        source : int
+        source : Location
             Where the bytes are.
         peer, destination
             Where they go.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kerneldsl.contract.device import Device
+from kerneldsl.contract.locations import Location
 
 __all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend", "SharedBuffer"]
 
@@ -25,8 +26,8 @@ class Buffer(ABC):
     __slots__ = ()
 
     device: Device
-    #: Address on the device.
-    pointer: int
+    #: Where it is: an address, or a `BufferOffset` where the device's memory has none.
+    pointer: Location
     nbytes: int
 
 
@@ -61,23 +62,23 @@ class PoolBackend(ABC):
     device: Device
 
     @abstractmethod
-    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
+    def acquire(self, nbytes: int, stream: Any) -> tuple[Location, bool]:
         """Take memory that may be used by what is put into `stream` from now on.
 
         Returns
         -------
-        address : int
-            Where it is.
+        location : Location
+            Where it is: an address, or a `BufferOffset` where memory has no addresses. It is not 0.
         is_new : bool
             Whether the device had to give more memory for it.
 
-        The address **must** be at least 256-byte aligned. **Must** raise `OutOfMemoryError` where
+        The location **must** be at least 256-byte aligned. **Must** raise `OutOfMemoryError` where
         there is no room; the core then collects, trims and asks once more. It is never asked for 0
         bytes.
         """
 
     @abstractmethod
-    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+    def release(self, pointer: Location, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
         """Take memory back; may be called by a finalizer, at any time and from any thread.
 
         Parameters

@@ -24,7 +24,7 @@ class Loaded:
     __slots__ = ("_in_stream", "configs", "counter", "executable", "pack")
 
     def __init__(
-        self, executable: Executable, pack: Callable[..., bytes], counter: LaunchCounter
+        self, executable: Executable, pack: Callable[..., Any], counter: LaunchCounter
     ) -> None:
         self.executable = executable
         self.pack = pack
@@ -76,7 +76,12 @@ def load(device: Device, specialization: Specialization, artifact: Artifact) -> 
     executable = device.load(artifact)
     unit = specialization.unit
     # The executable itself adds the pointer to the fault record.
-    layout = ParameterLayout(unit.parameters, specialization.kinds, specialization.mode)
+    layout = ParameterLayout(
+        unit.parameters,
+        specialization.kinds,
+        specialization.mode,
+        has_slots=device.compiler.has_slots,
+    )
     logger.debug(
         "loaded %s on %s in %.1f ms",
         artifact.entry_name,
@@ -84,5 +89,5 @@ def load(device: Device, specialization: Specialization, artifact: Artifact) -> 
         (time.perf_counter() - started) * 1e3,
     )
     return Loaded(
-        executable, layout.packer.pack, launch_counter_of(f"{unit.module}.{unit.qualname}", device)
+        executable, layout.pack, launch_counter_of(f"{unit.module}.{unit.qualname}", device)
     )

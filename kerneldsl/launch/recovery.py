@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Device
 from kerneldsl.contract.abi import ArrayParameters
+from kerneldsl.contract.locations import alignment_number
 from kerneldsl.errors import (
     BarrierDivergenceError,
     CompileError,
@@ -213,12 +214,12 @@ class FailedLaunch:
         for low, high, together in overlapping(arrays, PassedArray.byte_range):
             memory = np.empty(high - low + 2 * _ALIGNMENT, np.uint8)
             # Addresses keep their remainder, so that every element stays aligned.
-            start = memory.ctypes.data + (low - memory.ctypes.data) % _ALIGNMENT
+            start = memory.ctypes.data + (alignment_number(low) - memory.ctypes.data) % _ALIGNMENT
             if high > low:
                 self.device.copy_to_host(start, low, high - low, self.stream)
                 note_copy(self.device, "device_to_host", high - low)
             for array in together:
-                address, dtype = start + array.pointer - low, numpy_dtype(array.kind.dtype)
+                address, dtype = start + (array.location - low), numpy_dtype(array.kind.dtype)
                 mirrors[array.parameters] = host_view(
                     address, array.shape, array.strides, dtype, memory
                 )
@@ -241,5 +242,5 @@ class FailedLaunch:
         for array in arrays:
             if array.position in self.traits.written:
                 mirror = mirrors[array.parameters]
-                memory = self.device, array.pointer, array.shape, array.strides, mirror.dtype
+                memory = self.device, array.location, array.shape, array.strides, mirror.dtype
                 write_array(ArrayGeometry(*memory, owner=None), mirror, self.stream)

@@ -41,7 +41,7 @@ class DeviceArray(ArrayGeometry):
     dtype : numpy.dtype
         Of an element.
     pointer : int
-        Address of the first element on the device.
+        Address of the first element, on devices whose memory has addresses.
     device : Device
         Where it is.
     is_read_only : bool
@@ -111,12 +111,12 @@ class DeviceArray(ArrayGeometry):
 
     def _view(self, view: np.ndarray[Any, Any]) -> Self:
         """Return the view of this array that is like a view of its phantom."""
-        pointer = self.pointer + byte_offset(view)
-        return self._over(pointer, view.shape, view.strides, self.is_read_only)
+        location = self.location + byte_offset(view)
+        return self._over(location, view.shape, view.strides, self.is_read_only)
 
     def as_read_only(self) -> Self:
         """Return a view that neither kernels nor copies write."""
-        return self._over(self.pointer, self.shape, self.strides, is_read_only=True)
+        return self._over(self.location, self.shape, self.strides, is_read_only=True)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -251,10 +251,10 @@ class DeviceArray(ArrayGeometry):
             If the host cannot reach the memory.
         """
         self.check_open()
-        pointer = self.pointer
+        pointer = None
         if self.is_managed:
             self.device.synchronize()
-            pointer += self._owner.buffer.host_pointer - self._owner.buffer.pointer
+            pointer = self.pointer + self._owner.buffer.host_pointer - self._owner.buffer.pointer
         elif not self.device.is_host:
             raise ArgumentTypeError(
                 f"the host cannot reach an array on {self.device}",

@@ -115,7 +115,7 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
         _copy_over_host(destination, source, stream)
         return
     (to, come_from, size), *rest = pieces
-    if is_one and not rest and abs(to - come_from) < size:  # ranges that overlap
+    if is_one and not rest and to < come_from + size and come_from < to + size:  # they overlap
         if to == come_from:
             return
         between = allocate(device, size, stream)
@@ -138,8 +138,9 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
 
 def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
     """Return whether the spans of two arrays of one device have bytes in common."""
-    bounds = [byte_bounds(a.pointer, a.shape, a.strides, a.itemsize) for a in (one, other)]
-    return bounds[0][0] < bounds[1][1] and bounds[1][0] < bounds[0][1]
+    low, high = byte_bounds(one.location, one.shape, one.strides, one.itemsize)
+    begin, end = byte_bounds(other.location, other.shape, other.strides, other.itemsize)
+    return bool(max(low, begin) < min(high, end))
 
 
 def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Buffer, Device, DeviceStream
 from kerneldsl.contract.error_history import error_log
+from kerneldsl.contract.locations import Location
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import DriverError
 from kerneldsl.streams.order import is_foreign
@@ -78,13 +79,13 @@ class DeviceMemory:
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
         self.gone = Counts()
         self.going: deque[Counts] = deque()
-        self.freed: deque[tuple[MemoryPool, int, int, Any, tuple[Any, ...]]] = deque()
+        self.freed: deque[tuple[MemoryPool, Location, int, Any, tuple[Any, ...]]] = deque()
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
         #: Whether the thread that holds the lock is inside of a backend.
         self._is_busy = False
 
-    def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> int:
+    def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> Location:
         """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
         if self.freed:
             self.drain()
@@ -114,7 +115,12 @@ class DeviceMemory:
         return pointer
 
     def release(
-        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+        self,
+        pool: MemoryPool,
+        pointer: Location,
+        nbytes: int,
+        stream: Any,
+        used_on: tuple[Any, ...],
     ) -> None:
         """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
         lock = self.lock
@@ -156,7 +162,12 @@ class DeviceMemory:
                 lock.release()
 
     def _free(
-        self, pool: MemoryPool, pointer: int, nbytes: int, stream: Any, used_on: tuple[Any, ...]
+        self,
+        pool: MemoryPool,
+        pointer: Location,
+        nbytes: int,
+        stream: Any,
+        used_on: tuple[Any, ...],
     ) -> None:
         counts = pool._counts
         counts.frees += 1
@@ -190,8 +201,8 @@ class PooledBuffer(Buffer):
 
     Attributes
     ----------
-    pointer : int
-        Address on the device; 0 without memory.
+    pointer : Location
+        Where it is on the device; 0 without memory.
     nbytes : int
         Size as asked for.
     """
@@ -207,7 +218,7 @@ class PooledBuffer(Buffer):
         "pointer",
     )
 
-    def __init__(self, pool: MemoryPool, pointer: int, nbytes: int, home: Any) -> None:
+    def __init__(self, pool: MemoryPool, pointer: Location, nbytes: int, home: Any) -> None:
         self.pointer = pointer
         self.nbytes = nbytes
         self._pool = pool
@@ -271,5 +282,7 @@ class PooledBuffer(Buffer):
             self.close()
 
     def __repr__(self) -> str:
-        state = f"at {self.pointer:#x}" if self.pointer else "without memory"
+        where = self.pointer
+        state = f"at {where:#x}" if isinstance(where, int) and where else f"at {where!r}"
+        state = state if where else "without memory"
         return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"

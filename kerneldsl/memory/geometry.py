@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from kerneldsl.contract import Device
+from kerneldsl.contract.locations import BufferOffset, Location, address
 from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.strided import host_view, layout_of
@@ -37,8 +38,8 @@ class ArrayGeometry:
     ----------
     device : Device
         Where it is.
-    pointer : int
-        Address of the first element.
+    location : Location
+        Where the first element is: an address, or a `BufferOffset` where memory has none.
     shape, strides : tuple of int
         Extents, and steps in bytes along each axis.
     dtype : numpy.dtype
@@ -61,8 +62,8 @@ class ArrayGeometry:
         "is_closed",
         "is_read_only",
         "layout",
+        "location",
         "packed",
-        "pointer",
         "shape",
         "size",
         "strides",
@@ -71,7 +72,7 @@ class ArrayGeometry:
     def __init__(
         self,
         device: Device,
-        pointer: int,
+        location: Location,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         dtype: np.dtype[Any],
@@ -81,7 +82,7 @@ class ArrayGeometry:
         layout: Layout | None = None,
     ) -> None:
         self.device = device
-        self.pointer = pointer
+        self.location = location
         self.shape = shape
         #: Stored, for ``kernel.forall(array.size)``.
         self.size = math.prod(shape)
@@ -91,8 +92,8 @@ class ArrayGeometry:
         self.is_read_only = is_read_only
         self.is_closed = False
         self.layout: Layout = layout or layout_of(shape, strides, dtype.itemsize)
-        #: What a launch passes: pointer, extents, and strides unless contiguous.
-        self.packed = (pointer, *shape, *(strides if self.layout == "A" else ()))
+        #: What a launch passes: location, extents, and strides unless contiguous.
+        self.packed = (location, *shape, *(strides if self.layout == "A" else ()))
         #: Code of the kind, filled in when it is first passed to a kernel.
         self.code = -1
         #: The same for native code, filled in with the code: see :meth:`seal`.
@@ -103,7 +104,7 @@ class ArrayGeometry:
         """Return an array of this class over the same memory."""
         return cls(
             array.device,
-            array.pointer,
+            array.location,
             array.shape,
             array.strides,
             array.dtype,
@@ -111,6 +112,17 @@ class ArrayGeometry:
             array.is_read_only,
             layout=array.layout,
         )
+
+    @property
+    def pointer(self) -> int:
+        """Address of the first element on the device.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the device's memory has no addresses.
+        """
+        return address(self.location)
 
     @property
     def ndim(self) -> int:
@@ -146,12 +158,16 @@ class ArrayGeometry:
         return host_view(start, self.shape, self.strides, self.dtype, owner, self.is_read_only)
 
     def _over(
-        self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], is_read_only: bool
+        self,
+        location: Location,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        is_read_only: bool,
     ) -> Self:
         """Return an array over the same memory, which is closed when this one is."""
         self.check_open()
         owner = self._owner
-        view = type(self)(self.device, pointer, shape, strides, self.dtype, owner, is_read_only)
+        view = type(self)(self.device, location, shape, strides, self.dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
             with _family_lock:
@@ -225,12 +241,14 @@ class ArrayGeometry:
         """Note the code of the kind, and lay out what native code passes to a kernel.
 
         The block is the device's identity, the code and flags (1: read-only; 2: the memory comes
-        from another stream than the default one), then pointer, extents and strides, all int64.
+        from another stream than the default one), then address, extents and strides, all int64.
         """
+        self.code = code
+        if isinstance(self.location, BufferOffset):
+            return  # no native code passes it
         home = getattr(self._owner, "_home", None)
         flags = READ_ONLY * self.is_read_only | OTHER_HOME * (home is not None)
         self._block = struct.pack(
             f"=qqqQ{2 * len(self.shape)}q",
-            *(id(self.device), code, flags, self.pointer, *self.shape, *self.strides),
+            *(id(self.device), code, flags, self.location, *self.shape, *self.strides),
         )
-        self.code = code

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.contract.locations import Location
 from kerneldsl.errors import OutOfMemoryError, StreamError
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_bytes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["acquire_again"]
 
 
-def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> int:
+def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> Location:
     """Make room, and try a second time.
 
     Raises `OutOfMemoryError` saying how much was asked for, what is free, and who has the rest.

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
 from kerneldsl.language.kinds import Layout
@@ -45,8 +46,8 @@ Order: TypeAlias = Literal["C", "F"]
 
 
 _KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
-#: Contiguous pieces of a copy: addresses of destination and source, and bytes.
-Pieces: TypeAlias = list[tuple[int, int, int]]
+#: Contiguous pieces of a copy: locations of destination and source, and bytes.
+Pieces: TypeAlias = list[tuple[Location, Location, int]]
 #: Up to so many contiguous runs are copied one by one; more are copied as one span.
 MAX_RUNS = 256
 
@@ -112,13 +113,13 @@ def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def byte_bounds(
-    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> tuple[int, int]:
-    """Return the first and past-the-last address of an array; both the pointer if it is empty."""
-    low = high = pointer
+    start: Location, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[Location, Location]:
+    """Return the first and past-the-last location of an array; both the start if it is empty."""
+    low = high = start
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 0:
-            return pointer, pointer
+            return start, start
         if stride < 0:
             low += (extent - 1) * stride
         else:
@@ -127,13 +128,13 @@ def byte_bounds(
 
 
 def overlapping(
-    items: Iterable[_T], byte_range: Callable[[_T], tuple[int, int]]
-) -> list[tuple[int, int, list[_T]]]:
+    items: Iterable[_T], byte_range: Callable[[_T], tuple[Location, Location]]
+) -> list[tuple[Location, Location, list[_T]]]:
     """Put things whose bytes overlap together.
 
-    Return of each group the first and the past-the-last address, and its items; by address.
+    Return of each group the first and the past-the-last location, and its items; in their order.
     """
-    groups: list[tuple[int, int, list[_T]]] = []
+    groups: list[tuple[Location, Location, list[_T]]] = []
     ranges = [(*byte_range(item), item) for item in items]
     for low, high, item in sorted(ranges, key=operator.itemgetter(0)):
         if groups and low < groups[-1][1]:
@@ -211,15 +212,15 @@ def as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np
 def copy_pieces(
     shape: tuple[int, ...],
     itemsize: int,
-    destination: tuple[int, tuple[int, ...]],
-    source: tuple[int, tuple[int, ...]],
+    destination: tuple[Location, tuple[int, ...]],
+    source: tuple[Location, tuple[int, ...]],
     max_count: int = MAX_RUNS,
 ) -> Pieces | None:
     """Plan a copy between two arrays of one shape: the contiguous pieces that it is made of.
 
-    `destination` and `source` are the address of the first element, and strides in bytes; no extent
-    is 0. Return of each piece the addresses of destination and source and the bytes; ``None`` for
-    more than `max_count`.
+    `destination` and `source` are the location of the first element, and strides in bytes; no
+    extent is 0. Return of each piece the locations of destination and source and the bytes;
+    ``None`` for more than `max_count`.
 
     Examples
     --------
@@ -231,7 +232,7 @@ def copy_pieces(
     (to, left), (come_from, right) = destination, source
     if is_dense(shape, left, itemsize) and same_memory_order(shape, left, right):
         low, high = byte_bounds(to, shape, left, itemsize)
-        return [(low, come_from + low - to, high - low)]
+        return [(low, come_from + (low - to), high - low)]
     if max_count == 1:
         return None
     axis = max(_run_axis(shape, left, itemsize), _run_axis(shape, right, itemsize))

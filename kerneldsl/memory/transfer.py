@@ -47,7 +47,7 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
     ):
         nbytes = out.nbytes
         start = address_of(out)
-        device.copy_to_host(start, array.pointer, nbytes, stream, blocking=blocking)
+        device.copy_to_host(start, array.location, nbytes, stream, blocking=blocking)
         note_copy(device, "device_to_host", nbytes)
         if not blocking:
             array.note_use(stream)
@@ -60,7 +60,7 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
     if out.size == 0:
         return
     shape, size = array.shape, array.itemsize
-    destination, source = (out.ctypes.data, out.strides), (array.pointer, array.strides)
+    destination, source = (out.ctypes.data, out.strides), (array.location, array.strides)
     pieces = copy_pieces(shape, size, destination, source, max_count=1)
     if pieces is not None:
         _copy(array, out, pieces, stream, blocking, to_host=True)
@@ -77,11 +77,11 @@ def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
     Parameters are those of `read_array`; the array has elements.
     """
     _refuse_recording(stream, "a copy to the host that waits")
-    low, high = byte_bounds(array.pointer, array.shape, array.strides, array.itemsize)
+    low, high = byte_bounds(array.location, array.shape, array.strides, array.itemsize)
     span = np.empty(high - low, np.uint8)
     array.device.copy_to_host(span.ctypes.data, low, span.nbytes, stream)
     note_copy(array.device, "device_to_host", span.nbytes)
-    return array.as_numpy(span, span.ctypes.data + array.pointer - low)
+    return array.as_numpy(span, span.ctypes.data + (array.location - low))
 
 
 def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: bool = True) -> None:
@@ -100,7 +100,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     ):
         nbytes = source.nbytes
         start = address_of(source)
-        device.copy_from_host(array.pointer, start, nbytes, stream, blocking=blocking)
+        device.copy_from_host(array.location, start, nbytes, stream, blocking=blocking)
         note_copy(device, "host_to_device", nbytes)
         array.note_use(stream)
         return
@@ -112,7 +112,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     is_one = is_dense(shape, strides, size)
     if is_one or not device.is_host:
         packed = as_strided_like(source, strides) if is_one else np.ascontiguousarray(source)
-        left, right = (array.pointer, strides), (packed.ctypes.data, packed.strides)
+        left, right = (array.location, strides), (packed.ctypes.data, packed.strides)
         pieces = copy_pieces(shape, size, left, right)
         if pieces is not None:
             _copy(array, packed, pieces, stream, blocking, to_host=False)
@@ -125,8 +125,8 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
         device.synchronize()
         changed = host_copy(array, stream)
         changed[...] = source
-        low, high = byte_bounds(array.pointer, shape, strides, size)
-        on_host = low + changed.ctypes.data - array.pointer
+        low, high = byte_bounds(array.location, shape, strides, size)
+        on_host = changed.ctypes.data - (array.location - low)
         device.copy_from_host(low, on_host, high - low, stream)
         note_copy(device, "host_to_device", high - low)
     array.note_use(stream)
@@ -225,8 +225,8 @@ def pieces_between(
 ) -> Pieces | None:
     """Plan a copy between two arrays of one shape; see `copy_pieces`."""
     if destination.strides == source.strides and source.layout != "A":  # as most are
-        return [(destination.pointer, source.pointer, source.nbytes)]
-    left, right = (destination.pointer, destination.strides), (source.pointer, source.strides)
+        return [(destination.location, source.location, source.nbytes)]
+    left, right = (destination.location, destination.strides), (source.location, source.strides)
     return copy_pieces(source.shape, source.itemsize, left, right, max_count)
 
 

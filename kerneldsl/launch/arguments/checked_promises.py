@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from kerneldsl.contract.locations import Location, alignment_number
 from kerneldsl.contract.promises import MAX_ALIGNMENT, ArrayPromises, Promises, is_narrow
 from kerneldsl.launch.arguments.passed_arrays import PassedArray
 
@@ -67,13 +68,13 @@ def _unit_axis(array: PassedArray) -> int | None:
 
 
 def _alignment(array: PassedArray, unit_axis: int | None) -> int:
-    """Return the largest power of two that divides the address and every stride but one."""
+    """Return the largest power of two that divides the location and every stride but one."""
     skipped = unit_axis
     if array.kind.layout == "C":
         skipped = array.kind.ndim - 1
     elif array.kind.layout == "F":
         skipped = 0
-    bits = array.pointer | MAX_ALIGNMENT
+    bits = alignment_number(array.location) | MAX_ALIGNMENT
     for axis, stride in enumerate(array.strides):
         if axis != skipped:
             bits |= stride
@@ -84,7 +85,7 @@ def _is_disjoint(
     arrays: Sequence[PassedArray], promises: Sequence[ArrayPromises], written: Collection[int]
 ) -> bool:
     """Return whether no array that may be written shares memory with a different one."""
-    ranges: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[Location, Location]] = {}
     may_write: set[int] = set()
     for number, (array, promise) in enumerate(zip(arrays, promises, strict=True)):
         group = number if promise.same_as is None else promise.same_as

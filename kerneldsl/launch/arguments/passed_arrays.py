@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kerneldsl.contract.abi import ArrayParameters
+from kerneldsl.contract.locations import BufferOffset, Location
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.memory.strided import byte_bounds, contiguous_strides
 
@@ -19,14 +20,14 @@ class PassedArray(NamedTuple):
     ----------
     parameters : ArrayParameters
         Its kind, and which parameters pass it.
-    pointer : int
-        Address of its first element.
+    location : Location
+        Where its first element is.
     shape, strides : tuple of int
         Extent, and bytes from one element to the next, along each axis.
     """
 
     parameters: ArrayParameters
-    pointer: int
+    location: Location
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -46,12 +47,12 @@ class PassedArray(NamedTuple):
         return self.parameters.item_bytes
 
     def is_same(self, other: PassedArray) -> bool:
-        """Return whether both are one array: the same kind, address, shape and strides."""
+        """Return whether both are one array: the same kind, location, shape and strides."""
         return self[1:] == other[1:] and self.kind == other.kind
 
-    def byte_range(self) -> tuple[int, int]:
-        """Return the first and past-the-last address; the same one twice for no elements."""
-        return byte_bounds(self.pointer, self.shape, self.strides, self.itemsize)
+    def byte_range(self) -> tuple[Location, Location]:
+        """Return the first and past-the-last location; the same one twice for no elements."""
+        return byte_bounds(self.location, self.shape, self.strides, self.itemsize)
 
 
 def passed_arrays(arrays: Iterable[ArrayParameters], values: Sequence[Any]) -> list[PassedArray]:
@@ -66,12 +67,12 @@ def passed_arrays(arrays: Iterable[ArrayParameters], values: Sequence[Any]) -> l
     """
     found = []
     for array in arrays:
-        extents, strides = array.extents, array.strides
+        extents, strides, location = array.extents, array.strides, values[array.pointer]
         shape = tuple(values[extents.start : extents.stop])
         found.append(
             PassedArray(
                 array,
-                int(values[array.pointer]),
+                location if isinstance(location, BufferOffset) else int(location),
                 shape,
                 tuple(values[strides.start : strides.stop])
                 if strides

@@ -137,7 +137,7 @@ def test_arrays_among_flat_values():
     assert [array.position for array in binding.arrays] == [1, 2]
     first, second = binding.passed_arrays()
     for passed, array in ((first, matrix), (second, vector)):
-        assert passed.pointer == array.ctypes.data
+        assert passed.location == array.ctypes.data
         assert (passed.shape, passed.strides) == (array.shape, array.strides)
         assert passed.itemsize == array.itemsize
         assert passed.byte_range() == np.lib.array_utils.byte_bounds(array)

@@ -223,7 +223,7 @@ def are_kept(promised, values):
             continue
         rows = {"C": array.kind.ndim - 1, "F": 0, "A": each.unit_axis}[array.kind.layout]
         steps = [stride for axis, stride in enumerate(array.strides) if axis != rows]
-        if any(number % each.alignment for number in (array.pointer, *steps)):
+        if any(number % each.alignment for number in (array.location, *steps)):
             return False
         if each.unit_axis is not None and array.strides[each.unit_axis] != array.itemsize:
             return False
