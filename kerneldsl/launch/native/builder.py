@@ -67,16 +67,6 @@ class Function:
         """Return a constant address."""
         return ir.Constant(I64, address).inttoptr(POINTER)
 
-    def prefetch(self, address: Any, offset: Any = 0) -> None:
-        """Have a line of memory fetched that will be read soon."""
-        kinds = [POINTER, I32, I32, I32]
-        module, name = self.function.module, "llvm.prefetch.p0"
-        function = module.globals.get(name)
-        if function is None:
-            function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-        # For reading, to stay in all caches, of data: LLVM, "llvm.prefetch".
-        self.b.call(function, [self.at(address, offset), I32(0), I32(3), I32(1)])
-
     # ------------------------------------------------------------------ calls
 
     def call(self, function: Any, result: Any, *values: Any) -> Any:

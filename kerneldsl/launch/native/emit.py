@@ -21,13 +21,9 @@ from kerneldsl.launch.native.emit_arguments import emit_arguments
 from kerneldsl.launch.native.emit_conditions import emit_conditions
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods
 from kerneldsl.launch.native.emit_start import emit_start
-from kerneldsl.launch.native.table import GUARD_WORDS, LINE_BYTES, WORDS_TOGETHER, GuardKind, Word
+from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
 
 __all__ = ["Addresses", "emit_module"]
-
-#: Lines of memory with a table and what it points to that are fetched at once, not one when the
-#: other has been read: a table of four arguments has 14.
-_LINES_AHEAD = 14
 
 
 @dataclass(frozen=True)
@@ -233,13 +229,9 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     tables = f.load(launch, addresses.launch_tables, POINTER)
     f.require(f.is_instance(tables, tuple), bad)
     f.python("Py_IncRef", ir.VoidType(), tables)
-    with f.loop(nargs) as i:
-        f.prefetch(f.load(args, f.b.mul(i, I64(8)), POINTER))
     with f.loop(f.load(tables, layout.TUPLE_SIZE)) as i:
         owner = f.load(f.at(tables, layout.TUPLE_ITEMS), f.b.mul(i, I64(8)), POINTER)
         table = f.load(owner, layout.CDATA_POINTER, POINTER)
-        for line in range(_LINES_AHEAD):
-            f.prefetch(table, line * LINE_BYTES)
         found = f.b.call(try_table, [table, args, nargs])
         f.store(found, result)
         f.require(f.equal(found, I32(0)), end)

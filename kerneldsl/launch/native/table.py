@@ -15,7 +15,6 @@ a device and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -30,7 +29,6 @@ from kerneldsl.statistics.launch_counters import LaunchCounter
 
 __all__ = [
     "GUARD_WORDS",
-    "LINE_BYTES",
     "WORDS_TOGETHER",
     "DriverWord",
     "EntryKind",
@@ -159,42 +157,18 @@ class Guard:
 WORDS_TOGETHER = 4
 
 
-#: Bytes of a line of the processor's cache.
-LINE_BYTES = 64
-
-
 class _Memory:
-    """One block of memory that a table begins, and all that it points to.
+    """Arrays of words, kept for the table that names their addresses."""
 
-    What lies together is fetched together: between two launches the driver's own work leaves little
-    in the processor's cache. Without a capacity the block is only counted through.
-    """
-
-    def __init__(self, capacity: int = 0) -> None:
+    def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.size = 0
-        self._bytes = (ctypes.c_char * (8 * capacity + LINE_BYTES))() if capacity else None
-        self._start = 0
-        if self._bytes is not None:
-            self._start = -(-ctypes.addressof(self._bytes) // LINE_BYTES) * LINE_BYTES
-
-    def table(self) -> LaunchTable:
-        """Return the words at the start as a table, or another one where words are counted."""
-        self.size += _TABLE_WORDS
-        if self._bytes is None:
-            return LaunchTable()
-        start = self._start - ctypes.addressof(self._bytes)
-        table: LaunchTable = LaunchTable.from_buffer(self._bytes, start)
-        return table
 
     def put(self, words: Iterable[int]) -> int:
         """Write words down, and return where."""
         found = tuple(words)
-        address = self._start + 8 * self.size
-        self.size += len(found)
-        if self._bytes is not None:
-            (ctypes.c_int64 * len(found)).from_address(address)[:] = list(found)
-        return address
+        block = (ctypes.c_int64 * max(len(found), 1))(*found)
+        self.kept.append(block)
+        return ctypes.addressof(block)
 
     def put_steps(self, steps: Sequence[Step]) -> int:
         """Write steps down, those of tuples first."""
@@ -252,37 +226,30 @@ class TableParts:
 
 def make_table(parts: TableParts) -> LaunchTable:
     """Write a table."""
-    entry = parts.entry
+    table = LaunchTable()
+    memory, entry = _Memory(), parts.entry
     head = entry.header if isinstance(entry, HostEntry) else b""
     image = bytearray(head + parts.parameters)
     steps = [step.moved(len(head)) for step in parts.steps]
     for step in steps:
         step.fill_in(image)
     padded = image.ljust(-(-max(len(image), 1) // (8 * WORDS_TOGETHER)) * 8 * WORDS_TOGETHER, b"\0")
+    buffer = (ctypes.c_char * len(padded)).from_buffer_copy(padded)
     held = [Guard(GuardKind.DICT, h.mapping, h.key, h.value, h.is_missing) for h in entry.holds]
     guards = [*parts.guards, *held]
-
-    def write(memory: _Memory) -> LaunchTable:
-        table = memory.table()
-        table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
-        table[Word.STEPS] = memory.put_steps(steps)
-        table[Word.BUFFER] = memory.put(word for (word,) in struct.iter_unpack("=q", padded))
-        table[Word.CONDITIONS] = memory.put(w for c in parts.conditions for w in c.words(len(head)))
-        table[Word.DEVICE_GUARDS] = memory.put(w for g in parts.device_guards for w in g.words())
-        return table
-
-    counted = _Memory()
-    write(counted)
-    memory = _Memory(counted.size)
-    table = write(memory)
     table[Word.GENERATION] = parts.generation
     table[Word.ARGUMENT_COUNT] = len(steps)
+    table[Word.STEPS] = memory.put_steps(steps)
     table[Word.GUARD_COUNT] = len(guards)
+    table[Word.GUARDS] = memory.put(word for guard in guards for word in guard.words())
     table[Word.DEVICE_GUARD_COUNT] = len(parts.device_guards)
+    table[Word.DEVICE_GUARDS] = memory.put(w for g in parts.device_guards for w in g.words())
     table[Word.CONDITION_COUNT] = len(parts.conditions)
+    table[Word.CONDITIONS] = memory.put(w for c in parts.conditions for w in c.words(len(head)))
     table[Word.ASKS_NUMBERS] = parts.asks_numbers
     table[Word.DEVICE] = id(parts.device)
     table[Word.COUNTER] = ctypes.addressof(parts.counter.words)
+    table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
     table[Word.PARAMETER_BYTES] = len(parts.parameters)
@@ -294,7 +261,7 @@ def make_table(parts: TableParts) -> LaunchTable:
     _write_entry(table, entry)
     table.key = parts.key
     table.counter = parts.counter
-    table.keep = (parts, guards, memory.kept)
+    table.keep = (parts, guards, buffer, memory.kept)
     return table
 
 
