@@ -68,8 +68,13 @@ class Device:
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     kind: DeviceKind = "other"
 
-    #: Whether kernels read and write NumPy arrays where they are.
+    #: Whether it is the host's own processors: what fallback turns to, and never away from, and
+    #: what distributes the indices of a launch by itself.
     is_host: ClassVar[bool] = False
+    #: Whether kernels read and write NumPy arrays where they are, and the host reads its memory.
+    shares_host_memory: ClassVar[bool] = False
+    #: Whether launches and copies have finished when they return, so that no stream orders them.
+    is_synchronous: ClassVar[bool] = False
     #: Whether the device is not there, so that plans can be made for it, and nothing else.
     is_described: ClassVar[bool] = False
     #: What DLPack calls its memory; ``None`` where other libraries have no name for it.

@@ -256,7 +256,7 @@ class Launch(ProcessOwned):
             samples=samples,
             device=f"{device} ({device.name})",
             includes="the Python call, the launch, the kernel"
-            + ("" if device.is_host else ", and the copies of NumPy arguments"),
+            + ("" if device.shares_host_memory else ", and the copies of NumPy arguments"),
         )
 
     def __repr__(self) -> str:

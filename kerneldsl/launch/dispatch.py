@@ -131,7 +131,7 @@ class Dispatcher:
                 logger.debug("launch %s on %s: %s", state.unit.qualname, device, config)
             if stream is not None and order.is_recorded(stream):
                 self._record(request, loaded, config, args)
-            elif binding.host and not device.is_host:
+            elif binding.host and not device.shares_host_memory:
                 progress = Progress()
                 self._launch_staged(request, loaded, config, progress)
             elif loaded.counter.is_due or self.is_debug:
@@ -161,7 +161,7 @@ class Dispatcher:
         if count >= loaded.counter.due:
             loaded.counter.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
-        if current.are_in_use and not device.is_host:
+        if current.are_in_use and not device.is_synchronous:
             note_uses(args, stream)
 
     def _start(
@@ -195,7 +195,7 @@ class Dispatcher:
     ) -> None:
         """Let the stream record the launch instead of making it."""
         binding = request.binding
-        if not request.device.is_host:
+        if not request.device.is_synchronous:
             if binding.host:
                 order.refuse_recording(
                     config.stream,

@@ -162,7 +162,7 @@ class DeviceArray(ArrayGeometry):
         self.check_open()
         if out is None:
             order: Order = "F" if self.layout == "F" else "C"
-            if blocking or self.device.is_host:
+            if blocking or self.device.is_synchronous:
                 out = np.empty(self.shape, self.dtype, order=order)
             else:
                 from kerneldsl.memory.host_memory import pinned_empty
@@ -255,7 +255,7 @@ class DeviceArray(ArrayGeometry):
         if self.is_managed:
             self.device.synchronize()
             pointer = self.pointer + self._owner.buffer.host_pointer - self._owner.buffer.pointer
-        elif not self.device.is_host:
+        elif not self.device.shares_host_memory:
             raise ArgumentTypeError(
                 f"the host cannot reach an array on {self.device}",
                 value=self,
@@ -287,7 +287,7 @@ class DeviceArray(ArrayGeometry):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface; only where the memory is the host's."""
-        if not self.device.is_host:
+        if not self.device.shares_host_memory:
             raise AttributeError(f"an array on {self.device} has no __array_interface__")
         if np.dtype(self.dtype.str) != self.dtype:
             # NumPy then asks __array__, which has the dtype.
@@ -304,7 +304,7 @@ class DeviceArray(ArrayGeometry):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Return a NumPy array over the same memory, or a copy; only for memory of the host."""
         self.check_open()
-        if not self.device.is_host:
+        if not self.device.shares_host_memory:
             raise ArgumentTypeError(
                 f"an array on {self.device} is not converted to a NumPy array implicitly",
                 value=self,

@@ -105,7 +105,7 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
     is_one = device is peer
     stream = stream_of(device, stream) if is_one else _stream_of_either(stream, device, peer)
     needed: tuple[Any, ...] = (destination, source)
-    if is_one and device.is_host:
+    if is_one and device.shares_host_memory:
         held = destination.as_numpy(None), source.as_numpy(None)
         put(stream, f"copy {nbytes} bytes on {device}", lambda: _copy_on_host(*held), *needed)
         note_copy(device, "device_to_device", nbytes)
@@ -158,7 +158,7 @@ def _stream_of_either(stream: Any, *devices: Device) -> Any:
     if stream is None:
         found = (stream_of(device, None) for device in devices)
         return next((s for s in found if s is not None), None)
-    *others, last = [device for device in devices if not device.is_host]
+    *others, last = [device for device in devices if not device.is_synchronous]
     for device in others:
         try:
             return stream_of(device, stream)

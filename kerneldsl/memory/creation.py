@@ -288,7 +288,7 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     owner = base.owner if isinstance(base, HostMemory) else None
     start = array.ctypes.data
     is_read_only = not array.flags.writeable
-    if isinstance(owner, PooledBuffer) and owner.device.is_host:
+    if isinstance(owner, PooledBuffer) and owner.device.shares_host_memory:
         pointer, device = start, owner.device
     elif isinstance(owner, SharedMemory) and owner.buffer.pointer and not owner.is_managed:
         pointer, device = owner.buffer.pointer + start - owner.buffer.host_pointer, owner.device
@@ -335,7 +335,7 @@ def managed_empty(
     """
     device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
     nbytes = checked_size(device, extents, element.itemsize)
-    if device.is_host or nbytes == 0:
+    if device.shares_host_memory or nbytes == 0:
         return empty(extents, element, order=order, device=device)
     owner = SharedMemory(device, "managed", lambda: device.allocate_managed(nbytes))
     strides = contiguous_strides(extents, element.itemsize, order)

@@ -77,7 +77,7 @@ def pinned_empty(
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
         return np.empty(extents, element, order=order)
-    if device.is_host:
+    if device.shares_host_memory:
         buffer = allocate(device, nbytes)
         buffer.is_shared = True  # closing a mapped view must leave the array its memory
         return host_view(buffer.pointer, extents, strides, element, buffer)

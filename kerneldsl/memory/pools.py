@@ -299,7 +299,7 @@ class MemoryPool(ProcessOwned):
         if nbytes != 0:
             raise _size_error(self.device, nbytes)
         self._check_open()
-        pointer = _address_of_nothing() if self.device.is_host else 0
+        pointer = _address_of_nothing() if self.device.shares_host_memory else 0
         return PooledBuffer(self, pointer, 0, None)
 
 

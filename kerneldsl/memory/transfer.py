@@ -110,7 +110,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
         return
     shape, strides, size = array.shape, array.strides, array.itemsize
     is_one = is_dense(shape, strides, size)
-    if is_one or not device.is_host:
+    if is_one or not device.shares_host_memory:
         packed = as_strided_like(source, strides) if is_one else np.ascontiguousarray(source)
         left, right = (array.location, strides), (packed.ctypes.data, packed.strides)
         pieces = copy_pieces(shape, size, left, right)
@@ -119,7 +119,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
             array.note_use(stream)
             return
     _refuse_recording(stream, "a copy into many small pieces")
-    if device.is_host:
+    if device.shares_host_memory:
         array.as_numpy(None)[...] = source
     else:
         device.synchronize()
@@ -156,7 +156,7 @@ def _copy(
         run()
     else:
         put(stream, f"copy {nbytes} bytes {direction} the host", run, host, array)
-        if not device.is_host:
+        if not device.is_synchronous:
             keep_until_done(device, stream, host, array)
     note_copy(device, "device_to_host" if to_host else "host_to_device", nbytes)
 
@@ -181,7 +181,7 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     device. Other memory has to be kept alive.
     """
     device = array.device
-    if device.is_host:  # where copies are done when they return
+    if device.is_synchronous:  # where copies are done when they return
         return True
     base: Any = host.base
     if isinstance(base, np.ndarray):  # of which a view was taken; NumPy makes no longer chains
@@ -239,7 +239,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
     if array.size == 0:
         return
     device = array.device
-    pieces = pieces_between(array, array, 1 if device.is_host else MAX_RUNS)
+    pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
     if pieces is None:
         write_array(array, np.broadcast_to(element, array.shape), stream)
         return

@@ -144,7 +144,7 @@ def launch_and_time(
     """Launch as `Executable.launch` does, and take the time of it."""
     counter.is_due = False
     device = counter.device
-    if device.is_host:
+    if device.is_synchronous:
         started = time.perf_counter_ns()
         executable.launch(config, parameters)
         counter.add(time.perf_counter_ns() - started)

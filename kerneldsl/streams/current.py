@@ -123,7 +123,7 @@ class BaseStream(ProcessOwned):
             )
         chosen = chosen_device(device)
         device = device_of_foreign(stream, chosen) if device is None else chosen
-        if device.is_host:
+        if device.is_synchronous:
             raise ArgumentTypeError(
                 f"a {type(stream).__qualname__} is not a stream of {device}",
                 value=stream,
@@ -268,7 +268,7 @@ def resolve_stream(device: Device, stream: Any) -> DeviceStream | None:
         if stream.device != device:
             _refuse_device(str(stream.device), device)
         return stream
-    if device.is_host or names_default_stream(stream):
+    if device.is_synchronous or names_default_stream(stream):
         return None
     return adopt(device, stream)
 
@@ -322,7 +322,7 @@ def launch_stream(device: Device, named: Any, producers: tuple[int, ...]) -> Any
     if named is None and not producers:
         return ambient_stream(device)
     stream: Any = resolve_stream(device, named)
-    if not producers or device.is_host:
+    if not producers or device.is_synchronous:
         return stream
     first, *others = dict.fromkeys(producers)
     if stream is None and named is None and active_stream(device) is None:

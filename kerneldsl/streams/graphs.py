@@ -148,7 +148,7 @@ class Graph(ProcessOwned):
             graph.launch(into)
             if into.recording is not None:
                 into.recording.kept.extend(self._kept)
-            elif not self.device.is_host:
+            elif not self.device.is_synchronous:
                 self._note_launch(stream, into)
 
     def _pass_fences(self, into: DeviceStream) -> None:
@@ -356,7 +356,7 @@ class capture(ProcessOwned):
                 member.leave_capture()
         graph._graph = made
         graph._kept = recording.kept
-        if not stream.device.is_host:
+        if not stream.device.is_synchronous:
             graph._fences = [(s, _fence(stream.device, s)) for s in recording.streams]
 
 

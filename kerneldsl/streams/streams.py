@@ -85,7 +85,7 @@ class Stream(BaseStream):
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
         """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
-        if self.device.is_host:
+        if self.device.is_synchronous:
             raise AttributeError(f"a stream on {self.device} has no __cuda_stream__")
         return lambda: (0, self._open().handle)
 

@@ -138,7 +138,7 @@ class CpuCompiler(Compiler):
 class CpuDevice(Device):
     """The processors of this machine."""
 
-    is_host = True
+    is_host = shares_host_memory = is_synchronous = True
     memory_type = MemoryType.CPU
     compiler = CpuCompiler()
 

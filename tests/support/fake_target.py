@@ -103,6 +103,14 @@ class FakeDevice(Device):
         return self.owner.is_host
 
     @property
+    def shares_host_memory(self) -> bool:  # type: ignore[override]
+        return self.owner.is_host
+
+    @property
+    def is_synchronous(self) -> bool:  # type: ignore[override]
+        return self.owner.is_host
+
+    @property
     def memory_type(self) -> MemoryType | None:  # type: ignore[override]
         if self.is_host:
             return MemoryType.CPU

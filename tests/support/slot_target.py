@@ -82,7 +82,9 @@ def _on_host(address: int, nbytes: int) -> np.ndarray[Any, Any]:
 
 
 class SlotDevice(FakeDevice):
-    """Copies between handles and host memory."""
+    """Copies between handles and host memory, which are done when they return."""
+
+    is_synchronous = True  # type: ignore[assignment]
 
     def create_pool(self) -> PoolBackend:
         return SlotPool(self)

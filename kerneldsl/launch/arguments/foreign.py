@@ -152,7 +152,7 @@ def _read_dlpack(value: Any, binding: Binding) -> int:
         array = dlpack.import_array(value)
     except ArgumentTypeError as error:
         raise Refused(error.what, limit=error.limit, remedy=error.remedy) from error
-    if array.device.is_host:
+    if array.device.shares_host_memory:
         view = array.as_numpy(array)
         binding.keep += (view,)
         if array.is_read_only:

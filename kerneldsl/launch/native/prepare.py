@@ -50,7 +50,7 @@ def _prepare(
     state, binding, device = request.state, request.binding, request.device
     if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
         return None  # a driver starts these otherwise
-    if request.stand_in is not None or (binding.host and not device.is_host):
+    if request.stand_in is not None or (binding.host and not device.shares_host_memory):
         return None
     guards = capture_guards(state.unit.captured)
     always = log_guards()
@@ -70,7 +70,7 @@ def _prepare(
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)
-    has_streams = not device.is_host
+    has_streams = not device.is_synchronous
     parts = TableParts(
         key=(state, binding.given, device, loaded, request.promises, types),
         generation=generation,

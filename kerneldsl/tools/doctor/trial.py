@@ -45,7 +45,7 @@ def check_devices(target: Target) -> Iterator[Check]:
                 f"Use another device, such as kd.use('{host_device()}')",
             )
             continue
-        if not device.is_host:
+        if not device.shares_host_memory:
             yield from _check_memory(device)
         yield _try_kernel(device)
 

@@ -180,6 +180,15 @@ def test_frees_out_of_order_give_offsets_out_again(slots):
     assert slots.heaps() == []
 
 
+def test_copies_that_need_not_wait_take_no_page_locked_memory(slots):
+    source = numbers(50)
+    array = kd.to_device(source)
+    assert not array.device.shares_host_memory
+    np.testing.assert_array_equal(array.copy_to_host(blocking=False), source)
+    array.copy_from_host(-source, blocking=False)
+    np.testing.assert_array_equal(array.copy_to_host(), -source)
+
+
 def test_what_needs_an_address_says_that_there_is_none(slots):
     array = kd.zeros(10, np.float32)
     with pytest.raises(ArgumentTypeError, match="has no address"):
