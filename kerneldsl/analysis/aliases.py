@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from kerneldsl.analysis.bindings import Binding, bindings, take_apart
+from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.library_effects import (
     PLAIN_ATTRIBUTES,
@@ -123,7 +123,7 @@ class Aliases(ABC):
             pair
             for binding in found
             if not isinstance(binding.node, ast.AugAssign)
-            for pair in take_apart(binding.target, _item(binding))
+            for pair in unpack_targets(binding.target, _item(binding))
         ]
         changed = True
         while changed:

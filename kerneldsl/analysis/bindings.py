@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import augmented_value
 
-__all__ = ["Binding", "bindings", "take_apart"]
+__all__ = ["Binding", "bindings", "unpack_targets"]
 
 
 class Binding(NamedTuple):
@@ -47,13 +47,13 @@ def bindings(tree: ast.AST) -> Iterator[Binding]:
                 yield Binding(node, target, value)
 
 
-def take_apart(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def unpack_targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Pair the elements of a tuple that is bound to a tuple of the same length, nested ones too.
 
     Examples
     --------
     >>> (binding,) = bindings(ast.parse("(a, (b, c)) = 1, f()"))
-    >>> [(ast.unparse(t), ast.unparse(v)) for t, v in take_apart(binding.target, binding.value)]
+    >>> [(ast.unparse(t), ast.unparse(v)) for t, v in unpack_targets(binding.target, binding.value)]
     [('a', '1'), ('(b, c)', 'f()')]
     """
     if (
@@ -62,6 +62,6 @@ def take_apart(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, as
         and len(value.elts) == len(target.elts)
     ):
         for each, part in zip(target.elts, value.elts, strict=True):
-            yield from take_apart(each, part)
+            yield from unpack_targets(each, part)
     else:
         yield target, value

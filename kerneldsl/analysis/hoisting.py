@@ -124,7 +124,7 @@ class CallHoister(ABC):
         """Move wanted calls out of one expression."""
         if not self.contains(node):
             return node
-        self.refuse_sometimes_evaluated(node)
+        self.refuse_conditional(node)
         self.arguments(node, before)
         if isinstance(node, ast.Call) and self.wants(node):
             return self.take(node, before)
@@ -142,7 +142,7 @@ class CallHoister(ABC):
                 new = self.save(new, before)
             _replace_child(node, name, position, new)
 
-    def refuse_sometimes_evaluated(self, node: ast.expr) -> None:
+    def refuse_conditional(self, node: ast.expr) -> None:
         """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""
         always: ast.expr
         match node:

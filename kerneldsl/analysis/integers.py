@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.analysis.bindings import bindings, take_apart
+from kerneldsl.analysis.bindings import bindings, unpack_targets
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.language.element_types import ElementKind, names_of
@@ -60,7 +60,7 @@ class Integers:
         """Return the locals that are given nothing but integers."""
         values: dict[str, list[ast.expr | None]] = {}
         for binding in bindings(tree):
-            for target, value in take_apart(binding.target, binding.value):
+            for target, value in unpack_targets(binding.target, binding.value):
                 for name, given in self._given(target, value, is_item=binding.is_item):
                     values.setdefault(name, []).append(given)
         integers = frozenset(values) - self._parameters

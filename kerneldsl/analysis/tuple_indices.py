@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, TypeAlias
 
-from kerneldsl.analysis.bindings import Binding, take_apart
+from kerneldsl.analysis.bindings import Binding, unpack_targets
 from kerneldsl.analysis.library_effects import PLAIN_ATTRIBUTES, READING_METHODS, gives_scalar
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.frontend.unit import FunctionUnit
@@ -49,7 +49,7 @@ class TupleIndices:
             (target.id, value)
             for binding in found
             if not binding.is_item
-            for target, value in take_apart(binding.target, binding.value)
+            for target, value in unpack_targets(binding.target, binding.value)
             if isinstance(target, ast.Name)
         ]
         changed = True

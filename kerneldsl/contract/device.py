@@ -124,7 +124,7 @@ class Device:
 
         return DeviceInfo(self)
 
-    def swallow(self, error: DriverError) -> None:
+    def suppress(self, error: DriverError) -> None:
         """Take note of an error that nobody can be told of, as in a finalizer.
 
         **May** be overridden. Where the error takes the device out of use, the next call there

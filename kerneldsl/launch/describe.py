@@ -10,7 +10,7 @@ from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.launch.decision import is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
-from kerneldsl.launch.spine import compile_for, make_choice, prepare, resources_of, settle
+from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.describe import describe, every_plan
@@ -24,7 +24,7 @@ _DOUBLE = re.compile(r"\b(?:add|sub|mul|fma|div|sqrt|rcp|min|max|neg|abs|cvt)\.\
 
 def describe_plan(request: Request) -> LaunchPlan:
     """Describe the plan of a launch, with its reasons."""
-    taken = settle(request)
+    taken = choose_member(request)
     check_shape(taken)
     shape, device = taken.shape, taken.device
     plan: LaunchPlan | None
@@ -50,7 +50,7 @@ def describe_plan(request: Request) -> LaunchPlan:
 
 def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
     """Describe every legal plan, the best first."""
-    taken = settle(request)
+    taken = choose_member(request)
     check_shape(taken)
     extent = request.shape.extent
     if is_planned(request) and not request.device.is_host and extent and 0 not in extent:

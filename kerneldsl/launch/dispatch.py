@@ -30,7 +30,7 @@ from kerneldsl.launch.request import (
 )
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
-from kerneldsl.launch.spine import prepare, settle
+from kerneldsl.launch.spine import choose_member, prepare
 from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.placement.devices import StandIn, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
@@ -114,7 +114,7 @@ class Dispatcher:
         progress = _NOTHING_YET
         try:
             if shape.space is not None:
-                request = settle(request)
+                request = choose_member(request)
                 state, shape = request.state, request.shape
             loaded = state.loaded.get(request.key)
             config = loaded.configs.get(shape.key) if loaded is not None else None
@@ -271,7 +271,7 @@ class Dispatcher:
         if shape.space is not None and not make and request.key not in request.state.choices:
             return None
         try:
-            request = settle(request)
+            request = choose_member(request)
             if make and not check_shape(request):
                 return None
             loaded = request.state.loaded.get(request.key)

@@ -19,12 +19,12 @@ from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
 
-__all__ = ["make_specialization", "specialize", "specialize_anew", "worthwhile"]
+__all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promises"]
 
 
 def specialize(request: Request, mapping: ElementMapping) -> Specialization:
     """Return what a launch is compiled for: what has been compiled already, if that will do."""
-    promises = worthwhile(request.promises, mapping)
+    promises = useful_promises(request.promises, mapping)
     for known in request.state.forms.get(form_of(request, mapping), ()):
         if _serves(known.promises, promises):
             return known
@@ -33,7 +33,7 @@ def specialize(request: Request, mapping: ElementMapping) -> Specialization:
 
 def specialize_anew(request: Request, mapping: ElementMapping) -> Specialization:
     """Return what a launch would be compiled for, were nothing compiled for its kernel yet."""
-    return _make(request, mapping, worthwhile(request.promises, mapping))
+    return _make(request, mapping, useful_promises(request.promises, mapping))
 
 
 def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
     )
 
 
-def worthwhile(promises: Promises, mapping: ElementMapping) -> Promises:
+def useful_promises(promises: Promises, mapping: ElementMapping) -> Promises:
     """Return the promises that code with a mapping makes use of; fewer forms are compiled."""
     return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
 

@@ -27,13 +27,13 @@ from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
 from kerneldsl.planner.choose import Choice, Problem, estimate_resources
 
 __all__ = [
+    "choose_member",
     "compile_for",
     "load_for",
     "make_choice",
     "may_compile",
     "prepare",
     "resources_of",
-    "settle",
 ]
 
 
@@ -47,7 +47,7 @@ def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
     return loaded, configure(request, choice, loaded)
 
 
-def settle(request: Request) -> Request:
+def choose_member(request: Request) -> Request:
     """Take the best member, where the kernel has a space and the request leaves it open."""
     shape = request.shape
     if shape.space is None:
@@ -62,7 +62,7 @@ def settle(request: Request) -> Request:
 
 def may_compile(request: Request) -> tuple[Specialization, ...]:
     """Return what a launch may compile: for arrays on the device, and for copies of NumPy's."""
-    request = settle(request)
+    request = choose_member(request)
     check_shape(request)
     requests = dict.fromkeys((request, request.with_promises(NOTHING)))
     found = (specialize_anew(each, mapping_of(each, make_choice(each))) for each in requests)

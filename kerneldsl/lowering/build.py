@@ -14,7 +14,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.syntax import load
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.lowering.numba_input import name_locals_apart, return_from_one_block
+from kerneldsl.lowering.numba_input import rename_locals, return_from_one_block
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import element_type
 
@@ -47,7 +47,7 @@ def build_function(
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
     namespace = dict(namespace)
     _NarrowTypes(namespace).visit(definition)
-    name_locals_apart(definition)
+    rename_locals(definition)
     return_from_one_block(definition)
     definition.name = name
     module = ast.fix_missing_locations(ast.Module([definition], []))

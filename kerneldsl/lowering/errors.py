@@ -203,7 +203,7 @@ def _needs_memory(node: ast.AST) -> bool:
     )
 
 
-def _tell_intrinsic(name: str, text: str) -> _Finding:
+def _explain_intrinsic(name: str, text: str) -> _Finding:
     """Return what a typing rule of ours says of an argument."""
     start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
 
@@ -215,7 +215,7 @@ def _tell_intrinsic(name: str, text: str) -> _Finding:
     )
 
 
-def _tell_memory() -> _Finding:
+def _explain_memory() -> _Finding:
     return _Finding(
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
         "allocate",
@@ -224,12 +224,12 @@ def _tell_memory() -> _Finding:
     )
 
 
-def _tell_attribute(name: str, owner: str) -> _Finding:
+def _explain_attribute(name: str, owner: str) -> _Finding:
     what = f"a value of type {_plain(owner)} has no attribute {name!r}"
     return _Finding(what, "Check the spelling and the argument's type", _is_attribute(name))
 
 
-def _tell_module_attribute(name: str, owner: str) -> _Finding:
+def _explain_module_attribute(name: str, owner: str) -> _Finding:
     return _Finding(
         f"{owner}.{name} is not available in a kernel",
         "Write it out with the operations that there are",
@@ -237,13 +237,13 @@ def _tell_module_attribute(name: str, owner: str) -> _Finding:
     )
 
 
-def _tell_undefined(name: str) -> _Finding:
+def _explain_undefined(name: str) -> _Finding:
     return _Finding(
         f"the variable {name} is not defined here", f"Assign {name} first", _is_name(name)
     )
 
 
-def _tell_index_type(index: str) -> _Finding:
+def _explain_index_type(index: str) -> _Finding:
     return _Finding(
         f"an array is indexed by a value of type {_plain(index)}",
         "Index by an integer: int(…) makes one of a float",
@@ -251,7 +251,7 @@ def _tell_index_type(index: str) -> _Finding:
     )
 
 
-def _tell_index_count(array: str, count: str) -> _Finding:
+def _explain_index_count(array: str, count: str) -> _Finding:
     return _Finding(
         f"an array of type {_plain(array)} is indexed with {count} indices",
         "Use one index for each axis, or pass an array of that rank",
@@ -259,7 +259,7 @@ def _tell_index_count(array: str, count: str) -> _Finding:
     )
 
 
-def _tell_unify(one: str, other: str, name: str) -> _Finding:
+def _explain_unify(one: str, other: str, name: str) -> _Finding:
     variable = name.partition(".")[0].lstrip("$")
     one, other = (re.sub(r"Literal\[(\w+)\]\(.*?\)", r"\1", t) for t in (one, other))
     return _Finding(
@@ -269,7 +269,7 @@ def _tell_unify(one: str, other: str, name: str) -> _Finding:
     )
 
 
-def _tell_return(types: str) -> _Finding:
+def _explain_return(types: str) -> _Finding:
     return _Finding(
         f"a device function returns values of different types, {_plain(types)}",
         "Return one type on every path",
@@ -277,7 +277,7 @@ def _tell_return(types: str) -> _Finding:
     )
 
 
-def _tell_binding(signature: str) -> _Finding:
+def _explain_binding(signature: str) -> _Finding:
     return _Finding(
         f"the arguments of a call do not match the parameters {signature}",
         "Give each parameter one argument",
@@ -293,7 +293,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def _tell_no_implementation(function: str, arguments: str) -> _Finding:
+def _explain_no_implementation(function: str, arguments: str) -> _Finding:
     name, types = _last_name(function), _plain(arguments)
     if name in ("getitem", "static_getitem"):
         return _Finding(
@@ -329,21 +329,24 @@ def _tell_no_implementation(function: str, arguments: str) -> _Finding:
 _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
-        (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _tell_intrinsic),
-        (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _tell_memory),
-        (r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", _tell_module_attribute),
-        (r"Unknown attribute '(\w+)' of type (.+?)\n", _tell_attribute),
-        (r"NameError: name '(\w+)' is not defined", _tell_undefined),
-        (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _tell_undefined),
-        (r"Unsupported array index type (.+?) in ", _tell_index_type),
-        (r"cannot index (array\(.+?\)) with (\d+) indices", _tell_index_count),
-        (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _tell_unify),
-        (r"Can't unify return type from the following types: (.+?)\n", _tell_return),
-        (r"Cannot bind '.+?' to signature '(.+?)'", _tell_binding),
+        (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _explain_intrinsic),
+        (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _explain_memory),
+        (
+            r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
+            _explain_module_attribute,
+        ),
+        (r"Unknown attribute '(\w+)' of type (.+?)\n", _explain_attribute),
+        (r"NameError: name '(\w+)' is not defined", _explain_undefined),
+        (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _explain_undefined),
+        (r"Unsupported array index type (.+?) in ", _explain_index_type),
+        (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
+        (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),
+        (r"Can't unify return type from the following types: (.+?)\n", _explain_return),
+        (r"Cannot bind '.+?' to signature '(.+?)'", _explain_binding),
         (
             r"No implementation of function (?:Function|type)\((.+?)\) found for signature:"
             r".*?>>> [\w.<>\-]+\((.*?)\)\s*\n",
-            _tell_no_implementation,
+            _explain_no_implementation,
         ),
     )
 )

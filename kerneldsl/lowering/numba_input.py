@@ -12,10 +12,10 @@ from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["name_locals_apart", "return_from_one_block"]
+__all__ = ["rename_locals", "return_from_one_block"]
 
 
-def name_locals_apart(definition: ast.FunctionDef) -> None:
+def rename_locals(definition: ast.FunctionDef) -> None:
     """Rename, in place, local variables whose names end in a digit.
 
     Numba calls a variable that is loaded by its name and the offset of the instruction: ``x1``

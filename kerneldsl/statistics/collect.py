@@ -158,7 +158,7 @@ def _memory(device: Device | None) -> tuple[int | None, int | None]:
     try:
         known = device.memory_info()
     except DriverError as error:  # such as a lost device
-        device.swallow(error)
+        device.suppress(error)
         return None, None
     except TargetUnavailableError:
         return None, None

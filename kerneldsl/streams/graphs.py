@@ -62,7 +62,7 @@ class Graph(ProcessOwned):
         "_fences",
         "_foreign_runs",
         "_graph",
-        "_kept",
+        "_keep_alive",
         "_lock",
         "_noted",
         "_problem",
@@ -77,7 +77,7 @@ class Graph(ProcessOwned):
         #: Why there is none.
         self._problem = "it is still being captured"
         #: What its steps need: arrays, memory, code.
-        self._kept: list[Any] = []
+        self._keep_alive: list[Any] = []
         #: Marks behind what was allocated while it was recorded.
         self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
         #: The streams, ours, in which its memory is known to be used.
@@ -147,7 +147,7 @@ class Graph(ProcessOwned):
             self._pass_fences(into)
             graph.launch(into)
             if into.recording is not None:
-                into.recording.kept.extend(self._kept)
+                into.recording.kept.extend(self._keep_alive)
             elif not self.device.is_synchronous:
                 self._note_launch(stream, into)
 
@@ -167,10 +167,10 @@ class Graph(ProcessOwned):
     def _note_launch(self, stream: BaseStream, into: DeviceStream) -> None:
         key = into.own_handle
         if into.is_foreign or key not in self._noted:
-            note_uses(self._kept, None if stream._is_default else into)
+            note_uses(self._keep_alive, None if stream._is_default else into)
             if not into.is_foreign:
                 self._noted[key] = into
-        if any(isinstance(needed, np.ndarray) for needed in self._kept):
+        if any(isinstance(needed, np.ndarray) for needed in self._keep_alive):
             self._mark_run(into)
 
     def _mark_run(self, into: DeviceStream) -> None:
@@ -220,7 +220,7 @@ class Graph(ProcessOwned):
         with first._lock, second._lock:
             self._ready("update").update(newer._ready("update from"))
             self._retire()
-            self._kept = newer._kept
+            self._keep_alive = newer._keep_alive
             self._fences = self._fences + newer._fences
             self._noted = {}
 
@@ -232,7 +232,7 @@ class Graph(ProcessOwned):
             if graph is not None:
                 graph.close()
                 self._retire()
-            self._kept = []
+            self._keep_alive = []
             self._fences = []
             self._noted = {}
 
@@ -241,7 +241,7 @@ class Graph(ProcessOwned):
         runs = (*self._runs.values(), *self._foreign_runs)
         self._runs, self._foreign_runs = {}, []
         if runs:
-            _retired.append((self.device, runs, self._kept))
+            _retired.append((self.device, runs, self._keep_alive))
         _drop_retired()
 
     _send_instead = "Capture it there"
@@ -295,7 +295,7 @@ def _drop_retired() -> None:
         try:
             is_done = all(event.is_done() for event in retired[1])
         except DriverError as error:
-            retired[0].swallow(error)
+            retired[0].suppress(error)
             is_done = True  # the device has failed, and nothing runs there any more
         if not is_done:
             _retired.appendleft(retired)
@@ -355,7 +355,7 @@ class capture(ProcessOwned):
                 member.recording = None
                 member.leave_capture()
         graph._graph = made
-        graph._kept = recording.kept
+        graph._keep_alive = recording.kept
         if not stream.device.is_synchronous:
             graph._fences = [(s, _fence(stream.device, s)) for s in recording.streams]
 

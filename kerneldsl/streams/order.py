@@ -97,7 +97,7 @@ def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
 
 
 #: What the work in each stream still needs, oldest first, with an event behind that work.
-_kept: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
+_keep_alive: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
 #: Held while that is changed: who looks whether the oldest is done must be who takes it out.
 _kept_lock = ForkSafeLock()
 
@@ -114,7 +114,7 @@ def keep_until_done(device: Device, stream: Any, *needed: Any) -> None:
     event = device.create_event(is_timed=False)
     event.record(stream)
     with _kept_lock:
-        _kept.setdefault((device, stream.handle), deque()).append((event, needed))
+        _keep_alive.setdefault((device, stream.handle), deque()).append((event, needed))
     let_go()
 
 
@@ -123,7 +123,7 @@ def let_go() -> None:
     done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
     failures: list[tuple[Device, DriverError]] = []
     with _kept_lock:
-        for key, waiting in tuple(_kept.items()):
+        for key, waiting in tuple(_keep_alive.items()):
             try:
                 while waiting and waiting[0][0].is_done():
                     done.append(waiting.popleft())
@@ -132,9 +132,9 @@ def let_go() -> None:
                 done += waiting
                 waiting.clear()
             if not waiting:
-                del _kept[key]
+                del _keep_alive[key]
     # What is told, and what goes with the events, may run anything, so not under the lock.
     for device, failure in failures:
-        device.swallow(failure)
+        device.suppress(failure)
     for event, _ in done:
         event.close()

@@ -64,10 +64,10 @@ class NullDevice(Device):
 
         return describe(self)
 
-    def swallow(self, error: DriverError) -> None:
+    def suppress(self, error: DriverError) -> None:
         """Write it down; if it takes the device away, the next call there is told first."""
-        self._owner.faults.watch.swallow(self.index, error)
-        super().swallow(error)
+        self._owner.faults.watch.suppress(self.index, error)
+        super().suppress(error)
 
     # ----------------------------------------------------------------- kernels
 
@@ -84,7 +84,7 @@ class NullDevice(Device):
         watch = self._owner.faults.watch
         launched = watch.in_flight(self.index)
         self._begin("synchronize")
-        watch.settle(self.index, launched)
+        watch.mark_finished(self.index, launched)
 
     # ------------------------------------------------------------------ memory
 

@@ -70,7 +70,7 @@ class AddressSpace:
         self._live: dict[int, _Allocation] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=4096)
         #: Bytes that pools keep of what was freed.
-        self._kept = 0
+        self._cached_bytes = 0
 
     def __contains__(self, address: int) -> bool:
         return self._base <= address < self._base + _SPACING
@@ -102,7 +102,11 @@ class AddressSpace:
     def free_bytes(self) -> int | None:
         """Return the bytes that nobody holds; ``None`` where there is no limit."""
         with self._lock:
-            return None if self._capacity is None else self._capacity - self._used() - self._kept
+            return (
+                None
+                if self._capacity is None
+                else self._capacity - self._used() - self._cached_bytes
+            )
 
     def allocate(self, nbytes: int, *, from_reserve: int = 0) -> int:
         """Return the address of fresh memory; 0 for no bytes.
@@ -124,7 +128,7 @@ class AddressSpace:
                     remedy="Free device arrays, or use smaller ones",
                     doing=f"allocate {nbytes} bytes on {self.device}",
                 )
-            self._kept -= from_reserve
+            self._cached_bytes -= from_reserve
             return self._place(_Allocation(self._next, nbytes))
 
     def adopt(self, host_address: int, nbytes: int) -> int:
@@ -143,7 +147,7 @@ class AddressSpace:
     def give_back(self, nbytes: int) -> None:
         """Let the device have so many bytes again that a pool has kept."""
         with self._lock:
-            self._kept -= nbytes
+            self._cached_bytes -= nbytes
 
     def free(self, address: int, *, keep: bool = False) -> None:
         """Give memory back; `keep` its bytes for the pool that it came from.
@@ -154,7 +158,7 @@ class AddressSpace:
         with self._lock:
             nbytes = self._release(address)
             if nbytes:
-                self._kept += nbytes if keep else 0
+                self._cached_bytes += nbytes if keep else 0
                 return
         raise _error(
             f"Could not free {address:#x} on {self.device}: {self._describe(address)}",

@@ -27,7 +27,7 @@ class _Mark:
         self._stream = stream
         self._releases = stream.releases
         self._is_held = stream.is_held
-        self._before = stream.awaited()
+        self._before = stream.pending_marks()
 
     def is_reached(self) -> bool:
         """Return whether all of it is done."""
@@ -54,7 +54,7 @@ class NullStream(HostStream):
         #: How often it was released, and whether it is held up now.
         self.releases = 0
         self.is_held = False
-        self._awaited: tuple[_Mark, ...] = ()
+        self._pending_marks: tuple[_Mark, ...] = ()
 
     def held(self) -> AbstractContextManager[object]:
         """Return a context manager in which the work in the stream does not get done."""
@@ -67,10 +67,10 @@ class NullStream(HostStream):
         self.is_held = False
         self.releases += 1
 
-    def awaited(self) -> tuple[_Mark, ...]:
+    def pending_marks(self) -> tuple[_Mark, ...]:
         """Return the marks that this stream still waits for."""
-        self._awaited = tuple(mark for mark in self._awaited if not mark.is_reached())
-        return self._awaited
+        self._pending_marks = tuple(mark for mark in self._pending_marks if not mark.is_reached())
+        return self._pending_marks
 
     def synchronize(self) -> None:
         """Wait, which a test must not do for work that it holds up itself."""
@@ -79,14 +79,14 @@ class NullStream(HostStream):
             raise RuntimeError(f"this would wait for ever: {self!r} is held up")
 
     def is_done(self) -> bool:
-        return not self.is_held and not self.awaited()
+        return not self.is_held and not self.pending_marks()
 
     def wait(self, event: DeviceEvent) -> None:
         self._begin("wait_event")
         if self.recording is not None:
             super().wait(event)
         elif isinstance(event, NullEvent) and event.mark is not None:
-            self._awaited = (*self.awaited(), event.mark)
+            self._pending_marks = (*self.pending_marks(), event.mark)
 
     def begin_capture(self) -> None:
         self._begin("begin_capture")

@@ -54,17 +54,17 @@ def emit_methods(module: ir.Module, addresses: MethodAddresses, attempt: Any) ->
     `attempt` is ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1
     where it failed and the error is raised.
     """
-    hand_over = _emit_hand_over(module)
-    _emit_launch(module, addresses, attempt, hand_over)
-    _emit_bound(module, addresses, attempt, hand_over)
-    _emit_forall(module, addresses, hand_over)
+    slow_path = _emit_slow_path(module)
+    _emit_launch(module, addresses, attempt, slow_path)
+    _emit_bound(module, addresses, attempt, slow_path)
+    _emit_forall(module, addresses, slow_path)
     _emit_getitem(module, addresses)
 
 
-def _emit_hand_over(module: ir.Module) -> Any:
-    """Emit ``ptr hand_over(ptr function, ptr self, ptr args, i64 nargs, ptr names)``."""
+def _emit_slow_path(module: ir.Module) -> Any:
+    """Emit ``ptr slow_path(ptr function, ptr self, ptr args, i64 nargs, ptr names)``."""
     kinds = [POINTER, POINTER, POINTER, I64, POINTER]
-    f = Function(module, "hand_over", POINTER, kinds, is_internal=True)
+    f = Function(module, "slow_path", POINTER, kinds, is_internal=True)
     function, self, args, nargs, names = f.args
     total = f.b.alloca(I64)
     f.store(nargs, total)
@@ -93,7 +93,7 @@ def _return_none_if(f: Function, launched: Any, slow: Any) -> None:
 
 
 def _emit_launch(
-    module: ir.Module, addresses: MethodAddresses, attempt: Any, hand_over: Any
+    module: ir.Module, addresses: MethodAddresses, attempt: Any, slow_path: Any
 ) -> None:
     f = Function(module, "launch", POINTER, _METHOD)
     self, args, coded_nargs, names = f.args
@@ -102,11 +102,11 @@ def _emit_launch(
     f.require(f.is_null(names), slow)
     _return_none_if(f, f.b.call(attempt, [self, args, nargs]), slow)
     f.b.position_at_end(slow)
-    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_launch), self, args, nargs, names]))
+    f.b.ret(f.b.call(slow_path, [f.pointer(addresses.slow_launch), self, args, nargs, names]))
 
 
 def _emit_bound(
-    module: ir.Module, addresses: MethodAddresses, attempt: Any, hand_over: Any
+    module: ir.Module, addresses: MethodAddresses, attempt: Any, slow_path: Any
 ) -> None:
     """Launch and arguments are held meanwhile: they are attributes that another thread may set."""
     f = Function(module, "bound", POINTER, _METHOD)
@@ -129,7 +129,7 @@ def _emit_bound(
         f.python("Py_DecRef", ir.VoidType(), each)
     _return_none_if(f, launched, slow)
     f.b.position_at_end(slow)
-    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_bound), self, args, nargs, names]))
+    f.b.ret(f.b.call(slow_path, [f.pointer(addresses.slow_bound), self, args, nargs, names]))
 
 
 class _Last:
@@ -178,7 +178,7 @@ class _Last:
         f.b.ret(found)
 
 
-def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) -> None:
+def _emit_forall(module: ir.Module, addresses: MethodAddresses, slow_path: Any) -> None:
     """Look up one extent alone, given by position."""
     f = Function(module, "forall", POINTER, _METHOD)
     self, args, nargs, names = f.args
@@ -194,7 +194,7 @@ def _emit_forall(module: ir.Module, addresses: MethodAddresses, hand_over: Any) 
     last.find(extents, extent, addresses.launch_type, slow)
     f.b.position_at_end(slow)
     f.python("PyErr_Clear", ir.VoidType())
-    f.b.ret(f.b.call(hand_over, [f.pointer(addresses.slow_forall), self, args, nargs, names]))
+    f.b.ret(f.b.call(slow_path, [f.pointer(addresses.slow_forall), self, args, nargs, names]))
 
 
 def _emit_getitem(module: ir.Module, addresses: MethodAddresses) -> None:

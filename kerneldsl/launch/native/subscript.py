@@ -45,7 +45,7 @@ class _Wrapper(ctypes.Structure):
 
 
 #: What wrappers refer to by address as long as the process lives.
-_kept: list[Any] = []
+_keep_alive: list[Any] = []
 
 
 def subscript_of(owner: type) -> int:
@@ -79,7 +79,7 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
     base = _Base()
     ctypes.pointer(base)[0] = known.base.contents
     base.doc = document
-    _kept.append((base, document))
+    _keep_alive.append((base, document))
     new_wrapper = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p
     )(function_address("PyDescr_NewWrapper"))

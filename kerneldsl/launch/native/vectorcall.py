@@ -74,7 +74,7 @@ METHODS: dict[str, tuple[type, str]] = {}
 SLOTS: dict[str, tuple[type, str, type]] = {}
 
 #: What the interpreter refers to by address as long as it lives.
-_kept: list[Any] = []
+_keep_alive: list[Any] = []
 
 
 def callable_by_entry(base: type[T], symbol: str, **slots: str) -> type[T]:
@@ -125,7 +125,7 @@ def _make_callable(base: type[T]) -> type[T]:
     slots = (_Slot * 2)(_Slot(_TP_MEMBERS, ctypes.addressof(members)), _Slot())
     name = f"{base.__module__}.{base.__qualname__}".encode()
     spec = _Spec(name, offset + 8, 0, _HAVE_VECTORCALL, slots)
-    _kept.extend((members, slots, name, spec))
+    _keep_alive.extend((members, slots, name, spec))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(
         ("PyType_FromSpecWithBases", ctypes.pythonapi)
     )

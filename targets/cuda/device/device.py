@@ -83,8 +83,8 @@ class CudaDevice(Device):
 
         return describe(get_driver(), self)
 
-    def swallow(self, error: DriverError) -> None:
-        get_driver().swallow(error, self.index)
+    def suppress(self, error: DriverError) -> None:
+        get_driver().suppress(error, self.index)
 
     # ----------------------------------------------------------------- kernels
 
@@ -184,7 +184,7 @@ class CudaDevice(Device):
             if int(status):
                 raise driver.failure(status, f"copy {nbytes} bytes from {self} to the host")
         if launched:
-            driver.watch.settle(self.index, launched, handle)
+            driver.watch.mark_finished(self.index, launched, handle)
 
     def copy_on_device(
         self, destination: int, source: int, nbytes: int, stream: Any = None

@@ -143,7 +143,7 @@ class CudaExecutable(Executable):
             try:
                 functions.prefer_carveout(self._driver, self._function, self._carveout.percent)
             except DriverError as error:  # the launch can do without
-                self._driver.swallow(error, self.device.index)
+                self._driver.suppress(error, self.device.index)
 
     def _opt_in(self) -> None:
         """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""

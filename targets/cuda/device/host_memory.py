@@ -40,7 +40,7 @@ def _free_later(driver: Driver, index: int, free: Callable[[], None]) -> None:
     try:
         _free_what_is_done()
     except DriverError as error:
-        driver.swallow(error, index)
+        driver.suppress(error, index)
 
 
 def _free_what_is_done() -> None:
@@ -80,7 +80,7 @@ def _mark_everything(driver: Driver, index: int) -> Mark | None:
     except DriverError as error:
         if error.is_fatal:
             raise
-        driver.swallow(error, index)
+        driver.suppress(error, index)
         return None
 
 

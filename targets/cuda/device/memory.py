@@ -60,7 +60,7 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
     try:
         free(driver, index, pointer)
     except DriverError as error:
-        driver.swallow(error, index)
+        driver.suppress(error, index)
 
 
 def allocate(driver: Driver, index: int, nbytes: int) -> int:

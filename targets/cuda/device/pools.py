@@ -146,7 +146,7 @@ class StreamOrderedPool(PoolBackend):
             if self._is_closed and not self._outstanding:
                 self._retire()
         except DriverError as error:
-            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            driver.watch.suppress(index, error)  # who releases memory writes it down at the most
             raise
 
     def _free(self, pointer: int, handle: int, used_on: Sequence[Any]) -> None:
@@ -246,7 +246,7 @@ class StreamOrderedPool(PoolBackend):
         try:
             self._retire()
         except DriverError as error:
-            self._driver.swallow(error, self.device.index)
+            self._driver.suppress(error, self.device.index)
 
     def _retire(self) -> None:
         """Give back what is not in use; once nothing is, the driver's pool is the next one's."""
@@ -299,7 +299,7 @@ class PlainPool(PoolBackend):
         try:
             memory.free(driver, index, pointer)
         except DriverError as error:
-            driver.watch.swallow(index, error)  # who releases memory writes it down at the most
+            driver.watch.suppress(index, error)  # who releases memory writes it down at the most
             raise
 
     def reserved_bytes(self) -> int:

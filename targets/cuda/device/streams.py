@@ -116,7 +116,7 @@ def synchronize_stream(driver: Driver, index: int, stream: int, *, doing: str) -
     """Wait until everything in a stream has finished; raises `DriverError` for what failed."""
     launched = driver.watch.in_flight(index)
     driver.call_on(index, driver.api.cuStreamSynchronize, stream, doing=doing)
-    driver.watch.settle(index, launched, stream)
+    driver.watch.mark_finished(index, launched, stream)
 
 
 def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) -> bool:

@@ -66,7 +66,7 @@ class CudaTimer(LaunchTimer):
                 )
             self._is_stopped = True
         except DriverError as error:  # the launch itself was taken
-            driver.swallow(error, self._index)
+            driver.suppress(error, self._index)
 
     def elapsed_ns(self) -> int | None:
         if not self._is_stopped or fork_guard.has_forked:
@@ -83,7 +83,7 @@ class CudaTimer(LaunchTimer):
                     api.cuEventElapsedTime, *self._events, doing="read the time of a launch"
                 )
         except DriverError as error:  # the device is lost
-            driver.swallow(error, self._index)
+            driver.suppress(error, self._index)
             return -1
         return int(1e6 * elapsed_ms)
 
@@ -101,5 +101,5 @@ def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
             return None
         return CudaTimer(driver, index, handle)
     except DriverError as error:  # the launch that follows says so itself
-        driver.swallow(error, index)
+        driver.suppress(error, index)
         return None

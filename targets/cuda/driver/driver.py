@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.contract.error_history import error_log
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.utilities.formatting import format_version
+from kerneldsl.utilities.import_ahead import import_ahead
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.reading_ahead import reading_ahead
 from targets.cuda.driver.attributes import describe_device
 from targets.cuda.driver.codes import DRIVER_CODES
 from targets.cuda.driver.errors import (
@@ -189,13 +189,13 @@ class Driver:
                     del self.contexts[each]
         return error
 
-    def swallow(self, error: DriverError, index: int) -> None:
+    def suppress(self, error: DriverError, index: int) -> None:
         """Write down an error of a device that nobody can be told of, as in a finalizer.
 
         If it is one that takes the device away, the next call there raises it again, and no launch
         goes round it to the CPU.
         """
-        self.watch.swallow(index, error)
+        self.watch.suppress(index, error)
         error_log.record(error, was_swallowed=True)
         _log.debug("%s", error)
 
@@ -251,7 +251,7 @@ class Driver:
             known = self.contexts.get(index)
             if known is None:
                 device = self.call(self.api.cuDeviceGet, index, doing=f"find cuda:{index}")
-                with reading_ahead(*_FIRST_LAUNCH):
+                with import_ahead(*_FIRST_LAUNCH):
                     context = self.call(
                         self.api.cuDevicePrimaryCtxRetain, device, doing=f"open cuda:{index}"
                     )
@@ -297,7 +297,7 @@ class Driver:
         """Wait until everything on a device has finished; raises what failed there."""
         launched = self.watch.in_flight(index)
         self.call_on(index, self.api.cuCtxSynchronize, doing=f"wait for cuda:{index}")
-        self.watch.settle(index, launched)
+        self.watch.mark_finished(index, launched)
 
 
 # ------------------------------------------------------------------- the process's one driver
@@ -346,7 +346,7 @@ def _initialize() -> Driver:
             "CUDA 12",
         ) from error
     try:
-        with reading_ahead(*_FIRST_LAUNCH):
+        with import_ahead(*_FIRST_LAUNCH):
             status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(

@@ -173,7 +173,7 @@ def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
     try:
         unload(driver, function)
     except DriverError as error:
-        driver.swallow(error, function.device_index)
+        driver.suppress(error, function.device_index)
 
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:

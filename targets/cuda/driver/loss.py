@@ -76,12 +76,12 @@ class DeviceWatch:
         return known
 
     def in_flight(self, index: int) -> tuple[LaunchNote, ...]:
-        """Return the launches as they are now, oldest first; for `settle` after a wait."""
+        """Return the launches as they are now, oldest first; for `mark_finished` after a wait."""
         launches = self.launches(index)
         # Copied first: making a tuple of a deque can run finalizers, which may change it.
         return tuple(launches.copy()) if launches else ()
 
-    def settle(
+    def mark_finished(
         self, index: int, finished: tuple[LaunchNote, ...], stream: int | None = None
     ) -> None:
         """Clear launches of suspicion after waiting for them has succeeded.
@@ -159,7 +159,7 @@ class DeviceWatch:
         """
         return None in self.lost or index in self.lost
 
-    def swallow(self, index: int | None, error: DriverError) -> None:
+    def suppress(self, index: int | None, error: DriverError) -> None:
         """Note that nobody was told of an error that may have been the first.
 
         The next call on the device is then one that must be seen, not gone round.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kerneldsl.lowering.build import build_function
-from kerneldsl.lowering.numba_input import name_locals_apart
+from kerneldsl.lowering.numba_input import rename_locals
 from tests.support.extent import sample
 
 
@@ -57,7 +57,7 @@ def test_no_local_variable_ends_in_a_digit() -> None:
         "def f(x1, x1_):\n    for k2 in range(x1):\n        y9 = k2 + x1_ + z3"
     ).body
     assert isinstance(tree, ast.FunctionDef)
-    name_locals_apart(tree)
+    rename_locals(tree)
     text = ast.unparse(tree)
     assert text == "def f(x1__, x1_):\n    for k2_ in range(x1__):\n        y9_ = k2_ + x1_ + z3"
 

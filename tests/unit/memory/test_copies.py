@@ -310,7 +310,7 @@ def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatc
     ours.copy_from_host(np.ones(10), kd.Stream("null"), blocking=False)
     gc.collect()
     assert freed == [1]
-    assert not order._kept
+    assert not order._keep_alive
 
 
 @pytest.mark.parametrize("later_is_done", [False, True])
@@ -336,15 +336,15 @@ def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
     alive = [weakref.ref(source) for source in sources]
     for _ in range(2):
         ours.copy_from_host(sources.pop(0), stream, blocking=False)
-    ((_, waiting),) = order._kept.items()
+    ((_, waiting),) = order._keep_alive.items()
     events += [event for event, _ in waiting]
     order.let_go()
     others[0].join()
     assert [ref() is not None for ref in alive] == [False, not later_is_done]
-    assert bool(order._kept) is not later_is_done
+    assert bool(order._keep_alive) is not later_is_done
     events[:] = events[1:]
     order.let_go()
-    assert not order._kept
+    assert not order._keep_alive
 
 
 def test_page_locked_memory_waits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,10 +376,10 @@ def test_page_locked_memory_of_another_device_is_kept_alive() -> None:
         stream = kd.Stream("null:0")
         with stream._stream.held():
             ours.copy_from_host(host, stream, blocking=False)
-            ((_, ((_, needed),)),) = order._kept.items()
+            ((_, ((_, needed),)),) = order._keep_alive.items()
             assert any(each is host for each in needed)
         order.let_go()
-        assert not order._kept
+        assert not order._keep_alive
 
 
 @pytest.mark.parametrize("wait", [kd.Stream.synchronize, lambda stream: kd.synchronize()])
@@ -402,7 +402,7 @@ def test_what_waits_on_a_lost_device_is_let_go(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(_event_class(), "is_done", lost)
     kd.zeros(10, device="null").copy_from_host(np.ones(10), blocking=False)
-    assert not order._kept
+    assert not order._keep_alive
 
 
 def test_recordings_keep_copies_and_what_they_read(rng: np.random.Generator) -> None:

@@ -174,7 +174,7 @@ def test_a_loss_that_nobody_was_told_of_is_raised_once(device, rng):
     x, out, expected = arguments(rng)
     error = null.fault("CUDA_ERROR_ILLEGAL_ADDRESS")
     device.lose(device.devices()[0], error)
-    device.faults.watch.swallow(0, error)  # as a finalizer does
+    device.faults.watch.suppress(0, error)  # as a finalizer does
     with pytest.raises(kd.DeviceLostError):
         kernel.forall(out.size)(x, out)
     with kd.fallback("silent"):

@@ -96,7 +96,7 @@ def test_an_array_arrives_as_by_python(cuda, launch, array):
     ],
     ids=["F", "A", "1-D", "float32", "device"],
 )
-def test_another_kind_goes_by_way_of_python(cuda, launch, other):
+def test_another_kind_takes_the_slow_path(cuda, launch, other):
     first = Array(np.zeros((3, 4)))
     warm_up(launch, first, 1)
     with is_native(launch, expected=False):
@@ -104,7 +104,7 @@ def test_another_kind_goes_by_way_of_python(cuda, launch, other):
     assert cuda.launches[-1][0].index == other.data.device_id
 
 
-def test_what_is_odd_goes_by_way_of_python(cuda, launch):
+def test_what_is_odd_takes_the_slow_path(cuda, launch):
     class Number(int):
         pass
 

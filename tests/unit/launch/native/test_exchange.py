@@ -204,7 +204,7 @@ def test_every_layout(cuda, launch, array):
     [np.zeros((4, 3)).T, np.zeros((6, 8))[::2, ::2], np.zeros(3), np.zeros((3, 4), np.float32)],
     ids=["F", "A", "1-D", "float32"],
 )
-def test_another_kind_goes_by_way_of_python(cuda, launch, other):
+def test_another_kind_takes_the_slow_path(cuda, launch, other):
     first = on_gpu(np.zeros((3, 4)))
     warm_up(launch, first, 1)
     with is_native(launch, expected=False):
@@ -228,7 +228,7 @@ def test_what_a_description_leaves_out_is_asked(cuda, launch):
             launch(tensor, 1)
 
 
-def test_what_the_library_cannot_describe_goes_by_way_of_python(cuda, launch, monkeypatch):
+def test_what_the_library_cannot_describe_takes_the_slow_path(cuda, launch, monkeypatch):
     tensor = on_gpu(np.zeros(3))
     warm_up(launch, tensor, 1)
     monkeypatch.setattr(Tensor, "fails", True)

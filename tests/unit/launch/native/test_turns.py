@@ -191,7 +191,7 @@ def test_a_fresh_view_is_native_at_once(fake):
         assert fake.launches[-1][2] == {"x.data": view.pointer, "x.shape[0]": 100 - first}
 
 
-def test_streams_go_by_way_of_python(fake):
+def test_streams_take_the_slow_path(fake):
     x = kd.to_device(numbers(8))
     launch = writes[1, 1]
     warm_up(launch, x)
@@ -205,7 +205,7 @@ def test_streams_go_by_way_of_python(fake):
         launch(x)
 
 
-def test_memory_of_another_stream_goes_by_way_of_python(null):
+def test_memory_of_another_stream_takes_the_slow_path(null):
     launch = writes[1, 1]
     warm_up(launch, kd.zeros(8))
     with kd.Stream("null"):
@@ -215,7 +215,7 @@ def test_memory_of_another_stream_goes_by_way_of_python(null):
             launch(x)
 
 
-def test_what_is_logged_goes_by_way_of_python(fake, caplog):
+def test_what_is_logged_takes_the_slow_path(fake, caplog):
     launch = takes[1, 1]
     warm_up(launch, 1, 2)
     with caplog.at_level("DEBUG", logger="kerneldsl"), is_native(launch, expected=False):

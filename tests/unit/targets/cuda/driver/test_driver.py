@@ -237,13 +237,13 @@ def test_modules_are_read_while_the_driver_starts_and_while_it_opens_a_device(
     called: list[list[str]] = []
 
     @contextmanager
-    def reading_ahead(*modules: str) -> Iterator[None]:
+    def import_ahead(*modules: str) -> Iterator[None]:
         before = len(api.names())
         yield
         read.append(modules)
         called.append(api.names()[before:])
 
-    monkeypatch.setattr(driver_module, "reading_ahead", reading_ahead)
+    monkeypatch.setattr(driver_module, "import_ahead", import_ahead)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     driver = driver_module.get_driver()
     driver.retain_context(0)

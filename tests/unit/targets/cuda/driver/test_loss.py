@@ -209,7 +209,7 @@ def test_who_is_told_a_little_later_gets_the_first_error_as_the_cause(launching:
 def test_a_loss_that_was_swallowed_is_news_once(launching: Driver) -> None:
     _launch(launching, 0, "wild")
     error = launching.failure(_ILLEGAL, "unload k", index=0)
-    launching.swallow(error, 0)
+    launching.suppress(error, 0)
     assert error_log.entries()[-1].was_swallowed
     told = []
     for index in (1, 0, 1):
@@ -355,7 +355,9 @@ def test_where_launches_were_forgotten_no_kernel_is_cleared() -> None:
     for number in range(1000):
         watch.launches(0).append((f"k{number}", (1, 1, 1), (1, 1, 1), number % 2))
     finished = watch.in_flight(0)
-    watch.settle(0, finished, 0)  # the eldest, now forgotten, may have been in the other stream
+    watch.mark_finished(
+        0, finished, 0
+    )  # the eldest, now forgotten, may have been in the other stream
     watch.report(0, _fatal())
     error = watch.loss(0)
     assert len(error.suspects) == len(finished) // 2
@@ -368,11 +370,11 @@ def test_a_wait_for_everything_clears_what_was_forgotten() -> None:
     watch = DeviceWatch("cuda")
     for _ in range(1000):
         watch.launches(0).append(("k", (1, 1, 1), (1, 1, 1), 7))
-    watch.settle(0, watch.in_flight(0), 3)
-    watch.settle(0, watch.in_flight(0), 7)
+    watch.mark_finished(0, watch.in_flight(0), 3)
+    watch.mark_finished(0, watch.in_flight(0), 7)
     watch.launches(0).append(("last", (1, 1, 1), (1, 1, 1), 7))
     forgetful = copy.deepcopy(watch._has_forgotten)
-    watch.settle(0, watch.in_flight(0))
+    watch.mark_finished(0, watch.in_flight(0))
     assert (forgetful, watch._has_forgotten) == ({0}, set())
     watch.launches(0).append(("newest", (1, 1, 1), (1, 1, 1), 7))
     watch.report(0, _fatal())
@@ -443,7 +445,7 @@ class WatchMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 1), stream=st.sampled_from([None, 0, 5, 6]))
     def wait(self, index: int, stream: int | None) -> None:
-        self.watch.settle(index, self.watch.in_flight(index), stream)
+        self.watch.mark_finished(index, self.watch.in_flight(index), stream)
         self.flying[index] = [
             (n, s) for n, s in self.flying[index] if stream is not None and s != stream
         ]
@@ -452,7 +454,7 @@ class WatchMachine(RuleBasedStateMachine):
     def wait_while_another_thread_launches(self, index: int) -> None:
         before = self.watch.in_flight(index)
         self.launch(index, 0)
-        self.watch.settle(index, before)
+        self.watch.mark_finished(index, before)
         self.flying[index] = self.flying[index][-1:]
 
     @rule(index=st.integers(0, 1))

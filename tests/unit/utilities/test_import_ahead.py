@@ -15,9 +15,9 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launch import dispatch
-from kerneldsl.utilities import reading_ahead as module
+from kerneldsl.utilities import import_ahead as module
+from kerneldsl.utilities.import_ahead import FIRST_LAUNCH, import_ahead
 from kerneldsl.utilities.locks import no_fork
-from kerneldsl.utilities.reading_ahead import FIRST_LAUNCH, reading_ahead
 
 ROOT = Path(__file__).parents[3]
 _KERNEL = """
@@ -68,9 +68,9 @@ def test_decorating_imports_little(tmp_path: Path) -> None:
 def test_a_long_wait_is_used(tmp_path: Path) -> None:
     said = python(
         """
-        from kerneldsl.utilities.reading_ahead import FIRST_LAUNCH, reading_ahead
+        from kerneldsl.utilities.import_ahead import FIRST_LAUNCH, import_ahead
 
-        with reading_ahead("targets.cuda.device.executable"):
+        with import_ahead("targets.cuda.device.executable"):
             until = time.monotonic() + 60
             while "targets.cuda.device.executable" not in sys.modules and time.monotonic() < until:
                 time.sleep(0.01)
@@ -98,7 +98,7 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "import_module", step)
     monkeypatch.setattr(module, "_find_identity", find_identity)
     threads = threading.active_count()
-    with reading_ahead("one.more"):
+    with import_ahead("one.more"):
         assert begun.wait(60)
         # The wait is over while the second step is under way, and that step is waited for.
         answer = threading.Timer(0.05, go_on.set)
@@ -106,10 +106,10 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
     answer.join()
     assert steps == list(FIRST_LAUNCH[:2])
     assert threading.active_count() == threads
-    with reading_ahead("one.more"):
+    with import_ahead("one.more"):
         assert last.wait(60)
     assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
-    with reading_ahead("one.more"):
+    with import_ahead("one.more"):
         assert threading.active_count() == threads
         time.sleep(0.05)
     assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
@@ -118,10 +118,10 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
 def test_without_numpy_nothing_is_read(tmp_path: Path) -> None:
     """Another thread may be about to import it, whose parts import one another."""
     program = """
-        from kerneldsl.utilities.reading_ahead import reading_ahead
+        from kerneldsl.utilities.import_ahead import import_ahead
 
         before = set(sys.modules)
-        with reading_ahead():
+        with import_ahead():
             time.sleep(0.1)
         print(set(sys.modules) - before, threading.active_count())
         """
@@ -132,9 +132,9 @@ def test_without_numpy_nothing_is_read(tmp_path: Path) -> None:
 def test_what_keys_depend_on_is_found_ahead(tmp_path: Path) -> None:
     said = python(
         """
-        from kerneldsl.utilities.reading_ahead import _done, reading_ahead
+        from kerneldsl.utilities.import_ahead import _done, import_ahead
 
-        with reading_ahead():
+        with import_ahead():
             until = time.monotonic() + 60
             while not _done and time.monotonic() < until:
                 time.sleep(0.01)
@@ -151,7 +151,7 @@ def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:
     # A target brings modules of its own; the core has been imported.
     program = """
         import importlib
-        from kerneldsl.utilities.reading_ahead import FIRST_LAUNCH
+        from kerneldsl.utilities.import_ahead import FIRST_LAUNCH
 
         with kd.use("null"):
             for name in FIRST_LAUNCH:
@@ -169,13 +169,13 @@ def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:
 def test_a_wait_that_is_over_at_once_imports_nothing(tmp_path: Path) -> None:
     said = python(
         """
-        from kerneldsl.utilities import reading_ahead
+        from kerneldsl.utilities import import_ahead
 
         # However slow this machine is now.
-        reading_ahead._QUICK_S = 60.0
+        import_ahead._QUICK_S = 60.0
         before = imported()
         for _ in range(20):
-            with reading_ahead.reading_ahead():
+            with import_ahead.import_ahead():
                 pass
         print(imported() - before, threading.active_count())
         """,
@@ -186,7 +186,7 @@ def test_a_wait_that_is_over_at_once_imports_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_what_cannot_be_imported_is_left_to_who_needs_it() -> None:
-    with reading_ahead("kerneldsl.no_such_module"):
+    with import_ahead("kerneldsl.no_such_module"):
         time.sleep(0.05)
 
 
@@ -201,7 +201,7 @@ def test_nobody_forks_while_a_module_is_imported(monkeypatch: pytest.MonkeyPatch
         other.join()
 
     monkeypatch.setattr(module, "import_module", look)
-    with reading_ahead():
+    with import_ahead():
         time.sleep(0.05)
     assert held
     assert all(held)
@@ -210,14 +210,14 @@ def test_nobody_forks_while_a_module_is_imported(monkeypatch: pytest.MonkeyPatch
 def test_a_finalizer_that_starts_a_driver_starts_no_thread(tmp_path: Path) -> None:
     said = python(
         """
-        from kerneldsl.utilities.reading_ahead import reading_ahead
+        from kerneldsl.utilities.import_ahead import import_ahead
 
         class Last:
             def __init__(self):
                 self.itself = self
 
-            def __del__(self, reading_ahead=reading_ahead, say=print, ending=sys.is_finalizing):
-                with reading_ahead():
+            def __del__(self, import_ahead=import_ahead, say=print, ending=sys.is_finalizing):
+                with import_ahead():
                     say("works", ending(), flush=True)
 
         Last()
@@ -231,7 +231,7 @@ def test_a_finalizer_that_starts_a_driver_starts_no_thread(tmp_path: Path) -> No
 
 
 def test_an_error_of_the_driver_passes() -> None:
-    with pytest.raises(ZeroDivisionError), reading_ahead():
+    with pytest.raises(ZeroDivisionError), import_ahead():
         raise ZeroDivisionError
 
 
@@ -241,7 +241,7 @@ def test_without_threads_it_is_only_waited(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     passed = []
-    with reading_ahead():
+    with import_ahead():
         passed.append(True)
     assert passed
 
@@ -257,7 +257,7 @@ def test_an_import_that_waits_for_the_waiting_is_left_behind(
 
     monkeypatch.setattr(module, "import_module", import_for_ever)
     monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
-    with reading_ahead():
+    with import_ahead():
         time.sleep(0.02)
     assert not ended.is_set()
     go_on.set()

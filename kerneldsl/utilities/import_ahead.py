@@ -1,4 +1,4 @@
-"""Doing what a first launch takes, while a driver is being waited for.
+"""Import what a first launch needs, while a driver is being waited for.
 
 A driver takes a tenth of a second to start and another to open a device, in which Python has
 nothing to do, and a first launch imports some hundred modules and reads what its cache's keys
@@ -17,7 +17,7 @@ from importlib import import_module
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import no_fork
 
-__all__ = ["FIRST_LAUNCH", "reading_ahead"]
+__all__ = ["FIRST_LAUNCH", "import_ahead"]
 
 #: What a first launch with everything in the cache imports, beside what a target does. Each takes a
 #: few milliseconds where those before it have been imported.
@@ -57,7 +57,7 @@ _done: set[tuple[str, ...]] = set()
 
 
 @contextmanager
-def reading_ahead(*modules: str) -> Iterator[None]:
+def import_ahead(*modules: str) -> Iterator[None]:
     """Return a context manager in which the interpreter's lock is given up for long.
 
     `modules` are imported beside what every first launch takes.
@@ -71,7 +71,7 @@ def reading_ahead(*modules: str) -> Iterator[None]:
         return
     is_over = threading.Event()
     thread = threading.Thread(
-        target=_read, args=(is_over, wanted), name="kerneldsl-reading-ahead", daemon=True
+        target=_read, args=(is_over, wanted), name="kerneldsl-import-ahead", daemon=True
     )
     is_started = True
     try:
@@ -99,7 +99,7 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
         _find_identity()
         _done.add(modules)
     except Exception as error:  # noqa: BLE001 -- whoever needs the module imports it again, and is told
-        logger.debug("reading ahead: %s", error)
+        logger.debug("importing ahead: %s", error)
 
 
 def _find_identity() -> None:
