@@ -69,7 +69,7 @@ def _formatted(
 
 
 def _mark(context: Any, builder: ir.IRBuilder, value: ir.Value, digits: int) -> ir.Value:
-    """``.0`` for a number that would be shown as an integer, else nothing."""
+    """Return ``.0`` for a number that would be shown as an integer, else nothing."""
     kind = ir.FunctionType(value.type, [value.type])
 
     def call(name: str) -> ir.Value:
