@@ -8,7 +8,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.abi import ParameterLayout, SlotParameters
 from kerneldsl.contract.locations import BufferOffset
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors import ArgumentTypeError, CompileError
 from kerneldsl.language.kinds import parse_signature
 from kerneldsl.launch.arguments.checked_promises import promises_of
 from tests.support.fake_target import installed
@@ -40,6 +40,13 @@ def double(x):
     i, j = kd.grid(2)
     if i < x.shape[0] and j < x.shape[1]:
         x[i, j] = 2 * x[i, j]
+
+
+@kd.kernel
+def never_compiled(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
 
 
 def run_axpy(config, named):
@@ -245,3 +252,17 @@ def test_a_layout_with_slots_packs_offsets_and_lists_buffers():
     assert plain.slots == {}
     assert plain.nbytes == layout.nbytes
     assert type(plain.pack(256, 7, -1, 512, 2, 3, 64, 8, 0, 0)) is bytes
+
+
+def test_a_launch_that_cannot_be_compiled_runs_on_the_cpu_over_copies(slots, monkeypatch):
+    def fail(specialization):
+        raise CompileError("no such code")
+
+    monkeypatch.setattr(slots, "compile", fail)
+    base = numbers(700)
+    memory = kd.to_device(base)
+    with pytest.warns(kd.FallbackWarning):
+        never_compiled.forall(100)(2.0, memory[3:103], memory[200:100:-1], memory[300:500:2])
+    expected = base.copy()
+    expected[300:500:2] = 2 * base[3:103] + base[200:100:-1]
+    np.testing.assert_allclose(memory.copy_to_host(), expected, rtol=1e-6)
