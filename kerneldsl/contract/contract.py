@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
     from kerneldsl.contract.device import Device
     from kerneldsl.contract.limits import Dim3
+    from kerneldsl.frontend.typed_unit import TypedUnit
+    from kerneldsl.frontend.unit import FunctionUnit
+    from kerneldsl.language.kinds import Kind
 
 __all__ = ["Compiler", "Target"]
 
@@ -63,6 +66,24 @@ class Compiler(ABC):
         `BarrierDivergenceError` for a barrier it cannot accept, and **must not** end the process
         for any input.
         """
+
+    def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+        """Infer the types of a kernel in normal form, for arguments of some kinds.
+
+        **May** be overridden, and **must** then give what ``docs/normal-form.md`` says, by the
+        rules that the target compiles by, without a device. **Must** raise `KernelTypingError` as
+        :meth:`compile` does.
+
+        Raises
+        ------
+        ArgumentValueError
+            The target infers no types, which the default says.
+        """
+        raise ArgumentValueError(
+            f"target is {self.name!r}",
+            value=self.name,
+            limit="This target infers no types of a kernel's values",
+        )
 
     # What follows lets the core keep compiled code on disk; without it nothing is kept.
 

@@ -74,6 +74,16 @@ class InspectionMixin:
         """Return the Python text that the CPU target compiles in the kernel's place."""
         return self._text("source", _writer_of("source"), args, options)
 
+    def typed_source(self, *args: Any, **options: Any) -> str:
+        """Return the kernel in normal form with the type of each value, and what it calls.
+
+        Below each statement stand its expressions and variables, by the rules of the target where
+        kernels run now, or of the one that ``target`` names; nothing is compiled.
+        """
+        compiler, specialization = self.specialization(*args, **options)
+        typed = compiler.typed_unit(specialization.unit, specialization.kinds)
+        return "\n\n".join(unit.source() for unit in typed.reachable()) + "\n"
+
     def asm(self, *args: Any, **options: Any) -> str:
         """Return the assembly, by default of the CPU target."""
         return self._text("asm", _writer_of("asm"), args, options)

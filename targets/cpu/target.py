@@ -31,6 +31,9 @@ from kerneldsl.utilities.formatting import format_bytes
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
+    from kerneldsl.frontend.typed_unit import TypedUnit
+    from kerneldsl.frontend.unit import FunctionUnit
+    from kerneldsl.language.kinds import Kind
     from targets.cpu.artifact import CpuArtifact
 
 __all__ = ["CpuTarget"]
@@ -112,6 +115,15 @@ class CpuCompiler(Compiler):
             generated.is_element_space,
             generated.fault_table,
         )
+
+    def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+        """Infer with Numba's types for this machine's processor."""
+        from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
+        from kerneldsl.lowering.numba_internals.host_code import host_contexts
+        from kerneldsl.lowering.typed_unit import infer_unit
+
+        with global_compiler_lock:
+            return infer_unit(unit, kinds, host_contexts())
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         """Return the processor; ``None`` where object code of another process is not loaded."""

@@ -27,7 +27,8 @@ class BoundIntrinsic:
         self._rule = rule
         self._emitter = emitter
         self.static = dict(static)
-        self.numba_type = types.Function(_template(self))
+        #: Where Numba looks for the type of an object that it does not know.
+        self._numba_type_ = types.Function(_template(self))
 
     def __repr__(self) -> str:
         return f"kerneldsl.{self.name}"

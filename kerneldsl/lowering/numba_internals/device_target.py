@@ -101,7 +101,7 @@ class DeviceTypingContext(typing.BaseContext):
     def resolve_value_type(self, val: Any) -> Any:
         """Type an outside object; functions that Numba compiles for the CPU become ours."""
         if isinstance(val, BoundIntrinsic):
-            return val.numba_type
+            return val._numba_type_
         if isinstance(val, DeviceFunction):
             return val._numba_type_
         if isinstance(val, Dispatcher):

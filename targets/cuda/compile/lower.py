@@ -11,12 +11,20 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.contract import Specialization
+from kerneldsl.errors import KernelError
+from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.numba_internals.compiling import compile_function, kernel_flags
+from kerneldsl.lowering.numba_internals.compiling import (
+    compile_function,
+    global_compiler_lock,
+    kernel_flags,
+    target_override,
+)
 from kerneldsl.lowering.numba_internals.device_code import ModuleLibrary
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import DeviceContext, load_array_functions
@@ -26,12 +34,12 @@ from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIn
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
-from targets.cuda.compile.numba_device import descriptor
+from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import bind
 
-__all__ = ["Lowered", "lower_unit"]
+__all__ = ["Lowered", "lower_unit", "type_unit"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,26 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
         builder.fault_table,
         builder.has_guard,
     )
+
+
+def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+    """Infer the types of a kernel's normal form by the rules that :func:`lower_unit` compiles by.
+
+    Raises
+    ------
+    KernelTypingError
+        Where Numba cannot type it.
+    """
+    from kerneldsl.lowering.typed_unit import infer_unit  # compiling does without
+
+    with global_compiler_lock, target_override(TARGET_NAME):
+        contexts = descriptor()
+        try:
+            return infer_unit(unit, kinds, contexts)
+        except KernelError:
+            if not load_array_functions(contexts):
+                raise
+            return infer_unit(unit, kinds, contexts)
 
 
 class _FunctionBuilder:

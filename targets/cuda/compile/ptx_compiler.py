@@ -17,6 +17,9 @@ if TYPE_CHECKING:
         LaunchConfig,
         Specialization,
     )
+    from kerneldsl.frontend.typed_unit import TypedUnit
+    from kerneldsl.frontend.unit import FunctionUnit
+    from kerneldsl.language.kinds import Kind
     from targets.cuda.compile.artifact import CudaArtifact
 
 __all__ = ["PtxCompiler", "require_ptx"]
@@ -36,6 +39,11 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.compiler import compile_kernel
 
         return compile_kernel(specialization, arch=_arch(specialization))
+
+    def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+        from targets.cuda.compile.lower import type_unit
+
+        return type_unit(unit, kinds)
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         from targets.cuda.compile.stored import code_identity

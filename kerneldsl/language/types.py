@@ -1,0 +1,178 @@
+"""Types of a kernel's values, as data, without Numba.
+
+What a kernel takes as an argument has a *kind* (:mod:`kerneldsl.language.kinds`); the values inside
+it, which are more, have a *type*: a scalar or an array is its kind, and the classes here are what
+no argument is. Types are frozen, compare by value and print as they do in Numba's signatures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+
+__all__ = [
+    "BOOL",
+    "NONE",
+    "STRING",
+    "DtypeType",
+    "FunctionType",
+    "ModuleType",
+    "NoneType",
+    "OtherType",
+    "RangeType",
+    "SliceType",
+    "StringType",
+    "TupleType",
+    "Type",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NoneType:
+    """Type of ``None``, and of a call that returns nothing."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+@dataclass(frozen=True, slots=True)
+class StringType:
+    """A string, which a kernel can only print."""
+
+    def __str__(self) -> str:
+        return "str"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceType:
+    """A slice such as ``1:n``.
+
+    Parameters
+    ----------
+    has_step : bool
+        Whether it has a step that can differ from 1.
+    """
+
+    has_step: bool = False
+
+    def __str__(self) -> str:
+        return "slice<a:b:c>" if self.has_step else "slice<a:b>"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeType:
+    """A range of integers, ``range(…)``.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of its items, a name of `ELEMENT_TYPES`.
+    """
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"range({self.dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """A tuple.
+
+    Parameters
+    ----------
+    elements : tuple of Type
+        Types of its elements.
+    """
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        inner = ", ".join(str(e) for e in self.elements)
+        return f"({inner},)" if len(self.elements) == 1 else f"({inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class DtypeType:
+    """A dtype as a value: ``np.float32``, which is called to convert, or ``array.dtype``.
+
+    Parameters
+    ----------
+    dtype : str
+        A name of `ELEMENT_TYPES`.
+    """
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"dtype({self.dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType:
+    """A function, which a kernel can only call: of a library, an intrinsic or a device function.
+
+    Parameters
+    ----------
+    name : str
+        Its name, such as ``"sqrt"`` or ``"atomic.add"``. What it is, the unit knows.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"function({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleType:
+    """A module, of which a kernel can only read attributes.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"module({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherType:
+    """A type that the language has no word for.
+
+    Parameters
+    ----------
+    text : str
+        How Numba prints it. Types of equal text are one type.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: Type of a value inside a kernel.
+Type: TypeAlias = (
+    ScalarKind
+    | ArrayKind
+    | TupleType
+    | NoneType
+    | StringType
+    | SliceType
+    | RangeType
+    | DtypeType
+    | FunctionType
+    | ModuleType
+    | OtherType
+)
+
+BOOL: Final = ScalarKind("bool")
+NONE: Final = NoneType()
+STRING: Final = StringType()
