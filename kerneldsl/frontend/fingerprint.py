@@ -114,7 +114,7 @@ def _digest(parts: Iterator[str]) -> str:
 
 
 def _describe_value(value: Any) -> str:
-    """Type and value of a constant, to the bit."""
+    """Return the type and value of a constant, to the bit."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, tuple):
         inner = ", ".join(_describe_value(element) for element in value)
