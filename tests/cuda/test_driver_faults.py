@@ -198,7 +198,8 @@ _FAULTS = """
 
 _FAULT = """
 import json, struct, sys
-from targets.cuda import functions, memory
+from targets.cuda.device import memory
+from targets.cuda.driver import functions
 from targets.cuda.driver.driver import get_driver
 
 driver = get_driver()

@@ -393,7 +393,7 @@ def test_page_locked_memory_waits_for_copies_that_read_it() -> None:
     busy = kd.empty(1 << 16, np.float32, stream=stream)
     host = kd.pinned_empty(count, np.uint8)
     host[...] = 5
-    spin_then_fill.forall(busy.size, stream=stream)(busy, np.float32(0), 2_000_000)
+    spin_then_fill.forall(busy.size, stream=stream)(busy, np.float32(0), 40_000_000)
     out.copy_from_host(host, stream, blocking=False)
     assert not stream.query()
     del host
