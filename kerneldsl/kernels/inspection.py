@@ -34,7 +34,8 @@ class InspectionMixin:
         Rank of the extent, 1 to 3, for the code of ``kernel.forall``; without it that of
         ``kernel[grid, block]``.
     ``block`` : int or tuple of int, optional
-        The block, for targets that compile for one; by default the decorator's.
+        The block, for targets that compile for one; by default the decorator's. Of a kernel with a
+        space it says which member is meant.
     ``arch`` : str, optional
         Architecture, such as ``"sm_90"``; by default the device's, or the target's choice.
     ``target`` : str, optional
@@ -49,6 +50,8 @@ class InspectionMixin:
         def _dispatcher(self) -> Dispatcher: ...
 
         def _read_shape(self, extent: tuple[int, ...], block: Any) -> LaunchShape: ...
+
+        def _member_of_block(self, block: Any) -> InspectionMixin: ...
 
     _block: Dim3 | None
 
@@ -108,10 +111,11 @@ class InspectionMixin:
         ptx_version: str | None = None,
     ) -> Artifact:
         """Return the compiled code itself, with its forms, entry name and timings."""
-        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
+        member = self._member_of_block(block)
+        asked = member._asked_for(args, forall, block, arch, target, ptx_version)
         from kerneldsl.launch.artifact import find_artifact
 
-        state, specialization = self._dispatcher.specialize(*asked)
+        state, specialization = member._dispatcher.specialize(*asked)
         return find_artifact(state, asked[0], specialization)
 
     def _asked_for(
@@ -156,8 +160,9 @@ class InspectionMixin:
         ptx_version: str | None = None,
     ) -> tuple[Compiler, Specialization]:
         """Return what :meth:`artifact` would compile, and what would do it."""
-        asked = self._asked_for(args, forall, block, arch, target, ptx_version)
-        return asked[0], self._dispatcher.specialize(*asked)[1]
+        member = self._member_of_block(block)
+        asked = member._asked_for(args, forall, block, arch, target, ptx_version)
+        return asked[0], member._dispatcher.specialize(*asked)[1]
 
     def launched(
         self,

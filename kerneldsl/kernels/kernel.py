@@ -113,16 +113,7 @@ class LaunchMixin:
         is_plain = stream is None and _are_plain(grid, block, shared_bytes)
         if is_plain and (found := self._grids.get(config)) is not None:
             return found
-        from kerneldsl.launch.shape import LaunchShape
-
-        shape = LaunchShape(
-            read_dim3(grid, "grid_dim"),
-            read_dim3(block, "block_dim"),
-            None,
-            read_stream(stream),
-            read_shared_bytes(shared_bytes),
-            launch_attributes=self._launch_attributes,
-        )
+        shape = self._read_grid(grid, block, stream, shared_bytes)
         return self._make_launch(shape, self._grids, config if is_plain else None)
 
     def forall(
@@ -190,6 +181,19 @@ class LaunchMixin:
                 known.clear()
             known[key] = launch
         return launch
+
+    def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> LaunchShape:
+        """Read the shape of a launch of grid and block."""
+        from kerneldsl.launch.shape import LaunchShape
+
+        return LaunchShape(
+            read_dim3(grid, "grid_dim"),
+            read_dim3(block, "block_dim"),
+            None,
+            read_stream(stream),
+            read_shared_bytes(shared_bytes),
+            launch_attributes=self._launch_attributes,
+        )
 
     def _read_shape(
         self,
@@ -322,6 +326,10 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found
+
+    def _member_of_block(self, block: Any) -> Kernel[Any, Any]:
+        """Return the kernel whose code is meant: of one with a space, the member of this block."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel has to be told how many threads run it."""

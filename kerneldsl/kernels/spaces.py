@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
+from kerneldsl.kernels.members import MemberKernel, shape_in_space
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
-from kerneldsl.launch.dimensions import read_extent, read_stream
 
 if TYPE_CHECKING:
     from kerneldsl.kernels.launches import Launch
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.planner.space import Space
+    from kerneldsl.planner.space import Member, Space
 
 __all__ = ["SpacedKernel"]
 
@@ -45,10 +45,10 @@ class SpacedKernel(Kernel[Any, Any]):
         super().__init__(function, options, {name: first[name] for name in names})
         self.space = space
         self._names = names
-        self._kernels: dict[tuple[Any, ...], Kernel[Any, Any]] = {}
+        self._kernels: dict[tuple[Member, ...], MemberKernel] = {}
 
-    def member(self, **values: Any) -> Kernel[Any, Any]:
-        """Return the kernel with these compile-time parameters, to be launched in any shape.
+    def member(self, **values: Any) -> MemberKernel:
+        """Return the kernel with these compile-time parameters, to be launched with its block.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class SpacedKernel(Kernel[Any, Any]):
 
         Returns
         -------
-        Kernel
+        MemberKernel
 
         Raises
         ------
@@ -68,20 +68,28 @@ class SpacedKernel(Kernel[Any, Any]):
         codes = {tuple(dict(each.values)[name] for name in self._names) for each in found}
         if len(codes) > 1:
             raise ArgumentValueError(
-                f"{len(codes)} kernels match "
-                + (", ".join(f"{name}={value!r}" for name, value in values.items()) or "nothing"),
+                f"{len(codes)} members of {self.__qualname__} have "
+                + (
+                    ", ".join(f"{name}={value!r}" for name, value in values.items())
+                    or "a code of their own, and none is named"
+                ),
                 value=values,
                 limit=f"The compile-time parameters are {', '.join(self._names)}",
-                remedy="Give a value to each of them",
+                remedy="Give a value to each of them: "
+                f"{self.__qualname__}.member({', '.join(f'{name}=…' for name in self._names)})",
             )
-        (code,) = codes
-        known = self._kernels.get(code)
+        known = self._kernels.get(found)
         if known is None:
+            (code,) = codes
             constants = dict(zip(self._names, code, strict=True))
-            made = Kernel(self.function, self.options, constants)
+            space = self.space.subset(found)
+            made = MemberKernel(self.function, self.options, constants, space)
             made._made_dispatcher = self._dispatcher.of_member(found[0])
-            known = self._kernels.setdefault(code, made)
+            known = self._kernels.setdefault(found, made)
         return known
+
+    def _member_of_block(self, block: Any) -> MemberKernel:
+        return self.member() if block is None else self.member(block=block)
 
     def _read_shape(
         self,
@@ -92,24 +100,14 @@ class SpacedKernel(Kernel[Any, Any]):
         plan: LaunchPlan | None = None,
         launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
-        from kerneldsl.launch.shape import LaunchShape
-
         if block is not None or shared_bytes:
             raise LaunchConfigError(
                 f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
                 value=block if block is not None else shared_bytes,
                 limit="The space determines them",
-                remedy="Leave them out, or name a member: kernel.member(…).forall(…, block=…)",
+                remedy="Leave them out, or name a member: kernel.member(block=…).forall(…)",
             )
-        shape = LaunchShape(
-            *(None, None, read_extent(extent), read_stream(stream), 0, plan),
-            launch_attributes=launch_attributes,
-            space=self.space,
-        )
-        if plan is None:
-            return shape
-        (member,) = self.space.matching(**dict(plan.parameters))
-        return shape.of(member)
+        return shape_in_space(self, extent, stream, plan, launch_attributes)
 
     def __getitem__(self, config: Any) -> Launch:
         """Refuse: an explicit launch has to say which member it is of."""

@@ -175,7 +175,7 @@ def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Prob
                 f"{name} has a space, and too little is known of "
                 f"{request.device.name} to choose from it",
                 limit="Occupancy is computed for compute capability 7.5 and newer",
-                remedy="Name a member: kernel.member(…).forall(…, block=…)",
+                remedy="Name a member: kernel.member(block=…).forall(…)",
             )
         problems.append(replace(problem, member=member, constants=of_member.state.constants))
     return problems

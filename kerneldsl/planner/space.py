@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -193,8 +193,27 @@ class Space:
             )
         return dim3
 
+    def subset(self, members: Iterable[Member]) -> Space:
+        """Return the space of some of the members."""
+        made = object.__new__(Space)
+        made._shared, made._covers = self._shared, self._covers
+        made.members = tuple(members)
+        made.parameters = {
+            name: tuple(dict.fromkeys(getattr(member, name) for member in made.members))
+            for name in self.parameters
+        }
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the values that the functions give in the functions' place, for pickling."""
+        return {
+            **self.__dict__,
+            "_shared": {each: self.shared_bytes(each) for each in self.members}.__getitem__,
+            "_covers": {each: self.tile(each) for each in self.members}.__getitem__,
+        }
+
     def matching(self, **wanted: Any) -> tuple[Member, ...]:
-        """Return the members with these values.
+        """Return the members with these values; a block may be written with axes or without.
 
         Raises
         ------
@@ -202,10 +221,15 @@ class Space:
             If there is none; the message lists what there is.
         """
         unknown = [name for name in wanted if name not in self.parameters]
+        values, block_dim = dict(wanted), _as_dim3(wanted.get("block"))
+        if block_dim is not None:
+            del values["block"]
         found = tuple(
             member
             for member in self.members
-            if not unknown and all(dict(member.values)[name] == v for name, v in wanted.items())
+            if not unknown
+            and block_dim in (None, member.block_dim)
+            and all(getattr(member, name) == value for name, value in values.items())
         )
         if not found:
             listed = "; ".join(f"{name} {list(v)}" for name, v in self.parameters.items())

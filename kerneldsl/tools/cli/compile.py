@@ -14,6 +14,7 @@ from kerneldsl.contract import Artifact
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.kernel import Kernel
+from kerneldsl.kernels.members import MemberKernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import built_in_targets, target_writing
 from kerneldsl.tools.cli.output import progress
@@ -46,12 +47,13 @@ def compile_to_file(
             value=target,
             limit=f"Files are made for {' and '.join(forms)}",
         )
-    kernel = find_kernel(place)
+    block_dim = None if block is None else read_dims(block, "--block")
+    kernel = find_kernel(place)._member_of_block(block_dim)
     with progress(f"Compiling {place}", is_quiet=as_json):
         artifact = kernel.artifact(
             *(() if signature is None else (signature,)),
             forall=forall,
-            block=None if block is None else read_dims(block, "--block"),
+            block=block_dim,
             arch=arch,
             target=chosen,
             ptx_version=ptx_version,
@@ -72,7 +74,9 @@ def compile_to_file(
             ) from error
         written = {form: str(output), "parameters": str(described)}
     if as_json:
-        print(json.dumps(_report(artifact, written, text if not written else None), indent=2))
+        print(
+            json.dumps(_report(kernel, artifact, written, text if not written else None), indent=2)
+        )
     elif written:
         print(f"{artifact.entry_name}: {written[form]}, {written['parameters']}")
     else:
@@ -161,7 +165,8 @@ def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
         f"kernel      {kernel.__module__}.{kernel.__qualname__}\n"
         f"signature   {format_signature(specialization.kinds)}\n"
         f"launched by {mode}\n"
-        f"arch        {specialization.arch or 'default'}\n"
+        + "".join(f"member      {each}\n" for each in _members(kernel))
+        + f"arch        {specialization.arch or 'default'}\n"
         f"made by     kerneldsl {__version__}\n\n"
         f"Parameters, {layout.nbytes} bytes in all; offsets in bytes. Pointers are device\n"
         "addresses, shapes count elements, strides are in bytes.\n\n"
@@ -169,13 +174,28 @@ def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
     )
 
 
-def _report(artifact: Artifact, files: dict[str, str], text: str | None) -> dict[str, Any]:
+def _members(kernel: Kernel[..., Any]) -> list[str]:
+    """Say which members of a space the code is, and what a launch has to know of each."""
+    if not isinstance(kernel, MemberKernel):
+        return []
+    space = kernel.space
+    return [
+        f"{each}: block_dim {each.block_dim}, shared_bytes {space.shared_bytes(each)}, "
+        f"a block serves {space.tile(each)} indices"
+        for each in space
+    ]
+
+
+def _report(
+    kernel: Kernel[..., Any], artifact: Artifact, files: dict[str, str], text: str | None
+) -> dict[str, Any]:
     specialization = artifact.specialization
     report: dict[str, Any] = {
         "entry": artifact.entry_name,
         "signature": format_signature(specialization.kinds),
         "arch": specialization.arch,
         "forall_ndim": specialization.mode.forall_ndim,
+        "members": _members(kernel),
         "static_shared_bytes": specialization.traits.static_shared_bytes,
         "parameters": [
             {"name": p.name, "dtype": p.dtype, "offset": p.offset, "nbytes": p.nbytes}

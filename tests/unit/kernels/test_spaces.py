@@ -207,25 +207,6 @@ def test_blocks_of_a_member_serve_what_it_covers(target: NullTarget) -> None:
     assert inner.forall(x.size).plan(x).grid_dim == (64, 1, 1)
 
 
-def test_a_member_given_an_extent_serves_what_its_blocks_have_threads(target: NullTarget) -> None:
-    """Not what a block of the space's covers, although both launch the same code."""
-
-    @kd.kernel(space=kd.Space(block=[64], covers=lambda c: 2 * c.block))
-    def filled(x, *, block):
-        i = kd.blockIdx.x * 2 * block + kd.threadIdx.x
-        kd.syncthreads()
-        if i < x.size:
-            x[i] = 1
-
-    x = kd.zeros(1024, np.float32)
-    for _ in range(2):
-        filled.forall(x.size)(x)
-        assert target.launches[-1].config.grid_dim == (8, 1, 1)
-        filled.member(block=64).forall(x.size, block=64)(x)
-        assert target.launches[-1].config.grid_dim == (16, 1, 1)
-    assert len(filled.specializations) == 1
-
-
 @kd.kernel(space=kd.Space(block=[64, 128, 256], bias=[1, 2]))
 def shifted(x, out, *, bias):
     i = kd.grid(1)
@@ -403,7 +384,7 @@ FACTOR = 2.0
 def _choices() -> list[Any]:
     """The members that were decided for, as the captured values are now."""
     known = scaled._dispatcher.state().choices
-    return [choice for key, choice in known.items() if len(key) == 4]
+    return [choice for key, choice in known.items() if len(key) == 5]
 
 
 @pytest.fixture
