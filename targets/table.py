@@ -10,12 +10,14 @@ TARGETS = {
     "cpu": TargetEntry(
         "targets.cpu.target:CpuTarget",
         forms=("asm", "source"),
+        files={".s": "asm", ".ll": "llvm"},
         memory=(MemoryType.CPU, MemoryType.CUDA_HOST),
         probe="targets.cpu.probe:find_cpu",
     ),
     "cuda": TargetEntry(
         "targets.cuda.target:CudaTarget",
         forms=("ptx",),
+        files={".ptx": "ptx", ".cubin": "cubin", ".ll": "llvm"},
         memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
         probe="targets.cuda.probe:find_cuda",
         dry_run="null",

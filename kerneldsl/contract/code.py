@@ -136,6 +136,9 @@ class Artifact(ABC):
     entry_name: str
     #: Seconds spent in each step of compiling.
     timings: Mapping[str, float]
+    #: Architecture that it is for, the target's choice where the caller named none; ``None`` where
+    #: it is for this machine alone.
+    arch: str | None = None
 
     @abstractmethod
     def text(self, form: str) -> str:
@@ -147,6 +150,14 @@ class Artifact(ABC):
             ``"source"``, ``"llvm"``, ``"asm"``, ``"ptx"``… An implementation **must** raise
             ``ValueError`` naming the forms it has when asked for another.
         """
+
+    def code(self, form: str) -> bytes:
+        """Return the code in one of its forms, as a file holds it.
+
+        **May** know forms that are no text, such as machine code; the others are those of
+        :meth:`text`, in UTF-8.
+        """
+        return self.text(form).encode()
 
     @abstractmethod
     def resources(self) -> Resources:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 __all__ = ["MemoryType", "TargetEntry"]
@@ -34,8 +35,10 @@ class TargetEntry:
         Whether its devices are real, so that they are shown, checked, and one of them can be the
         default.
     forms : tuple of str
-        Forms of code that it is asked for by name, such as ``"ptx"``; the first one is what
-        ``kerneldsl compile`` writes.
+        Forms of code that it is asked for by name, such as ``"ptx"``.
+    files : mapping of str to str
+        Suffix of a file to the form of code that ``kerneldsl compile`` writes into it; the first
+        form is what it prints.
     memory : tuple of MemoryType
         Memory of other libraries that its kernels take; torch calls its devices by its name.
     probe : str or None
@@ -48,6 +51,7 @@ class TargetEntry:
     make: str
     is_hardware: bool = True
     forms: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     memory: tuple[MemoryType, ...] = ()
     probe: str | None = None
     dry_run: str | None = None

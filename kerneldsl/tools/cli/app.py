@@ -46,7 +46,12 @@ def _compile(
     arch: options.ArchOption = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; without it, standard output."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write, NAME.ptx, NAME.cubin, NAME.s or NAME.ll; without it PTX (for cpu: "
+            "assembly) goes to standard output.",
+        ),
     ] = None,
     ptx_version: Annotated[
         str | None, typer.Option("--ptx-version", help="PTX ISA version, such as 8.7.")
@@ -58,6 +63,7 @@ def _compile(
     block: Annotated[
         str | None, typer.Option("--block", help="Block, such as 256 or 32,8, for --target cpu.")
     ] = None,
+    member: options.MemberOption = None,
     target: options.TargetOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was made as JSON, on standard output.")
@@ -65,7 +71,8 @@ def _compile(
 ) -> None:
     """Compile a kernel ahead of time, and describe its parameters beside it.
 
-    With -o NAME.ptx the layout of the parameters goes to NAME.params.txt. Needs no GPU.
+    With -o NAME.ptx the layout of the parameters goes to NAME.ptx.params.txt, and for programs to
+    NAME.ptx.params.json. Needs no GPU; NAME.cubin needs ptxas or nvJitLink.
     """
     from kerneldsl.tools.cli.compile import compile_to_file
 
@@ -78,6 +85,7 @@ def _compile(
         arch=arch,
         forall=forall,
         block=block,
+        member=member or (),
         ptx_version=ptx_version,
     )
 

@@ -232,19 +232,27 @@ def _explain_miss(
         ),
     ] = None,
     block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
+    member: options.MemberOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say what differs from the nearest entry, for a kernel that was not found."""
     from kerneldsl import cache
     from kerneldsl.cache.inventory import find_nearest
     from kerneldsl.placement.registry import target_writing
-    from kerneldsl.tools.cli.compile import find_kernel, read_dims
+    from kerneldsl.tools.cli.find import (
+        choose_member,
+        find_kernel,
+        read_dims,
+        signature_arguments,
+    )
 
     entries = cache.entries()
     found = find_kernel(kernel)
-    args = () if signature is None else (signature,)
-    target = target or target_writing("ptx")
     block_dim = None if block is None else read_dims(block, "--block")
+    if member or extent is None:  # else the launch is planned, and the planner chooses the member
+        found = choose_member(found, member or (), block_dim)
+    args = signature_arguments(found, signature)
+    target = target or target_writing("ptx")
     left_out: tuple[str, ...] = ()
     if extent is None:
         maker, one = found.specialization(

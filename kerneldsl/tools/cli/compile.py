@@ -1,25 +1,24 @@
-"""``kerneldsl compile``: from a file and a kernel's name to PTX or assembly in a file."""
+"""``kerneldsl compile``: from a file and a kernel's name to PTX, machine code or assembly."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.contract import Artifact
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.kernels.members import MemberKernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import built_in_targets, target_writing
-from kerneldsl.tools.cli.output import progress
+from kerneldsl.tools.cli.find import choose_member, find_kernel, read_dims, signature_arguments
+from kerneldsl.tools.cli.output import print_json, progress
 
-__all__ = ["compile_to_file", "find_kernel", "read_dims"]
+__all__ = ["compile_to_file"]
 
 
 def compile_to_file(
@@ -31,6 +30,7 @@ def compile_to_file(
     target: str | None = None,
     forall: int | None = None,
     block: str | None = None,
+    member: Sequence[str] = (),
     arch: str | None = None,
     ptx_version: str | None = None,
 ) -> None:
@@ -38,116 +38,87 @@ def compile_to_file(
 
     Raises `KernelError` if the file, the kernel or the code is not what it has to be.
     """
-    chosen = target or target_writing("ptx")
-    forms = {name: entry.forms[0] for name, entry in built_in_targets().items() if entry.forms}
-    form = forms.get(chosen)
-    if form is None:
-        raise ArgumentValueError(
-            f"--target is {target!r}",
-            value=target,
-            limit=f"Files are made for {' and '.join(forms)}",
-        )
     block_dim = None if block is None else read_dims(block, "--block")
-    kernel = find_kernel(place)._member_of_block(block_dim)
+    kernel = choose_member(find_kernel(place), member, block_dim)
+    args = signature_arguments(kernel, signature)
+    chosen, form = _read_form(target, output)
     with progress(f"Compiling {place}", is_quiet=as_json):
         artifact = kernel.artifact(
-            *(() if signature is None else (signature,)),
+            *args,
             forall=forall,
             block=block_dim,
             arch=arch,
             target=chosen,
             ptx_version=ptx_version,
         )
-        text = artifact.text(form)
-    layout = _describe(kernel, artifact)
+        code = artifact.code(form)
     written: dict[str, str] = {}
     if output is not None:
-        described = output.with_suffix(".params.txt")
-        try:
-            output.write_text(text, encoding="utf-8")
-            described.write_text(layout, encoding="utf-8")
-        except OSError as error:
-            raise ArgumentValueError(
-                f"cannot write {error.filename}: {error.strerror}",
-                value=str(output),
-                remedy="Choose another file with --output",
-            ) from error
-        written = {form: str(output), "parameters": str(described)}
-    if as_json:
-        print(
-            json.dumps(_report(kernel, artifact, written, text if not written else None), indent=2)
+        # One description for each file: another target's has other parameters.
+        layout, described = (output.with_name(output.name + end) for end in _DESCRIPTIONS)
+        written = {form: str(output), "parameters": str(layout), "description": str(described)}
+        _write(
+            {
+                output: code,
+                layout: _describe(kernel, artifact).encode(),
+                described: json.dumps(_report(kernel, artifact, written), indent=2).encode()
+                + b"\n",
+            }
         )
+    if as_json:
+        report = {**_report(kernel, artifact, written), "timings_s": dict(artifact.timings)}
+        print_json(report if written else {**report, "text": code.decode()})
     elif written:
-        print(f"{artifact.entry_name}: {written[form]}, {written['parameters']}")
+        print(f"{artifact.entry_name}: {', '.join(written.values())}")
     else:
+        text = code.decode()
         print(text, end="" if text.endswith("\n") else "\n")
 
 
-def find_kernel(place: str) -> Kernel[..., Any]:
-    """Return the kernel that ``FILE:KERNEL`` names.
+#: Endings of the descriptions of a file's parameters: for a person, and for a program.
+_DESCRIPTIONS = (".params.txt", ".params.json")
 
-    Raises `ArgumentValueError` if there is none.
-    """
-    filename, colon, name = place.rpartition(":")
-    if not colon or not filename or not name:
+
+def _read_form(target: str | None, output: Path | None) -> tuple[str, str]:
+    """Return the target and the form of code: a file's ending says what is written into it."""
+    files = {name: entry.files for name, entry in built_in_targets().items() if entry.files}
+    usual = target_writing("ptx")
+    if target is not None and target not in files:
         raise ArgumentValueError(
-            f"{place!r} names no kernel",
-            value=place,
-            limit="It must be FILE:KERNEL, as in axpy.py:axpy",
+            f"--target is {target!r}",
+            value=target,
+            limit=f"Files are made for {' and '.join(files)}",
         )
-    module = _load_file(Path(filename))
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, Kernel):
-        return found
-    kernels = sorted(n for n, v in vars(module).items() if isinstance(v, Kernel))
+    if output is None:
+        chosen = target or usual
+        return chosen, next(iter(files[chosen].values()))
+    for chosen in (usual, *files) if target is None else (target,):
+        form = files[chosen].get(output.suffix)
+        if form is not None:
+            return chosen, form
+    known = "; ".join(
+        f"{name}: {', '.join(suffixes)}"
+        for name, suffixes in files.items()
+        if target in (None, name)
+    )
     raise ArgumentValueError(
-        f"{filename} has no kernel {name!r}",
-        value=name,
-        limit=f"It has {', '.join(kernels)}" if kernels else "It has no kernel at all",
+        f"--output is {output}, whose ending {output.suffix!r} names no form of code",
+        value=str(output),
+        limit=f"A file ends in one of these, by target: {known}",
+        remedy=f"Write --output {output.with_suffix(next(iter(files[target or usual])))}",
     )
 
 
-def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ArgumentValueError(
-            f"there is no file {path}", value=str(path), remedy="Check the path before the colon"
-        )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ArgumentValueError(
-            f"{path} is not a Python file", value=str(path), limit="Its name must end in .py"
-        )
-    module = importlib.util.module_from_spec(spec)
-    # As a script would, the file finds what lies beside it.
-    sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = module
+def _write(contents: dict[Path, bytes]) -> None:
     try:
-        spec.loader.exec_module(module)
-    except KernelError:
-        raise
-    except Exception as error:
+        for path, data in contents.items():
+            path.write_bytes(data)
+    except OSError as error:
         raise ArgumentValueError(
-            f"{path} cannot be run: {type(error).__name__}: {error}",
-            value=str(path),
-            limit="The file is run to find the kernel in it, with its imports",
-            remedy=f"Run it alone first: python {path}",
+            f"cannot write {error.filename}: {error.strerror}",
+            value=str(error.filename),
+            remedy="Choose another file with --output",
         ) from error
-    return module
-
-
-def read_dims(text: str, option: str) -> tuple[int, ...]:
-    """Return the ints that an option such as ``--block`` names.
-
-    Raises `ArgumentValueError` if it names none.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ArgumentValueError(
-            f"{option} is {text!r}", value=text, limit="It must be 1 to 3 ints with commas, as 32,8"
-        ) from None
 
 
 def _layout(artifact: Artifact) -> ParameterLayout:
@@ -165,8 +136,8 @@ def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
         f"kernel      {kernel.__module__}.{kernel.__qualname__}\n"
         f"signature   {format_signature(specialization.kinds)}\n"
         f"launched by {mode}\n"
-        + "".join(f"member      {each}\n" for each in _members(kernel))
-        + f"arch        {specialization.arch or 'default'}\n"
+        + "".join(f"member      {_member_line(each)}\n" for each in _members(kernel))
+        + f"arch        {artifact.arch or 'this machine'}\n"
         f"made by     kerneldsl {__version__}\n\n"
         f"Parameters, {layout.nbytes} bytes in all; offsets in bytes. Pointers are device\n"
         "addresses, shapes count elements, strides are in bytes.\n\n"
@@ -174,26 +145,37 @@ def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
     )
 
 
-def _members(kernel: Kernel[..., Any]) -> list[str]:
-    """Say which members of a space the code is, and what a launch has to know of each."""
+def _members(kernel: Kernel[..., Any]) -> list[dict[str, Any]]:
+    """Return which members of a space the code is, and what a launch has to know of each."""
     if not isinstance(kernel, MemberKernel):
         return []
     space = kernel.space
     return [
-        f"{each}: block_dim {each.block_dim}, shared_bytes {space.shared_bytes(each)}, "
-        f"a block serves {space.tile(each)} indices"
+        {
+            "parameters": dict(each.values),
+            "block_dim": each.block_dim,
+            "shared_bytes": space.shared_bytes(each),
+            "covers": space.tile(each),
+        }
         for each in space
     ]
 
 
-def _report(
-    kernel: Kernel[..., Any], artifact: Artifact, files: dict[str, str], text: str | None
-) -> dict[str, Any]:
+def _member_line(member: dict[str, Any]) -> str:
+    values = ", ".join(f"{name}={value!r}" for name, value in member["parameters"].items())
+    return (
+        f"{values}: block_dim {member['block_dim']}, shared_bytes {member['shared_bytes']}, "
+        f"a block serves {member['covers']} indices"
+    )
+
+
+def _report(kernel: Kernel[..., Any], artifact: Artifact, files: dict[str, str]) -> dict[str, Any]:
+    """Return what was made, for a program that launches it without kerneldsl."""
     specialization = artifact.specialization
-    report: dict[str, Any] = {
+    return {
         "entry": artifact.entry_name,
         "signature": format_signature(specialization.kinds),
-        "arch": specialization.arch,
+        "arch": artifact.arch,
         "forall_ndim": specialization.mode.forall_ndim,
         "members": _members(kernel),
         "static_shared_bytes": specialization.traits.static_shared_bytes,
@@ -202,9 +184,5 @@ def _report(
             for p in _layout(artifact).parameters
         ],
         "files": files,
-        "timings_s": dict(artifact.timings),
         "kerneldsl": __version__,
     }
-    if text is not None:
-        report["text"] = text
-    return report

@@ -6,11 +6,30 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ArchOption", "JsonOption", "KernelArgument", "SignatureOption", "TargetOption"]
+__all__ = [
+    "ArchOption",
+    "JsonOption",
+    "KernelArgument",
+    "MemberOption",
+    "SignatureOption",
+    "TargetOption",
+]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 KernelArgument = Annotated[
-    str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
+    str,
+    typer.Argument(
+        metavar="FILE:KERNEL", help="A Python file or a module, as pkg.blas, and a kernel in it."
+    ),
+]
+MemberOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--member",
+        "-m",
+        metavar="NAME=VALUE,…",
+        help="Of a kernel with a space, the member that is meant, such as block=64,items=4.",
+    ),
 ]
 SignatureOption = Annotated[
     str | None,
@@ -25,5 +44,8 @@ ArchOption = Annotated[
     str | None, typer.Option("--arch", "-a", help="Architecture, such as sm_90.")
 ]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", "-t", help="cuda, the default, or cpu.")
+    str | None,
+    typer.Option(
+        "--target", "-t", help="cuda or cpu; by default what the file's ending says, else cuda."
+    ),
 ]

@@ -24,6 +24,8 @@ class CudaArtifact(Artifact):
     are seconds of ``prepare``, ``numba``, ``link`` and ``llvm``.
     """
 
+    arch: str
+
     def __init__(
         self,
         specialization: Specialization,
@@ -85,6 +87,17 @@ class CudaArtifact(Artifact):
         if form == "source":
             return self.specialization.unit.source()
         raise ValueError(f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm' and 'source'")
+
+    def code(self, form: str) -> bytes:
+        """Return a form of :meth:`text` as bytes, or ``"cubin"``, the machine code.
+
+        Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises.
+        """
+        if form != "cubin":
+            return super().code(form)
+        from targets.cuda.compile.cubin import make_cubin
+
+        return make_cubin(self.ptx, self.arch)
 
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.

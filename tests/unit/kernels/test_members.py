@@ -185,7 +185,7 @@ def test_the_parameter_file_names_the_member(tmp_path: Path) -> None:
     output = tmp_path / "marked.ptx"
     arguments = "compile", f"{source}:marked", "-s", "int64[::1]", "-a", "sm_90"
     assert call(*arguments, "--block", "128", "-o", output) == 0
-    told = output.with_suffix(".params.txt").read_text()
+    told = output.with_name("marked.ptx.params.txt").read_text()
     assert "member      block=128: block_dim (128, 1, 1), shared_bytes 512" in told
     assert "(256, 1, 1) indices" in told
     assert call(*arguments, "--block", "96", "-o", output) == 2
@@ -201,7 +201,8 @@ def test_the_report_names_the_member(capsys: pytest.CaptureFixture[str], tmp_pat
     arguments = "compile", f"{source}:marked", "-s", "int64[::1]", "-a", "sm_90", "--json"
     assert call(*arguments) == 0
     (member,) = json.loads(capsys.readouterr().out)["members"]
-    assert member.startswith("block=64: block_dim (64, 1, 1)")
+    assert member["parameters"] == {"block": 64}
+    assert member["block_dim"] == [64, 1, 1]
 
 
 # ------------------------------------------------------------------------------ values

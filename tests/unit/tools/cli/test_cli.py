@@ -59,12 +59,12 @@ def test_ptx_and_its_parameters_are_written(source, tmp_path, capsys):
     assert code == 0
     text = out.read_text()
     assert ".target sm_90" in text
-    layout = (tmp_path / "axpy.params.txt").read_text()
+    layout = (tmp_path / "axpy.ptx.params.txt").read_text()
     assert "entry       axpy" in layout
     for row in ("out.strides[0]", "kd_extent[0]", "x.data", f"signature   {SIGNATURE}"):
         assert row in layout
     assert f".entry {layout.split()[1]}(" in text
-    assert "axpy.params.txt" in capsys.readouterr().out
+    assert "axpy.ptx.params.txt" in capsys.readouterr().out
 
 
 def test_without_a_file_the_ptx_is_printed(source, capsys):

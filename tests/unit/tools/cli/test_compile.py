@@ -1,0 +1,269 @@
+"""``kerneldsl compile``: files by their endings, their descriptions, and how kernels are named."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.tools.cli import app
+from targets.cuda.compile import cubin, ptxas
+
+KERNELS = """
+import kerneldsl as kd
+from .helpers import scaled
+
+@kd.kernel("float32[::1]")
+def declared(x):
+    x[kd.grid(1)] = scaled(x[kd.grid(1)])
+
+@kd.kernel
+def plain(x, out):
+    out[kd.grid(1)] = x[kd.grid(1)]
+
+@kd.kernel("float32[::1]", space=kd.Space(block=[(32, 2), (64, 1)], items=[1, 2]))
+def spaced(x, *, items):
+    x[kd.grid(1)] = items
+"""
+HELPERS = """
+import kerneldsl as kd
+
+@kd.func
+def scaled(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a package ``user_package`` of two modules, which is the current one."""
+    package = tmp_path / "user_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "blas.py").write_text(textwrap.dedent(KERNELS))
+    (package / "helpers.py").write_text(textwrap.dedent(HELPERS))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("user_package", "targets_of")]:
+        del sys.modules[name]
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        app.run([str(a) for a in arguments])
+    return ended.value.code or 0
+
+
+def refusal(capsys, *arguments):
+    assert call("compile", *arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+@pytest.fixture
+def no_ptxas(monkeypatch):
+    def missing():
+        raise ToolMissingError("ptxas was not found")
+
+    monkeypatch.setattr(cubin, "find_ptxas", missing)
+
+
+# ---------------------------------------------------------------------------------------- outputs
+
+
+@pytest.mark.parametrize("place", ["user_package/blas.py:declared", "user_package.blas:declared"])
+def test_a_kernel_of_a_package_is_found_with_its_relative_imports(folder, capsys, place):
+    assert call("compile", place) == 0
+    assert ".entry declared" in capsys.readouterr().out
+
+
+def test_every_output_has_a_description_of_its_own(folder):
+    described = {}
+    for name in ("k.ptx", "k.cubin", "k.s"):
+        assert call("compile", "user_package.blas:declared", "-a", "sm_80", "-o", name) == 0
+        described[name] = json.loads(Path(f"{name}.params.json").read_text())
+        report = described[name]
+        text = Path(f"{name}.params.txt").read_text()
+        assert f"entry       {report['entry']}\n" in text
+        for parameter in report["parameters"]:
+            assert parameter["name"] in text
+        assert name in report["files"].values()
+    assert described["k.ptx"]["entry"] == described["k.cubin"]["entry"] == "declared"
+    assert described["k.s"]["entry"] != "declared"
+    assert described["k.cubin"]["arch"] == "sm_80"
+    assert described["k.s"]["arch"] is None
+    assert f".globl\t{described['k.s']['entry']}" in Path("k.s").read_text()
+
+
+def test_a_cubin_is_machine_code_that_ptxas_makes(folder):
+    assert call("compile", "user_package.blas:declared", "-a", "sm_90", "-o", "k.cubin") == 0
+    code = Path("k.cubin").read_bytes()
+    assert code[:4] == b"\x7fELF"
+    assert b".text.declared" in code
+    assert int.from_bytes(code[18:20], "little") == 190, "EM_CUDA"
+
+
+def test_ptxas_on_the_path_is_asked(folder, monkeypatch):
+    tool = folder / "bin" / "ptxas"
+    tool.parent.mkdir()
+    tool.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "open(sys.argv[sys.argv.index('-o') + 1], 'w').write('machine code of ' + sys.argv[2])\n"
+    )
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    monkeypatch.setattr(ptxas, "wheel_directories", lambda: iter(()))
+    ptxas.find_ptxas.cache_clear()
+    try:
+        assert call("compile", "user_package.blas:declared", "-a", "sm_86", "-o", "k.cubin") == 0
+    finally:
+        ptxas.find_ptxas.cache_clear()
+    assert Path("k.cubin").read_text() == "machine code of -arch=sm_86"
+
+
+class FakeLinker:
+    """The functions of ``cuda.bindings.nvjitlink`` that are called."""
+
+    class nvJitLinkError(Exception):
+        pass
+
+    class InputType:
+        PTX = 2
+
+    def __init__(self, log=b""):
+        self.calls, self.log = [], log
+
+    def create(self, count, options):
+        self.calls.append(("create", count, options))
+        return 7
+
+    def add_data(self, handle, kind, data, size, name):
+        if self.log:
+            raise self.nvJitLinkError("PTX_COMPILE")
+        assert (handle, kind, size) == (7, 2, len(data))
+        self.data = data
+
+    def complete(self, handle):
+        self.calls.append("complete")
+
+    def get_linked_cubin_size(self, handle):
+        return len(self.data) + 4
+
+    def get_linked_cubin(self, handle, code):
+        code[:] = b"\x7fELF" + self.data
+
+    def get_error_log_size(self, handle):
+        return len(self.log) + 1
+
+    def get_error_log(self, handle, log):
+        log[:-1] = self.log
+
+    def destroy(self, handle):
+        self.calls.append("destroy")
+
+
+def test_nvjitlink_is_asked_where_there_is_no_ptxas(folder, no_ptxas, monkeypatch):
+    linker = FakeLinker()
+    monkeypatch.setattr(cubin, "_find_linker", lambda: linker)
+    assert call("compile", "user_package.blas:declared", "-a", "sm_90", "-o", "k.cubin") == 0
+    assert Path("k.cubin").read_bytes().startswith(b"\x7fELF//\n// Generated by LLVM")
+    assert linker.calls == [("create", 1, ["-arch=sm_90"]), "complete", "destroy"]
+
+
+def test_what_nvjitlink_refuses_is_told(folder, no_ptxas, monkeypatch, capsys):
+    linker = FakeLinker(b"line 5: no such instruction")
+    monkeypatch.setattr(cubin, "_find_linker", lambda: linker)
+    shown = refusal(capsys, "user_package.blas:declared", "-a", "sm_90", "-o", "k.cubin")
+    assert "nvJitLink refuses the PTX for sm_90: line 5" in shown
+    assert linker.calls[-1] == "destroy"
+    assert not Path("k.cubin").exists()
+
+
+def test_without_ptxas_and_nvjitlink_the_remedy_is_told(folder, no_ptxas, monkeypatch, capsys):
+    monkeypatch.setattr(cubin, "_find_linker", lambda: None)
+    shown = refusal(capsys, "user_package.blas:declared", "-o", "k.cubin")
+    assert "neither was found" in shown
+    assert "pip install nvidia-cuda-nvcc" in shown
+    assert not Path("k.cubin").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-o", "blas.py"), "ending '.py' names no form"),
+        (("-o", "k"), "--output k.ptx"),
+        (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .ll"),
+        (("-o", "k.ptx", "--target", "cpu"), "cpu: .s, .ll"),
+        (("--member", "items=1"), "declared has no space"),
+    ],
+)
+def test_what_cannot_be_written(folder, capsys, arguments, words):
+    before = sorted(folder.iterdir())
+    assert words in refusal(capsys, "user_package.blas:declared", *arguments)
+    assert sorted(folder.iterdir()) == before
+
+
+# ----------------------------------------------------------------------------------------- kernels
+
+
+def test_the_types_that_nobody_knows_are_asked_for(folder, capsys):
+    shown = refusal(capsys, "user_package.blas:plain")
+    assert "types of plain(x, out) are not known" in shown
+    assert '--signature "float32[::1], float32[::1]"' in shown
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--member", "block=32,2,items=2"),
+        ("-m", "items=2", "-m", "block=(32, 2)"),
+        ("-m", "items=2", "--block", "32,2"),
+    ],
+)
+def test_a_member_of_a_space_is_compiled(folder, options):
+    assert call("compile", "user_package.blas:spaced", *options, "-o", "k.ptx") == 0
+    assert "1073741824" in Path("k.ptx").read_text(), "2.0 as float32, which is stored"
+    (member,) = json.loads(Path("k.ptx.params.json").read_text())["members"]
+    assert member["parameters"] == {"block": [32, 2], "items": 2}
+    assert member["block_dim"] == [32, 2, 1]
+    assert "block=(32, 2), items=2: block_dim (32, 2, 1)" in Path("k.ptx.params.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--member block=32,2,items=1"),
+        (("--member", "items=9"), "the space has no member with items=9"),
+        (("--member", "items"), "NAME=VALUE"),
+        (("--member", "items="), "NAME=VALUE"),
+        (("--member", "tile=3"), "no member with tile=3"),
+    ],
+)
+def test_a_member_has_to_be_named(folder, capsys, options, words):
+    assert words in refusal(capsys, "user_package.blas:spaced", *options)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("user_package.nothing:f", "there is no module user_package.nothing"),
+        ("nothing_at_all:f", "there is no module nothing_at_all"),
+        ("user_package.blas:f", "It has declared, plain, spaced"),
+        ("user_package.broken:f", "No module named 'not_there'"),
+        ("user_package.ends:f", "user_package.ends cannot be run: SystemExit: 3"),
+        ("user_package/ends.py:f", "ends.py cannot be run: SystemExit: 3"),
+    ],
+)
+def test_what_is_no_kernel(folder, capsys, place, words):
+    (folder / "user_package" / "broken.py").write_text("import not_there\n")
+    (folder / "user_package" / "ends.py").write_text("raise SystemExit(3)\n")
+    assert words in refusal(capsys, place)
