@@ -60,6 +60,11 @@ class HostEntry:
     running : int
         Address of an int64 that counts the parallel launches that are running; changed only under
         the interpreter's lock.
+    current : int
+        Address of an int64 that is set to the launch's address while the main thread waits for it,
+        and to 0 then; 0 for none.
+    main_state : int
+        Address of the word that holds the main thread's ``PyThreadState *``.
     holds : tuple of Holds
         What must hold.
     keep : tuple
@@ -76,6 +81,8 @@ class HostEntry:
     parallel_for: int = 0
     thread_count: int = 1
     running: int = 0
+    current: int = 0
+    main_state: int = 0
     holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
     failure_word: int = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import (
@@ -20,7 +21,9 @@ from kerneldsl.contract import (
 )
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
-from targets.cpu.faults import raise_missing_memory, raise_recorded
+from targets.cpu.fault_text import Description, describe_launch
+from targets.cpu.faults import raise_incomplete, raise_recorded
+from targets.cpu.signals import current_launch, main_state, prepare_signals, thread_key
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 if TYPE_CHECKING:
@@ -37,7 +40,11 @@ _STEPS_PER_THREAD = 16
 _MIN_STEP_THREADS = 16 * 1024
 #: Shortest piece of a row that is worth a step of its own.
 _MIN_SEGMENT = 2048
-_HEADER = struct.Struct("=12q")
+#: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
+_MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
+_HEADER = struct.Struct("=16q")
+#: Threads of the kernel in the first piece of a launch, after which it may be stopped.
+_FIRST_THREADS = 1024
 _WORD = struct.Struct("=q")
 
 
@@ -89,12 +96,13 @@ class CpuExecutable(Executable):
         units, step, space, parallel = self._divide(config, layer)
         if units == 0:
             return
+        prepare_signals()
         record = None
         fault = 0
         if self.artifact.fault_table is not None:
             record = ctypes.create_string_buffer(FAULT_RECORD_BYTES)
             fault = ctypes.addressof(record)
-        header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, fault, 0)
+        header = self._header(config, step, units, space, fault)
         buffer = ctypes.create_string_buffer(header + parameters, HEADER_BYTES + len(parameters))
         layer.run(
             self.artifact.compiled.address,
@@ -104,7 +112,7 @@ class CpuExecutable(Executable):
         )
         (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
         if missing_bytes:
-            raise_missing_memory(self.artifact, missing_bytes)
+            raise_incomplete(self.artifact, missing_bytes)
         if record is not None:
             raise_recorded(record.raw, self.artifact, config)
 
@@ -116,13 +124,20 @@ class CpuExecutable(Executable):
         units, step, space, parallel = self._divide(config, layer)
         if units == 0 or self.artifact.fault_table is not None:
             return None
-        header = _HEADER.pack(step, units, *space, config.shared_bytes, 0, 0, 0)
+        header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
         address = self.artifact.compiled.address
-        fail = partial(raise_missing_memory, self.artifact)
+        fail = partial(raise_incomplete, self.artifact)
         if not parallel or steps == 1 or layer.parallel_for is None:
             return HostEntry(
-                address, header, steps, keep=(self,), failure_word=MISSING_BYTES_WORD, fail=fail
+                address,
+                header,
+                steps,
+                current=current_launch(),
+                main_state=main_state(),
+                keep=(self,),
+                failure_word=MISSING_BYTES_WORD,
+                fail=fail,
             )
         if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
             return None
@@ -133,10 +148,35 @@ class CpuExecutable(Executable):
             layer.parallel_for_address,
             layer.thread_count,
             running_address(),
+            current_launch(),
+            main_state(),
             keep=(self, layer),
             failure_word=MISSING_BYTES_WORD,
             fail=fail,
         )
+
+    def _header(
+        self, config: LaunchConfig, step: int, units: int, space: tuple[int, ...], fault: int
+    ) -> bytes:
+        threads = space[0] if self.artifact.is_element_space else math.prod(config.block_dim)
+        first_units = max(1, _FIRST_THREADS // max(threads, 1))
+        description = self.description.address
+        return _HEADER.pack(
+            *(step, units, *space, config.shared_bytes, 0, fault, 0),
+            *(description, 0, thread_key(), first_units),
+        )
+
+    @cached_property
+    def description(self) -> Description:
+        """Return the text that a fault in this process says of a launch."""
+        return describe_launch(self.artifact.specialization)
+
+    @cached_property
+    def _most_segment(self) -> int:
+        units = self.artifact.specialization.unit.reachable()
+        nodes = (node for unit in units for node in ast.walk(unit.tree))
+        has_loops = any(isinstance(node, ast.For | ast.While) for node in nodes)
+        return _MOST_SEGMENT_OF_LOOPS if has_loops else _MOST_SEGMENT
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer
@@ -174,7 +214,7 @@ class CpuExecutable(Executable):
         rows = ny * nz
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
         # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
-        segment = max(-(-nx // pieces), shortest)
+        segment = min(max(-(-nx // pieces), shortest), self._most_segment)
         segment = min(-(-segment // 64) * 64, max(nx, 1))
         units = rows * -(-nx // segment) if nx else 0
         return units, (segment, nx, ny, nz, 0, 0)

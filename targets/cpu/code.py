@@ -13,7 +13,11 @@ word  meaning
 8     bytes of dynamic shared memory
 9     set to 1 by a body that ended with a fault
 10    address of the fault record, in debug mode
-11    set to the bytes of scratch memory that a body could not get
+11    set to the bytes of scratch memory that a body could not get; -1 where it was stopped
+12    address of what a fault says of the launch, or 0
+13    set to 1 by a signal that stops the launch
+14    key under which a thread holds the launch that it is running; -1 for none
+15    units that are run before the launch is asked whether it is stopped, at first
 ====  ==========================================================
 """
 
@@ -22,14 +26,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HEADER_BYTES", "MISSING_BYTES_WORD", "SPACE_WORDS", "Compiled"]
+__all__ = [
+    "DESCRIPTION_WORD",
+    "FIRST_UNITS_WORD",
+    "HEADER_BYTES",
+    "MISSING_BYTES_WORD",
+    "SPACE_WORDS",
+    "STOPPED",
+    "STOP_WORD",
+    "THREAD_KEY_WORD",
+    "Compiled",
+]
 
 #: Bytes of the header; the parameter buffer follows.
-HEADER_BYTES = 8 * 12
+HEADER_BYTES = 8 * 16
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
 #: Which word says that there was no scratch memory.
 MISSING_BYTES_WORD = 11
+#: What it says where the launch was stopped.
+STOPPED = -1
+DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15
 
 
 @dataclass(frozen=True)

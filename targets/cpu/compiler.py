@@ -5,7 +5,9 @@ The entry is described in :mod:`targets.cpu.code`.
 
 from __future__ import annotations
 
+import time
 import types as python_types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,18 @@ from kerneldsl.lowering.numba_internals import compiling
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_type
-from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, SPACE_WORDS, Compiled
+from targets.cpu.code import (
+    FIRST_UNITS_WORD,
+    HEADER_BYTES,
+    MISSING_BYTES_WORD,
+    SPACE_WORDS,
+    STOP_WORD,
+    STOPPED,
+    THREAD_KEY_WORD,
+    Compiled,
+)
 from targets.cpu.library import create_library
+from targets.cpu.signals import IS_SUPPORTED
 from targets.cpu.storage import ALIGNMENT
 
 __all__ = ["compile_body", "infer_types"]
@@ -29,6 +41,9 @@ __all__ = ["compile_body", "infer_types"]
 _I64 = ir.IntType(64)
 _I32 = ir.IntType(32)
 _BYTE = ir.IntType(8)
+#: A piece of a launch that takes less is followed by one of so many times its units, one that takes
+#: more by one of half: a launch is to stop within 100 ms.
+_SHORT_NS, _LONG_NS, _GROWTH = 1_000_000, 10_000_000, 4
 
 
 # -- types alone --------------------------------------------------------------------------------
@@ -122,8 +137,7 @@ class _Entry:
         if self.uses_scratch:
             memory = self.allocate(dynamic)
             scratch = self.aligned(memory)
-        values = [first, last]
-        values += [self.word(2 + i) for i in range(SPACE_WORDS)]
+        values = [self.word(2 + i) for i in range(SPACE_WORDS)]
         values += [scratch, dynamic, *self.arguments()]
         argument_types = self.result.signature.args
         body = ir.Function(
@@ -133,17 +147,110 @@ class _Entry:
             ),
             self.result.fndesc.llvm_func_name,
         )
-        status, _ = self.context.call_conv.call_function(
-            builder, body, self.result.signature.return_type, argument_types, values
-        )
+
+        def run(first: Any, last: Any) -> Any:
+            status, _ = self.context.call_conv.call_function(
+                builder,
+                body,
+                self.result.signature.return_type,
+                argument_types,
+                [first, last, *values],
+            )
+            return status.is_error
+
+        is_error = self.in_pieces(first, last, run) if IS_SUPPORTED else run(first, last)
         if self.uses_scratch:
             free = cgutils.get_or_insert_function(
                 self.module, ir.FunctionType(ir.VoidType(), [pointer]), "free"
             )
             builder.call(free, [memory])
-        with builder.if_then(status.is_error, likely=False):
+        with builder.if_then(is_error, likely=False):
             self.set_word(3 + SPACE_WORDS, _I64(1))
         builder.ret_void()
+
+    def in_pieces(self, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
+        """Run units piece by piece, and ask between them whether the launch is stopped.
+
+        A piece that was over soon is followed by a longer one, one that took long by a shorter one,
+        so that asking costs little and is done often. The thread says meanwhile which launch it is
+        running. Returns whether a piece ended with a fault.
+        """
+        builder = self.builder
+        hold = cgutils.get_or_insert_function(
+            self.module, ir.FunctionType(_I32, [_I64, _BYTE.as_pointer()]), "pthread_setspecific"
+        )
+        builder.call(hold, [self.word(THREAD_KEY_WORD), self.launch])
+        loop, go_on, more, stopped, done = (
+            builder.append_basic_block(name)
+            for name in ("piece", "go_on", "more", "stopped", "pieces_done")
+        )
+        first_units = self.word(FIRST_UNITS_WORD)
+        began = self.nanoseconds_in(first, last)
+        before = builder.block
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        at, units, start = (builder.phi(_I64) for _ in range(3))
+        # A signal sets it, so it is read anew each time.
+        stop = builder.load_atomic(self.word_at(STOP_WORD), "monotonic", 8)
+        is_stopped = builder.icmp_signed("!=", stop, _I64(0))
+        builder.cbranch(is_stopped, stopped, go_on)
+        builder.position_at_end(go_on)
+        end = self.smaller(builder.add(at, units), last)
+        is_error = run(at, end)
+        is_over = builder.or_(is_error, builder.icmp_signed(">=", end, last))
+        from_piece = builder.block
+        builder.cbranch(is_over, done, more)
+        builder.position_at_end(stopped)
+        self.set_word(MISSING_BYTES_WORD, _I64(STOPPED))
+        builder.branch(done)
+        builder.position_at_end(more)
+        now = self.nanoseconds()
+        spent = builder.sub(now, start)
+        longer = builder.icmp_signed("<", spent, _I64(_SHORT_NS))
+        shorter = builder.icmp_signed(">", spent, _I64(_LONG_NS))
+        halved = builder.lshr(units, _I64(1))
+        fewer = builder.select(builder.icmp_signed(">", halved, _I64(1)), halved, _I64(1))
+        following = builder.select(shorter, fewer, units)
+        following = builder.select(longer, builder.mul(units, _I64(_GROWTH)), following)
+        for phi, initial, later in (
+            (at, first, end),
+            (units, first_units, following),
+            (start, began, now),
+        ):
+            phi.add_incoming(initial, before)
+            phi.add_incoming(later, builder.block)
+        builder.branch(loop)
+        builder.position_at_end(done)
+        ended_with_fault = builder.phi(ir.IntType(1))
+        ended_with_fault.add_incoming(is_error, from_piece)
+        ended_with_fault.add_incoming(ir.IntType(1)(0), stopped)
+        builder.call(hold, [self.word(THREAD_KEY_WORD), _BYTE.as_pointer()(None)])
+        return ended_with_fault
+
+    def nanoseconds_in(self, first: Any, last: Any) -> Any:
+        """Return the time, where there is more than one piece; else 0."""
+        builder = self.builder
+        count = builder.sub(last, first)
+        is_long = builder.icmp_signed(">", count, self.word(FIRST_UNITS_WORD))
+        before = builder.block
+        with builder.if_then(is_long):
+            now = self.nanoseconds()
+            timed = builder.block
+        found = builder.phi(_I64)
+        found.add_incoming(_I64(0), before)
+        found.add_incoming(now, timed)
+        return found
+
+    def nanoseconds(self) -> Any:
+        """Return the time of a clock that never goes back."""
+        words = cgutils.alloca_once(self.builder, _I64, size=2)
+        clock = cgutils.get_or_insert_function(
+            self.module, ir.FunctionType(_I32, [_I32, _I64.as_pointer()]), "clock_gettime"
+        )
+        self.builder.call(clock, [_I32(time.CLOCK_MONOTONIC), words])
+        seconds = self.builder.load(words)
+        rest = self.builder.load(self.builder.gep(words, [_I32(1)]))
+        return self.builder.add(self.builder.mul(seconds, _I64(1_000_000_000)), rest)
 
     def word(self, number: int) -> Any:
         return self.builder.load(self.word_at(number))

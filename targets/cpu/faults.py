@@ -10,11 +10,12 @@ from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
+from targets.cpu.code import STOPPED
 
 if TYPE_CHECKING:
     from targets.cpu.artifact import CpuArtifact
 
-__all__ = ["raise_missing_memory", "raise_recorded"]
+__all__ = ["raise_incomplete", "raise_recorded"]
 
 _RECORD = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
 _THREAD = [name for name, _, _ in FAULT_FIELDS].index("thread_x")
@@ -32,8 +33,13 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
     raise_fault(record, artifact.fault_table)
 
 
-def raise_missing_memory(artifact: CpuArtifact, nbytes: int) -> NoReturn:
-    """Raise for a launch in which a thread could not allocate its scratch memory."""
+def raise_incomplete(artifact: CpuArtifact, nbytes: int) -> NoReturn:
+    """Raise for a launch that was stopped, or in which there was no memory for scratch arrays.
+
+    Of a launch that Ctrl-C stopped, Python's handler of the signal raises before this is begun.
+    """
+    if nbytes == STOPPED:
+        raise KeyboardInterrupt
     name = artifact.specialization.unit.qualname
     raise OutOfMemoryError(
         f"{name} could not allocate {format_bytes(nbytes)} for the shared and local arrays of a "

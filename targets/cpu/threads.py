@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
+from targets.cpu.signals import is_main_thread, set_current_launch
 
 __all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
 
@@ -83,10 +84,22 @@ class ThreadingLayer:
         """
         # The pool offsets each "array" by the start of its range times the array's step: with a
         # null base and a step of 1, the entry finds the start itself where it expects a pointer.
+        is_main = is_main_thread()
         base = (ctypes.c_size_t * 1)(0)
         counts = (ctypes.c_size_t * 1)(steps)
         strides = (ctypes.c_size_t * 1)(1)
-        if parallel and self.parallel_for is not None and steps > 1:
+        try:
+            if is_main:
+                set_current_launch(launch)
+            self._run(entry, launch, base, counts, strides, parallel=parallel and steps > 1)
+        finally:
+            if is_main:
+                set_current_launch(0)
+
+    def _run(
+        self, entry: int, launch: int, base: Any, counts: Any, strides: Any, *, parallel: bool
+    ) -> None:
+        if parallel and self.parallel_for is not None:
             _process.launches.append(entry)  # one step for the interpreter, so without a lock
             try:
                 with self.lock:

@@ -89,19 +89,23 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
 
     f.b.position_at_end(alone)
     state = f.python("PyEval_SaveThread", POINTER)
+    told = _tell(f, table, buffer, state)
     f.call(address, ir.VoidType(), base, count, step, buffer)
+    f.store(I64(0), told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.b.branch(finished)
 
     f.b.position_at_end(shared)
     f.store(f.b.add(f.load(running), I64(1)), running)
     state = f.python("PyEval_SaveThread", POINTER)
+    told = _tell(f, table, buffer, state)
     function = f.b.inttoptr(address, POINTER)
     f.call(
         parallel_for,
         ir.VoidType(),
         *(function, base, count, step, buffer, I64(0), I64(1), threads),
     )
+    f.store(I64(0), told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.store(f.b.sub(f.load(running), I64(1)), running)
     f.b.branch(finished)
@@ -120,6 +124,19 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     f.b.ret(I32(-1))
     f.b.position_at_end(good)
     f.b.ret(I32(1))
+
+
+def _tell(f: Function, table: Any, buffer: Any, state: Any) -> Any:
+    """Tell the launch where the main thread waits for it; returns where that was told."""
+    nowhere = f.b.alloca(I64)
+    address = _word(f, table, HostWord.CURRENT)
+    is_told = f.b.icmp_signed("!=", address, I64(0))
+    known = f.b.select(is_told, f.load(table, 8 * HostWord.MAIN_STATE, POINTER), nowhere)
+    f.store(I64(0), nowhere)
+    is_main = f.equal(f.load(known), f.b.ptrtoint(state, I64))
+    told = f.b.select(is_main, f.b.inttoptr(address, POINTER), nowhere)
+    f.store(f.b.ptrtoint(buffer, I64), told)
+    return told
 
 
 def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:

@@ -82,6 +82,9 @@ class HostWord(IntEnum):
     #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
     FAILURE = 26
     FAIL = 27
+    #: Where the launch that the main thread waits for is told, or 0, and how it knows itself.
+    CURRENT = 28
+    MAIN_STATE = 29
 
 
 class DriverWord(IntEnum):
@@ -273,6 +276,8 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
         table[HostWord.PARALLEL_FOR] = entry.parallel_for
         table[HostWord.THREADS] = entry.thread_count
         table[HostWord.RUNNING] = entry.running
+        table[HostWord.CURRENT] = entry.current
+        table[HostWord.MAIN_STATE] = entry.main_state
         if entry.fail is not None:
             table[HostWord.FAILURE] = 8 * entry.failure_word
             table[HostWord.FAIL] = id(entry.fail)

@@ -39,7 +39,8 @@ def test_floats_are_shown_as_python_shows_them(dtype, capfd, rng):
         common = np.round(rng.normal(size=500) * 1000.0, 2).astype(dtype)
         x = np.concatenate([np.array(NUMBERS).astype(dtype), bits.view(dtype), common])
     # NumPy finds the shortest digits of a float32; whole numbers are shown as they are.
-    is_exact = (x == np.trunc(x)) & (np.abs(x) < 1e16) | (dtype is np.float64)
+    with np.errstate(invalid="ignore"):
+        is_exact = (x == np.trunc(x)) & (np.abs(x) < 1e16) | (dtype is np.float64)
     numbers = zip(x, is_exact, strict=True)
     expected = [repr(float(value if exact else str(value))) for value, exact in numbers]
     assert printed(x, capfd)[-x.size :] == expected

@@ -1,0 +1,198 @@
+"""Running kernels and signals: what a fault says, and how a launch is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from targets.cpu import signals
+
+pytestmark = pytest.mark.skipif(not signals.IS_SUPPORTED, reason="the system has other signals")
+
+FAR = """
+import faulthandler, os, signal, sys
+import numpy as np, kerneldsl as kd
+
+@kd.kernel
+def far(x, n, out):
+    i = kd.grid(1)
+    if i < n:
+        out[i % out.size] = x[0, i * 100_000_000]
+
+x, out, count = np.zeros((1, 3)), np.zeros(2), {count}
+launch = far.forall(count)
+for _ in range({launches}):
+    launch(x, 1, out)
+"""
+SAID = (
+    "kerneldsl: a memory access failed while kernel far(x: float64 of shape (1, 3), n: int64, "
+    "out: float64 of shape (2,)) was running ({path}:6). An index beyond an array does this: run "
+    "it with debug=True, or KERNELDSL_DEBUG=1 in the environment, to see where."
+)
+
+
+def run_far(
+    tmp_path: Path, rest: str, *, count: int = 100, launches: int = 0, layer: str = ""
+) -> tuple[subprocess.CompletedProcess[str], str]:
+    path = tmp_path / "far.py"
+    path.write_text(FAR.format(count=count, launches=launches) + textwrap.dedent(rest))
+    environment = {**os.environ, "KERNELDSL_THREADING_LAYER": layer}
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    return done, SAID.format(path=path)
+
+
+@pytest.mark.parametrize("layer", ["omp", "workqueue", "serial"])
+@pytest.mark.parametrize(("count", "launches"), [(100, 0), (200_000, 0), (100, 5), (200_000, 5)])
+def test_a_fault_names_its_kernel_and_ends_the_process_as_before(
+    tmp_path: Path, count: int, launches: int, layer: str
+):
+    done, said = run_far(
+        tmp_path, "launch(x, count, out)", count=count, launches=launches, layer=layer
+    )
+    assert said in done.stderr.splitlines()
+    assert done.returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_faulthandler_still_shows_the_python_lines(tmp_path: Path, when: str):
+    text = "faulthandler.enable()\n"
+    text = f"{text}launch(x, count, out)" if when == "after" else f"launch(x, 1, out)\n{text}"
+    done, said = run_far(tmp_path, text + "\nlaunch(x, count, out)", launches=int(when == "after"))
+    lines = done.stderr.splitlines()
+    assert said in lines
+    assert "Fatal Python error: Segmentation fault" in lines
+    assert done.returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize(
+    "fault", ["import ctypes; ctypes.string_at(8)", "os.kill(os.getpid(), signal.SIGSEGV)"]
+)
+def test_a_fault_outside_of_kernels_is_not_claimed(tmp_path: Path, fault: str):
+    done, _ = run_far(tmp_path, fault, launches=3)
+    assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")
+
+
+def test_a_forked_child_says_it_too(tmp_path: Path):
+    done, said = run_far(
+        tmp_path,
+        """
+        if os.fork() == 0:
+            launch(x, count, out)
+            os._exit(0)
+        print(os.WTERMSIG(os.wait()[1]))
+        """,
+        launches=3,
+        layer="omp",
+    )
+    assert said in done.stderr.splitlines()
+    assert done.stdout == f"{int(signal.SIGSEGV)}\n"
+
+
+# ------------------------------------------------------------------------- interrupts
+
+
+@kd.kernel
+def slow_blocks(out, n):
+    shared = kd.shared.array(64, kd.float64)
+    t = kd.threadIdx.x
+    shared[t] = t
+    kd.syncthreads()
+    a = 0.0
+    for i in range(n):
+        a = a * 0.5 + shared[(t + i) % 64]
+    out[kd.grid(1)] = a
+
+
+@kd.kernel
+def slow_elements(out, n):
+    i = kd.grid(1)
+    if i < out.size:
+        a = 0.0
+        for j in range(n):
+            a = a * 0.5 + ((i + j) % 7)
+        out[i] = a
+
+
+def launcher(which: str, out: Any) -> Callable[[Any, int], None]:
+    if which == "blocks":
+        return slow_blocks[out.size // 64, 64]
+    return slow_elements.forall(out.size)
+
+
+def interrupt_after(seconds: float) -> list[float]:
+    """Send SIGINT later; the time when that was done is put into the list."""
+    sent: list[float] = []
+
+    def send() -> None:
+        time.sleep(seconds)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=send, daemon=True).start()
+    return sent
+
+
+@pytest.mark.parametrize("which", ["blocks", "elements"])
+@pytest.mark.parametrize("before", [1, 5], ids=["first", "repeated"])
+def test_a_launch_is_stopped_by_an_interrupt(which: str, before: int):
+    out = np.zeros(1 << 20)
+    with kd.use("cpu"):
+        launch = launcher(which, out)
+        for _ in range(before):
+            launch(out, 1)
+        out[:] = -1.0
+        sent = interrupt_after(0.3)
+        with pytest.raises(KeyboardInterrupt):
+            launch(out, 20_000)  # seconds of work
+        late = time.perf_counter() - sent[0]
+        assert late < 0.5  # 0.1 s where nothing else runs on the machine
+        assert (out == -1.0).any()  # what was not reached is as it was
+        launch(out, 1)
+        assert (out >= 0.0).all()
+
+
+def test_launches_of_other_threads_go_on():
+    out, other = np.zeros(1 << 18), np.full(1 << 18, -1.0)
+    with kd.use("cpu"):
+        slow_elements.forall(out.size)(out, 1)
+        thread = threading.Thread(target=lambda: slow_elements.forall(other.size)(other, 3000))
+        thread.start()
+        sent = interrupt_after(0.1)
+        with pytest.raises(KeyboardInterrupt):
+            slow_elements.forall(out.size)(out, 100_000)
+        assert sent
+        thread.join()
+    assert (other >= 0.0).all()
+
+
+def test_a_handler_of_the_programs_own_stops_nothing():
+    heard: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        out = np.full(1 << 16, -1.0)
+        with kd.use("cpu"):
+            interrupt_after(0.05)
+            slow_elements.forall(out.size)(out, 8_000)
+        assert (out >= 0.0).all()
+        assert heard == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, previous)
