@@ -105,8 +105,10 @@ def prune(max_bytes: int | str | None = None) -> int:
     CacheError
         If the size is none, or the folder is not safe.
     """
-    text = read_settings().size if max_bytes is None else str(max_bytes)
-    return evict(_user(), read_size(text))[0]
+    size = read_size(read_settings().size)
+    if max_bytes is not None:
+        size = read_size(str(max_bytes), "max_bytes")
+    return evict(_user(), size)[0]
 
 
 def verify() -> Verification:

@@ -70,11 +70,11 @@ def read_settings() -> Settings:
     )
 
 
-def read_size(text: str) -> int:
-    """Return the bytes that ``KERNELDSL_CACHE_SIZE`` stands for.
+def read_size(text: str, name: str = "KERNELDSL_CACHE_SIZE") -> int:
+    """Return the bytes that a variable, or what has another `name`, stands for.
 
     A number of bytes, or with a unit of 1024: ``"500M"``, ``"2 GiB"``; empty for the default.
-    Raises `CacheError` if it is not that.
+    Raises `CacheError` if it is not that; the message names it.
 
     Examples
     --------
@@ -86,10 +86,10 @@ def read_size(text: str) -> int:
     match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     if match is None:
         raise CacheError(
-            f"KERNELDSL_CACHE_SIZE is {text!r}",
+            f"{name} is {text!r}",
             value=text,
             limit="It must be a number of bytes, with or without K, M, G or T",
-            remedy="Set it to a size such as 500M, or unset it for 1 GiB",
+            remedy="Give a size such as 500M, or none for 1 GiB",
         )
     return int(min(float(match[1]) * _UNITS[match[2].lower()], _UNLIMITED_BYTES))
 

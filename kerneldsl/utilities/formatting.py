@@ -72,15 +72,15 @@ def _in_units(number: float, units: Sequence[str], first: float) -> str:
     return f"{number * 1e3 / first:.0f} {units[-1]}"
 
 
-def format_count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """Write a number of things.
 
     Examples
     --------
-    >>> format_count(1, "block"), format_count(0, "block")
-    ('1 block', '0 blocks')
+    >>> format_count(1, "block"), format_count(0, "block"), format_count(2, "entry", "entries")
+    ('1 block', '0 blocks', '2 entries')
     """
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_version(version: tuple[int, int]) -> str:

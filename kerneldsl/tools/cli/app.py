@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kerneldsl._version import __version__
 from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
 from kerneldsl.tools.cli import health, machine, options
@@ -103,6 +104,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    app.callback()(_options)
     for command in (
         machine.backends,
         machine.devices,
@@ -124,12 +126,32 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     return app
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"kerneldsl {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Write kernels in Python, for GPUs and CPUs."""
+
+
 def _unloaded() -> None:
     """Stand in the list of commands for one that is loaded when it is run."""
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command line; an error of ours is one message and exit code 2, no traceback."""
+    """Run the command line.
+
+    An error of ours, and a file that cannot be read or written, is one message and exit code 2.
+    """
     if sys.stdout is None:  # it was closed before the start, as by `>&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- for good
     # A terminal that lacks a character shows another in its place, instead of an error.
@@ -145,6 +167,15 @@ def run(arguments: list[str] | None = None) -> None:
         except KernelError as error:
             _print_message("error", "bold red", error)
             raise SystemExit(_EXIT_REFUSED) from error
+        except OSError as error:
+            _print_message("error", "bold red", _file_message(error))
+            raise SystemExit(_EXIT_REFUSED) from error
+
+
+def _file_message(error: OSError) -> str:
+    """Return what the system says, and of which file."""
+    file = error.filename2 or error.filename
+    return f"{error.strerror or error}" + (f": {os.fsdecode(file)}" if file else "")
 
 
 def _show_warning(

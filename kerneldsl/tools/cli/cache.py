@@ -14,7 +14,7 @@ import typer
 
 from kerneldsl.tools.cli import options
 from kerneldsl.tools.cli.output import print_json, print_table
-from kerneldsl.utilities.formatting import format_bytes, format_duration
+from kerneldsl.utilities.formatting import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from kerneldsl.cache.inventory import EntryInfo
@@ -130,7 +130,7 @@ def _show(
         _refuse_key(key, len(matching))
     entry = matching[0]
     if section is not None:
-        _print_section(entry, section)
+        _print_section(entry, section, as_json)
     elif as_json:
         print_json(_described(entry))
     else:
@@ -151,7 +151,7 @@ def _refuse_key(key: str, count: int) -> None:
     )
 
 
-def _print_section(entry: EntryInfo, section: str) -> None:
+def _print_section(entry: EntryInfo, section: str, as_json: bool) -> None:
     from kerneldsl.errors import ArgumentValueError
 
     sections = _read(entry)
@@ -161,8 +161,21 @@ def _print_section(entry: EntryInfo, section: str) -> None:
             value=section,
             limit=f"It has {', '.join(sections)}",
         )
+    data = sections[section]
+    if as_json:
+        # Machine code is no text: of it the size alone is told.
+        text = data.decode() if _is_text(data) else None
+        print_json({"key": entry.digest, "section": section, "bytes": len(data), "text": text})
+        return
     sys.stdout.flush()
-    sys.stdout.buffer.write(sections[section])
+    sys.stdout.buffer.write(data)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return b"\0" not in data and data.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _verify(as_json: options.JsonOption = False) -> None:
@@ -178,11 +191,20 @@ def _verify(as_json: options.JsonOption = False) -> None:
         raise typer.Exit(_EXIT_DAMAGED)
 
 
-def _clear() -> None:
+def _clear(as_json: options.JsonOption = False) -> None:
     """Remove every entry of the user's folder."""
     from kerneldsl import cache
 
-    print(f"{cache.clear()} entries removed")
+    _print_count("removed", cache.clear(), as_json)
+
+
+def _print_count(done: str, count: int, as_json: bool, **others: Any) -> None:
+    """Print how many entries something was done with, and where to."""
+    if as_json:
+        print_json({done: count, **others})
+        return
+    where = "".join(f" to {place}" for place in others.values())
+    print(f"{format_count(count, 'entry', 'entries')} {done}{where}")
 
 
 def _prune(
@@ -190,18 +212,21 @@ def _prune(
         str | None,
         typer.Argument(help="What may stay, such as 200M; by default KERNELDSL_CACHE_SIZE."),
     ] = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Remove what was not used for longest, until the rest fits."""
     from kerneldsl import cache
+    from kerneldsl.cache.settings import read_size
 
-    print(f"{cache.prune(size)} entries removed")
+    max_bytes = None if size is None else read_size(size, "SIZE")
+    _print_count("removed", cache.prune(max_bytes), as_json)
 
 
-def _export(file: _File) -> None:
+def _export(file: _File, as_json: options.JsonOption = False) -> None:
     """Write every entry into one file, for another machine."""
     from kerneldsl import cache
 
-    print(f"{cache.export(file)} entries written to {file}")
+    _print_count("written", cache.export(file), as_json, file=str(file))
 
 
 def _import(file: _File, as_json: options.JsonOption = False) -> None:
@@ -213,7 +238,8 @@ def _import(file: _File, as_json: options.JsonOption = False) -> None:
         print_json(found.to_dict())
         return
     refused = ", ".join(f"{count} {reason}" for reason, count in sorted(found.refused.items()))
-    print(f"{found.imported} entries imported" + (f"; refused: {refused}" if refused else ""))
+    shown = f"{format_count(found.imported, 'entry', 'entries')} imported"
+    print(shown + (f"; refused: {refused}" if refused else ""))
 
 
 def _explain_miss(

@@ -105,7 +105,7 @@ def _read_form(target: str | None, output: Path | None) -> tuple[str, str]:
         f"--output is {output}, whose ending {output.suffix!r} names no form of code",
         value=str(output),
         limit=f"A file ends in one of these, by target: {known}",
-        remedy=f"Write --output {output.with_suffix(next(iter(files[target or usual])))}",
+        remedy=f"Write --output {output.stem or 'kernel'}{next(iter(files[target or usual]))}",
     )
 
 

@@ -15,10 +15,12 @@ from typing import Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError, CacheError
-from kerneldsl.tools.cli.output import print_table, progress
+from kerneldsl.tools.cli.options import JsonOption
+from kerneldsl.tools.cli.output import print_json, print_table, progress
 
 __all__ = ["warm"]
 
+_STANDARD_ERROR = 2
 _RUNNER = "kerneldsl.tools.cli.warmed"
 
 
@@ -34,6 +36,7 @@ def warm(
             "several times. Without it the script runs as it would by itself.",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a script, and keep what it compiles: for an image that ships its cache."""
     from kerneldsl import cache
@@ -52,11 +55,21 @@ def warm(
     for each in arch or ():
         # An error here is better than one for each launch.
         get_target(target_writing("ptx")).described(each)
-    rows = [_run(script, arguments or [], each) for each in arch or [""]]
+    rows = [_run(script, arguments or [], each, as_json) for each in arch or [""]]
+    if as_json:
+        names = ("arch", "found", "cached", "not_cached")
+        runs = [
+            dict(zip(names, (each, *row[1:]), strict=True))
+            for each, row in zip(arch or (None,), rows, strict=True)
+        ]
+        print_json({"script": str(script), "runs": runs})
+        return
     print_table(("for", "found", "compiled and cached", "not cached"), rows)
 
 
-def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, int]:
+def _run(
+    script: Path, arguments: list[str], arch: str, is_quiet: bool
+) -> tuple[str, int, int, int]:
     import json
     import tempfile
 
@@ -68,8 +81,10 @@ def _run(script: Path, arguments: list[str], arch: str) -> tuple[str, int, int, 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]
-        with progress(f"Running {script}" + (f" for {arch}" if arch else "")):
-            done = subprocess.run(command, env=environment, check=False)
+        with progress(f"Running {script}" + (f" for {arch}" if arch else ""), is_quiet=is_quiet):
+            # What the script prints is no part of the JSON.
+            output = _STANDARD_ERROR if is_quiet else None
+            done = subprocess.run(command, env=environment, stdout=output, check=False)
         if done.returncode or not report.exists():
             raise ArgumentValueError(
                 f"{script} ended with status {done.returncode}" + (f" for {arch}" if arch else ""),

@@ -64,7 +64,10 @@ def _link(linker: Any, ptx: str, arch: str) -> bytes:
     except linker.nvJitLinkError as error:
         log = _error_log(linker, handle)
         raise CompileError(
-            f"nvJitLink refuses the PTX for {arch}: {log or error}", value=log
+            f"nvJitLink refuses the PTX for {arch}: {log or error}",
+            value=log,
+            remedy="An older nvJitLink does not know a newer architecture: run pip install -U "
+            "nvidia-nvjitlink, or pip install nvidia-cuda-nvcc for ptxas",
         ) from error
     finally:
         if handle is not None:

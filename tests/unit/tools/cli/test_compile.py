@@ -201,6 +201,7 @@ def test_without_ptxas_and_nvjitlink_the_remedy_is_told(folder, no_ptxas, monkey
     [
         (("-o", "blas.py"), "ending '.py' names no form"),
         (("-o", "k"), "--output k.ptx"),
+        (("-o", ""), "--output kernel.ptx"),
         (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .ll"),
         (("-o", "k.ptx", "--target", "cpu"), "cpu: .s, .ll"),
         (("--member", "items=1"), "declared has no space"),
