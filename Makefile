@@ -16,7 +16,7 @@ BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.
 BINDINGS_TESTS ?= tests/bindings tests/unit/targets/cuda tests/unit/targets/null \
   tests/unit/errors tests/unit/contract/test_error_history.py \
-  $(filter-out %_properties.py,$(wildcard tests/unit/placement/test_fallback*.py))
+  tests/unit/placement/fallback
 # Of these, what asks the bindings themselves, or is made with that release's compiler.
 BINDINGS_TESTS_QUICK ?= tests/bindings $(addprefix tests/unit/targets/, \
   cuda/driver/test_codes.py cuda/driver/test_driver.py cuda/device/test_description.py \

@@ -11,27 +11,8 @@ from tests.support.fake_target import FakeTarget, installed
 from tests.support.falling_back import (
     CATEGORIES,
     arguments,
-    compiled_once,
-    forget_choices,
     make_kernel,
 )
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch):
-    forget_choices(monkeypatch)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    with compiled_once():
-        yield
-
-
-@pytest.fixture
-def device():
-    with null.described_as(null.H100, null.H100) as target, kd.use("null"):
-        yield target
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

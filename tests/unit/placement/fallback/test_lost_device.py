@@ -10,24 +10,7 @@ import pytest
 import kerneldsl as kd
 from targets import null
 from tests.support.fake_target import FakeTarget, installed
-from tests.support.falling_back import arguments, compiled_once, forget_choices, make_kernel
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch):
-    forget_choices(monkeypatch)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    with compiled_once():
-        yield
-
-
-@pytest.fixture
-def device():
-    with null.described_as(null.H100, null.H100) as target, kd.use("null"):
-        yield target
+from tests.support.falling_back import arguments, make_kernel
 
 
 def test_launches_with_host_originals_go_on_after_the_device_is_lost(device, rng):

@@ -7,31 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from targets import null
-from tests.support.fake_target import FakeTarget, installed
-from tests.support.falling_back import arguments, compiled_once, forget_choices, make_kernel, plan
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch):
-    forget_choices(monkeypatch)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    with compiled_once():
-        yield
-
-
-@pytest.fixture
-def device():
-    with null.described_as(null.H100, null.H100) as target, kd.use("null"):
-        yield target
-
-
-@pytest.fixture
-def gone():
-    with installed(FakeTarget("gone", devices=0)) as target:
-        yield target
+from tests.support.falling_back import arguments, make_kernel, plan
 
 
 def test_a_launch_in_a_stream_falls_back(device, rng):

@@ -1,0 +1,1 @@
+"""Tests of `kerneldsl/placement/fallback.py` and `kerneldsl/launch/recovery.py`."""
