@@ -77,6 +77,8 @@ class Device:
     is_synchronous: ClassVar[bool] = False
     #: Whether the device is not there, so that plans can be made for it, and nothing else.
     is_described: ClassVar[bool] = False
+    #: Whether it checks and records launches, and runs no kernel.
+    is_simulated: ClassVar[bool] = False
     #: What DLPack calls its memory; ``None`` where other libraries have no name for it.
     memory_type: ClassVar[MemoryType | None] = None
 

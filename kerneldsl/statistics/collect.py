@@ -84,12 +84,24 @@ def stats() -> Statistics:
     Notes
     -----
     Launches, fallbacks and bytes are counted exactly, also under threads. The time of a kernel is
-    measured at its first launches and at every 64th after them, on a GPU by events on the device;
-    its total is the mean of these times the number of launches. The first launch counts only as
-    long as it is the only one, because it may hold costs that no later one has. On an idle GPU the
-    time holds the few microseconds of the launch itself, which show in short kernels. A launch
-    counts when it was started; one that is recorded into a graph counts once, however often the
-    graph is replayed.
+    measured at its first launches and at every 64th after them (on a GPU, of repeated launches, at
+    every 1024th), and a sample stands for the launches since the one before it; `measured` of a
+    kernel says what its time is of:
+
+    ``"device events"``
+        On a GPU: the time between two events around the launch. On an idle GPU it holds the few
+        microseconds of the launch itself, which show in short kernels.
+    ``"kernel code"``
+        On a CPU: the kernel's code, from the moment when it begins until its last thread has ended;
+        of kernels that take 8 µs or longer every launch is timed. What the host needs for the
+        launch is not in it; :meth:`Launch.time` measures both together.
+    ``"Python call"``
+        On a CPU, of launches that are not repeated enough for the native launcher: the call in
+        Python that runs the kernel, with some microseconds that are Python's.
+
+    The first launch counts only as long as it is the only one, because it may hold costs that no
+    later one has. A launch counts when it was started; one that is recorded into a graph counts
+    once, however often the graph is replayed.
     """
     from kerneldsl.statistics.values import KernelStatistics, Statistics
 
@@ -100,7 +112,7 @@ def stats() -> Statistics:
     kernels = tuple(
         sorted(
             (
-                KernelStatistics(t.kernel, str(t.device), launches, t.average_ns())
+                KernelStatistics(t.kernel, str(t.device), launches, *t.average())
                 for t in launch_counters()
                 if (launches := t.launches)
             ),
@@ -137,7 +149,7 @@ def _device(
     return DeviceStatistics(
         device=name,
         # A device of which only fallbacks are known was asked for in vain; the host never is.
-        is_gpu=device is None or not device.is_host,
+        is_gpu=device is None or not (device.is_host or device.is_simulated),
         launches=sum(k.launches for k in own),
         fallbacks=sum(fallbacks.values()),
         fallback_reasons=fallbacks,

@@ -2,9 +2,15 @@
 
 This is on the path of every launch: counting is one call of a C function that is atomic under the
 interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
-launches. Time is taken of the first launches, ever less often, and then of every 64th, of native
-ones of every 1024th: on a CPU by the host's clock around the launch, on a device by two events
-around it, which are read later.
+launches. Time is taken of the first launches, ever less often, and then of every 64th; a sample
+stands for the launches since the one before it. What is measured:
+
+* on a device, the time between two events around the launch, which are read later; native launches
+  come by Python for that, every 1024th;
+* on a CPU, of native launches, the kernel's code alone: native code reads the clock before it and
+  behind it, of long kernels at every launch;
+* on a CPU, of launches through Python, the call that runs the kernel, some microseconds of Python
+  with it. These samples count only as long as there are none of native launches.
 """
 
 from __future__ import annotations
@@ -12,16 +18,48 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
+from enum import IntEnum
+from typing import Literal, TypeAlias
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, LaunchTimer
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["LaunchCounter", "launch_and_time", "launch_counter_of", "launch_counters"]
+__all__ = [
+    "EVERY",
+    "LONG_NS",
+    "CounterWord",
+    "LaunchCounter",
+    "Measured",
+    "launch_and_time",
+    "launch_counter_of",
+    "launch_counters",
+]
 
 #: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
-_EVERY = 64
-#: The same of launches by native code, which cost so little that timing them would show.
-_EVERY_NATIVE = 1024
+EVERY = 64
+#: Every launch is timed by native code where kernels take so long: reading the clock, which costs
+#: less than 80 ns, does not show there. Of shorter ones fewer are, in proportion.
+LONG_NS = 8000
+#: The same as `EVERY` of launches by native code that come by Python to be timed, which would show.
+_EVERY_BY_PYTHON = 1024
+
+#: What a time is of: a launch between two events on its device, the code of a kernel, or the call
+#: in Python that runs it.
+Measured: TypeAlias = Literal["device events", "kernel code", "Python call"]
+
+
+class CounterWord(IntEnum):
+    """Words of a counter that native code reads and writes, under the interpreter's lock."""
+
+    #: Launches made by native code.
+    COUNT = 0
+    #: How many of them are left before one has to be timed.
+    LEFT = 1
+    #: Times that it took, each times the launches that it stands for, and how many those are.
+    WEIGHTED_NS = 2
+    WEIGHT = 3
+    #: For how many launches the next one that is timed stands.
+    INTERVAL = 4
 
 
 class LaunchCounter:
@@ -36,11 +74,14 @@ class LaunchCounter:
         "count",
         "device",
         "due",
+        "interval",
         "is_due",
+        "is_timed_by_native",
         "kernel",
         "pending",
-        "samples",
+        "pending_weight",
         "total_ns",
+        "weight",
         "words",
     )
 
@@ -54,9 +95,10 @@ class LaunchCounter:
         self.due = 1
         self.is_due = True
         self.pending: LaunchTimer | None = None
-        #: Launches made by native code, which counts under the interpreter's lock, and how many of
-        #: them are left before one has to come by here to be timed.
-        self.words = (ctypes.c_int64 * 2)()
+        self.pending_weight = 1
+        #: See :class:`CounterWord`; and whether native code takes times, too.
+        self.words = (ctypes.c_int64 * len(CounterWord))()
+        self.is_timed_by_native = False
         self._lock = ForkSafeLock()
         #: What reading the count has advanced it by, and what it was when it was last reset.
         self._reads = 0
@@ -65,11 +107,14 @@ class LaunchCounter:
 
     def _forget(self) -> None:
         # Native code may launch no more before the next launch has been timed.
-        self.words[1] = 0
+        self.words[1:] = [0, 0, 0, 1]
         self._quota = 1
         self._warm_up_ns: int | None = None
-        self.samples = 0
+        #: Times of launches through Python, each times the launches it stands for, and those.
         self.total_ns = 0
+        self.weight = 0
+        #: For how many launches the next one that Python times stands.
+        self.interval = 1
 
     @property
     def launches(self) -> int:
@@ -78,7 +123,7 @@ class LaunchCounter:
             return self._read() - self._base
 
     def _read(self) -> int:
-        found = next(self.count) - 1 - self._reads + self.words[0]
+        found = next(self.count) - 1 - self._reads + self.words[CounterWord.COUNT]
         self._reads += 1
         return found
 
@@ -89,22 +134,29 @@ class LaunchCounter:
             self._forget()
             self.is_due = True
 
-    def add(self, nanoseconds: int) -> None:
-        """Take up a measured launch; the first may hold costs that no later one has."""
+    def add(self, nanoseconds: int, weight: int) -> None:
+        """Take up the time of a launch, and for how many it stands.
+
+        The first may hold costs that no later one has.
+        """
         with self._lock:
             if self._warm_up_ns is None:
                 self._warm_up_ns = nanoseconds
             else:
-                self.samples += 1
-                self.total_ns += nanoseconds
+                self.weight += weight
+                self.total_ns += weight * nanoseconds
 
-    def average_ns(self) -> float | None:
-        """Return the mean time of a launch over the samples, in ns; ``None`` without any."""
+    def average(self) -> tuple[float, Measured] | tuple[None, None]:
+        """Return the mean time of a launch in ns, and what it is of; ``None`` without samples."""
         self.collect()
         with self._lock:
-            if self.samples:
-                return self.total_ns / self.samples
-            return None if self._warm_up_ns is None else float(self._warm_up_ns)
+            weight = self.words[CounterWord.WEIGHT]
+            if weight:
+                return self.words[CounterWord.WEIGHTED_NS] / weight, "kernel code"
+            of: Measured = "Python call" if self.device.is_synchronous else "device events"
+            if self.weight:
+                return self.total_ns / self.weight, of
+            return (None, None) if self._warm_up_ns is None else (float(self._warm_up_ns), of)
 
     def collect(self) -> bool:
         """Read the events of the last sample; say whether none is left waiting."""
@@ -117,7 +169,7 @@ class LaunchCounter:
                 return False
             self.pending = None
             if elapsed >= 0:
-                self.add(elapsed)
+                self.add(elapsed, self.pending_weight)
             return True
 
     def refill(self) -> bool:
@@ -125,16 +177,17 @@ class LaunchCounter:
 
         The next launch through Python is timed.
         """
-        if self.words[1] > 0:
+        if self.is_timed_by_native or self.words[CounterWord.LEFT] > 0:
             return False
         self.is_due = True
-        self.words[1] = self._quota
-        self._quota = min(2 * self._quota, _EVERY_NATIVE)
+        self.interval = self.words[CounterWord.LEFT] = self._quota
+        self._quota = min(2 * self._quota, _EVERY_BY_PYTHON)
         return True
 
     def arm(self, count: int) -> None:
         """Have the next launch timed, now that the count has come to what was due."""
-        self.due = count + min(count, _EVERY)
+        self.interval = min(count, EVERY)
+        self.due = count + self.interval
         self.is_due = True
 
 
@@ -143,17 +196,18 @@ def launch_and_time(
 ) -> None:
     """Launch as `Executable.launch` does, and take the time of it."""
     counter.is_due = False
+    weight = counter.interval
     device = counter.device
     if device.is_synchronous:
         started = time.perf_counter_ns()
         executable.launch(config, parameters)
-        counter.add(time.perf_counter_ns() - started)
+        counter.add(time.perf_counter_ns() - started, weight)
         return
     timer = device.start_timer(config.stream) if counter.collect() else None
     executable.launch(config, parameters)
     if timer is not None:
         timer.stop()
-        counter.pending = timer
+        counter.pending, counter.pending_weight = timer, weight
 
 
 _launch_counters: dict[tuple[str, Device], LaunchCounter] = {}

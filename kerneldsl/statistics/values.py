@@ -31,12 +31,16 @@ class KernelStatistics:
         How many were started there.
     average_ns : float or None
         Mean time of a launch over the timed ones, in nanoseconds; ``None`` where none was timed.
+    measured : str or None
+        What that time is of: ``"device events"``, ``"kernel code"`` or ``"Python call"``; see
+        :func:`kerneldsl.stats`.
     """
 
     kernel: str
     device: str
     launches: int
     average_ns: float | None
+    measured: str | None
 
     @property
     def total_ns(self) -> float | None:
@@ -53,7 +57,7 @@ class DeviceStatistics:
     device : str
         Such as ``"cuda:0"``; ``"cuda"`` where that was asked for and no such device was usable.
     is_gpu : bool
-        Whether it has memory of its own, so that it is not the host.
+        Whether it is neither the host nor a device that runs no kernels, as the null target's.
     launches : int
         Launches that were started there.
     fallbacks : int
@@ -228,6 +232,7 @@ class Statistics:
                 k.device,
                 f"{k.launches:,}",
                 None if k.average_ns is None else format_duration(k.average_ns),
+                k.measured,
             )
             for k in longest[:_SHOWN_KERNELS]
         ]
@@ -244,4 +249,4 @@ _DEVICE_HEADERS = (
     "memory used",
     "of",
 )
-_KERNEL_HEADERS = ("kernel", "device", "launches", "average time")
+_KERNEL_HEADERS = ("kernel", "device", "launches", "average time", "time of")

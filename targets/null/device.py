@@ -42,6 +42,8 @@ class NullDevice(Device):
         Its memory, to look at.
     """
 
+    is_simulated = True
+
     def __init__(self, description: Device, target: NullTarget) -> None:
         super().__init__(**vars(description))
         fields: dict[str, Any] = {"_owner": target, "memory": AddressSpace(self)}

@@ -20,8 +20,9 @@ from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_arguments import emit_arguments
 from kerneldsl.launch.native.emit_conditions import emit_conditions
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods
-from kerneldsl.launch.native.emit_start import emit_start
+from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
+from kerneldsl.statistics.launch_counters import CounterWord
 
 __all__ = ["Addresses", "emit_module"]
 
@@ -60,6 +61,7 @@ def emit_module(addresses: Addresses) -> ir.Module:
         emit_arguments(module, addresses.array_block, addresses.seal),
         emit_conditions(module),
         emit_start(module),
+        emit_timed_start(module, layout.host_clock()),
     )
     attempt = _emit_attempt(module, addresses, try_table)
     emit_methods(module, addresses.methods, attempt)
@@ -149,6 +151,7 @@ def _emit_try(
     arguments: Any,
     conditions: Any,
     start: Any,
+    start_timed: Any,
 ) -> Any:
     """Emit ``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
 
@@ -169,7 +172,7 @@ def _emit_try(
     generation = f.load(f.pointer(addresses.state))
     f.require(f.equal(word(Word.GENERATION), generation), bad)
     counter = word(Word.COUNTER, POINTER)
-    f.require(f.b.icmp_signed(">", f.load(counter, 8), I64(0)), bad)
+    is_due = f.b.icmp_signed("<=", f.load(counter, 8 * CounterWord.LEFT), I64(0))
     ask, no_stream = f.block("ask_for_streams"), f.block("no_stream")
     in_use = f.load(f.pointer(addresses.streams_in_use))
     f.b.cbranch(f.equal(in_use, I64(0)), no_stream, ask)
@@ -203,14 +206,25 @@ def _emit_try(
     require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
     f.b.branch(start_it)
     f.b.position_at_end(start_it)
-    started = f.b.call(start, [table, buffer])
+    timed, untimed, ended = (f.block(name) for name in ("timed", "untimed", "ended"))
+    f.b.cbranch(is_due, timed, untimed).set_weights([1, 1000])
+    f.b.position_at_end(timed)
+    started_timed = f.b.call(start_timed, [table, buffer])
+    f.b.branch(ended)
+    f.b.position_at_end(untimed)
+    started_untimed = f.b.call(start, [table, buffer])
+    f.b.branch(ended)
+    f.b.position_at_end(ended)
+    started = f.b.phi(I32)
+    started.add_incoming(started_timed, timed)
+    started.add_incoming(started_untimed, untimed)
     counted, not_counted = f.block("counted"), f.block("not_counted")
     f.b.cbranch(f.equal(started, I32(1)), counted, not_counted).set_weights([1000, 1])
     f.b.position_at_end(not_counted)
     f.b.ret(started)
     f.b.position_at_end(counted)
-    f.store(f.b.add(f.load(counter), I64(1)), counter)
-    f.store(f.b.sub(f.load(counter, 8), I64(1)), counter, 8)
+    for which, more in ((CounterWord.COUNT, 1), (CounterWord.LEFT, -1)):
+        f.store(f.b.add(f.load(counter, 8 * which), I64(more)), counter, 8 * which)
     f.accept(bad)
     return f.refuse(broken, clears_error=True)
 

@@ -9,8 +9,9 @@ from llvmlite import ir
 from kerneldsl.contract import MemoryType
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.table import DriverWord, EntryKind, HostWord, Word
+from kerneldsl.statistics.launch_counters import EVERY, LONG_NS, CounterWord
 
-__all__ = ["emit_start"]
+__all__ = ["emit_start", "emit_timed_start"]
 
 #: Keys of ``cuLaunchKernel``'s `extra` (CUDA Driver API, "Execution Control").
 _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
@@ -33,6 +34,75 @@ def emit_start(module: ir.Module) -> Any:
         f.case(switch, kind, kind.name.lower())
         write(f, table, buffer, bad)
     return f.refuse(bad)
+
+
+def emit_timed_start(module: ir.Module, clock: tuple[int, int] | None) -> Any:
+    """Emit the same with the time of the kernel's code in the counter, of host entries alone.
+
+    Without a clock it refuses, as for a driver's entry, whose launches the device times.
+    """
+    f = Function(module, "start_timed", I32, [POINTER, POINTER], is_internal=True)
+    table, buffer = f.args
+    bad = f.block("bad")
+    if clock is None:
+        f.b.branch(bad)
+        return f.refuse(bad)
+    f.require(f.equal(f.load(table, 8 * Word.ENTRY), I64(EntryKind.HOST)), bad)
+    _require_default_stream(f, table, bad)
+    _start_on_host(f, table, buffer, bad, _Stopwatch(f, table, *clock))
+    return f.refuse(bad)
+
+
+class _Stopwatch:
+    """Reads the clock before and after a kernel's code, and adds the time to the counter.
+
+    What reading it takes is measured each time, and is not in the time.
+    """
+
+    def __init__(self, f: Function, table: Any, clock: int, number: int) -> None:
+        self._f, self._table = f, table
+        self._clock, self._number = clock, number
+        self._room = f.b.alloca(I64, size=2)
+        self._elapsed = f.b.alloca(I64)
+
+    def begin(self) -> Any:
+        """Read the clock twice; returns when the kernel's code may be said to begin."""
+        first = self._now()
+        second = self._now()
+        return self._f.b.sub(self._f.b.add(second, second), first)
+
+    def end(self, began: Any) -> None:
+        """Read the clock behind the kernel's code."""
+        f = self._f
+        elapsed = f.b.sub(self._now(), began)
+        is_some = f.b.icmp_signed(">", elapsed, I64(0))
+        f.store(f.b.select(is_some, elapsed, I64(0)), self._elapsed)
+
+    def add(self) -> None:
+        """Add the time, and say which launch is timed next; under the interpreter's lock."""
+        f = self._f
+        counter = f.load(self._table, 8 * Word.COUNTER, POINTER)
+        interval = f.load(counter, 8 * CounterWord.INTERVAL)
+        for which, more in (
+            (CounterWord.WEIGHTED_NS, f.b.mul(f.load(self._elapsed), interval)),
+            (CounterWord.WEIGHT, interval),
+        ):
+            f.store(f.b.add(f.load(counter, 8 * which), more), counter, 8 * which)
+        # Two samples follow each other at once where the clock costs less than a hundredth of them.
+        most = f.b.sdiv(I64(LONG_NS), f.b.or_(f.load(self._elapsed), I64(1)))
+        following = self._least(f.b.add(interval, interval), self._least(most, I64(EVERY)))
+        is_some = f.b.icmp_signed(">", following, I64(0))
+        following = f.b.select(is_some, following, I64(1))
+        f.store(following, counter, 8 * CounterWord.INTERVAL)
+        f.store(following, counter, 8 * CounterWord.LEFT)
+
+    def _least(self, one: Any, other: Any) -> Any:
+        return self._f.b.select(self._f.b.icmp_signed("<", one, other), one, other)
+
+    def _now(self) -> Any:
+        f = self._f
+        f.call(f.pointer(self._clock), I32, I32(self._number), self._room)
+        return f.b.add(f.b.mul(f.load(self._room), I64(10**9)), f.load(self._room, 8))
 
 
 def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
@@ -74,7 +144,9 @@ def _word(f: Function, table: Any, which: int) -> Any:
     return f.load(table, 8 * which)
 
 
-def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
+def _start_on_host(
+    f: Function, table: Any, buffer: Any, bad: Any, stopwatch: _Stopwatch | None = None
+) -> None:
     """Run the entry; others may run Python meanwhile."""
     base, count, step = (f.b.alloca(I64) for _ in range(3))
     f.store(I64(0), base)
@@ -90,7 +162,10 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     f.b.position_at_end(alone)
     state = f.python("PyEval_SaveThread", POINTER)
     told = _tell(f, table, buffer, state)
+    began = None if stopwatch is None else stopwatch.begin()
     f.call(address, ir.VoidType(), base, count, step, buffer)
+    if stopwatch is not None:
+        stopwatch.end(began)
     f.store(I64(0), told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.b.branch(finished)
@@ -100,11 +175,14 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     state = f.python("PyEval_SaveThread", POINTER)
     told = _tell(f, table, buffer, state)
     function = f.b.inttoptr(address, POINTER)
+    began = None if stopwatch is None else stopwatch.begin()
     f.call(
         parallel_for,
         ir.VoidType(),
         *(function, base, count, step, buffer, I64(0), I64(1), threads),
     )
+    if stopwatch is not None:
+        stopwatch.end(began)
     f.store(I64(0), told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.store(f.b.sub(f.load(running), I64(1)), running)
@@ -123,6 +201,8 @@ def _start_on_host(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     f.python("Py_DecRef", ir.VoidType(), value)
     f.b.ret(I32(-1))
     f.b.position_at_end(good)
+    if stopwatch is not None:
+        stopwatch.add()
     f.b.ret(I32(1))
 
 

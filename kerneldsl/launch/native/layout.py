@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import time
 from types import BuiltinMethodType, ModuleType
 from typing import Any
 
@@ -109,6 +110,22 @@ def function_address(name: str) -> int:
     address = ctypes.cast(found, ctypes.c_void_p).value
     assert address is not None
     return address
+
+
+def host_clock() -> tuple[int, int] | None:
+    """Address of ``clock_gettime``, and the clock of :func:`time.perf_counter_ns`.
+
+    ``None`` where the system has none (POSIX.1-2024, "clock_getres").
+    """
+    number = getattr(time, "CLOCK_MONOTONIC", None)
+    if number is None:
+        return None
+    try:
+        found = ctypes.CDLL(None).clock_gettime
+    except (AttributeError, OSError):
+        return None
+    address = ctypes.cast(found, ctypes.c_void_p).value
+    return None if address is None else (address, number)
 
 
 def builtin_method(method: Any) -> tuple[int, int]:

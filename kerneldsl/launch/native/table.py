@@ -23,7 +23,7 @@ from typing import Any
 from kerneldsl.contract import Device
 from kerneldsl.contract.native import HostEntry, NativeEntry
 from kerneldsl.launch.native.conditions import PackedCondition
-from kerneldsl.launch.native.layout import builtin_method
+from kerneldsl.launch.native.layout import builtin_method, host_clock
 from kerneldsl.launch.native.step_kinds import Step
 from kerneldsl.statistics.launch_counters import LaunchCounter
 
@@ -264,6 +264,7 @@ def make_table(parts: TableParts) -> LaunchTable:
     _write_entry(table, entry)
     table.key = parts.key
     table.counter = parts.counter
+    parts.counter.is_timed_by_native = isinstance(entry, HostEntry) and host_clock() is not None
     table.keep = (parts, guards, buffer, memory.kept)
     return table
 
