@@ -11,7 +11,10 @@ from kerneldsl.utilities.formatting import format_bytes, html_table, text_table
 if TYPE_CHECKING:
     from kerneldsl.contract.info import DeviceInfo
 
-__all__ = ["as_html", "as_text", "format_value"]
+__all__ = ["DEVICE_HEADERS", "as_html", "as_text", "device_row", "format_value", "known"]
+
+#: Headers of a table of devices, but for their memory.
+DEVICE_HEADERS = ("device", "name", "kind", "arch", "processors", "bandwidth")
 
 #: What the short table shows, where it can be had.
 _SHORT = (
@@ -85,6 +88,27 @@ def as_html(info: DeviceInfo) -> str:
         for text in [_text_of(info, f)]
     )
     return html_table(("attribute", "what it is", "value"), rows, f"{info} · {info.name}")
+
+
+def known(info: DeviceInfo, name: str) -> Any:
+    """Return an attribute of a device, or ``None`` where it cannot be had."""
+    try:
+        return info.get(name)
+    except AttributeUnavailableError:
+        return None
+
+
+def device_row(info: DeviceInfo) -> tuple[object, ...]:
+    """Return a device's row of a table below `DEVICE_HEADERS`; reads nothing live."""
+    bandwidth = known(info, "peak_bandwidth_bytes_per_s")
+    return (
+        str(info),
+        info.name,
+        info.kind,
+        info.arch,
+        known(info, "multiprocessor_count") or known(info, "usable_core_count"),
+        None if bandwidth is None else f"{bandwidth / 1e9:.0f} GB/s",
+    )
 
 
 def _text_of(info: DeviceInfo, field: Field[Any]) -> str | None:

@@ -207,12 +207,16 @@ class Launch(ProcessOwned):
 
         return describe_plan(self._request(args, device, arch))
 
-    def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
+    def plans(
+        self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
+    ) -> tuple[LaunchPlan, ...]:
         """Return every legal plan of this launch, the best first; each mapping is compiled.
+
+        On the CPU there is one for each member of the kernel's space, else one alone.
 
         Parameters
         ----------
-        *args, **named
+        *args, device, arch, **named
             As for :meth:`plan`.
 
         Returns
@@ -223,7 +227,7 @@ class Launch(ProcessOwned):
         args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plans
 
-        return describe_plans(self._request(args))
+        return describe_plans(self._request(args, device, arch))
 
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "decide",
+    "host_members",
     "is_planned",
     "make_problems",
     "mapping_of",
@@ -101,7 +102,8 @@ def decide(
         return known
     assert shape.extent is not None
     if shape.space is not None and request.device.is_host:
-        found = _on_host(request)
+        best = host_members(request)[0]
+        found = Choice(Candidate(best.block_dim, ONE_EACH, best), {})
     elif shape.plan is not None and shape.space is None:
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
@@ -269,8 +271,8 @@ def _check_grid(request: Request) -> None:
         check_limits(device, widest.grid_dim, widest.block_dim, 0, 0, shape.extent)
 
 
-def _on_host(request: Request) -> Choice:
-    """Choose a member for a CPU: the largest block whose storage stays in a core's cache.
+def host_members(request: Request) -> list[Member]:
+    """Return the members for a CPU, best first: the largest block whose storage stays in a cache.
 
     Threads of a block are loops there, which are better long; but each of the machine's threads
     should have some blocks.
@@ -284,8 +286,7 @@ def _on_host(request: Request) -> Choice:
         fits = space.shared_bytes(member) <= _HOST_SHARED_BYTES
         return fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
 
-    member = max(space.members, key=rank)
-    return Choice(Candidate(member.block_dim, ONE_EACH, member), {})
+    return sorted(space.members, key=rank, reverse=True)
 
 
 def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ...]) -> Candidate:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
-from kerneldsl.launch.decision import is_planned, make_problems, wide_stores_of
+from kerneldsl.errors import LaunchConfigError
+from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.planner.candidates import Candidate
@@ -62,7 +63,21 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
                 for mapping in each.mappings()
             }
             return tuple(_placed(each, taken) for each in every_plan(problems, compiled))
+    if request.shape.space is not None and request.device.is_host and extent and 0 not in extent:
+        return tuple(
+            describe_plan(request.of(member))
+            for member in host_members(request)
+            if _can_run(request.of(member))
+        )
     return (describe_plan(request),)
+
+
+def _can_run(request: Request) -> bool:
+    try:
+        check_shape(request)
+    except LaunchConfigError:
+        return False
+    return True
 
 
 def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:

@@ -25,11 +25,12 @@ from kerneldsl.placement.registry import (
     target_of_memory,
 )
 from kerneldsl.utilities import environment
-from kerneldsl.utilities.formatting import format_count
+from kerneldsl.utilities.formatting import AsTable, format_bytes, format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, Scope
 
 __all__ = [
+    "Devices",
     "StandIn",
     "actual",
     "chosen_device",
@@ -327,7 +328,22 @@ def targets() -> tuple[str, ...]:
     return target_names()
 
 
-def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
+class Devices(AsTable, tuple[DeviceInfo, ...]):
+    """Described devices, in an order; shows as a table, each of them as a longer one."""
+
+    __slots__ = ()
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        from kerneldsl.contract.info_display import DEVICE_HEADERS, device_row, known
+
+        rows: list[tuple[object, ...]] = []
+        for info in self:
+            total = known(info, "total_memory_bytes")
+            rows.append((*device_row(info), None if total is None else format_bytes(total)))
+        return (*DEVICE_HEADERS, "memory"), rows
+
+
+def devices(target: str | None = None) -> Devices:
     """Describe the devices of a target; without one, of every usable target with real hardware.
 
     Parameters
@@ -337,9 +353,9 @@ def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
 
     Returns
     -------
-    tuple of DeviceInfo
-        In the driver's order, which ``CUDA_VISIBLE_DEVICES`` may have changed; each can be passed
-        to :class:`use`.
+    Devices
+        A tuple of :class:`DeviceInfo` that shows as a table, in the driver's order, which
+        ``CUDA_VISIBLE_DEVICES`` may have changed; each can be passed to :class:`use`.
 
     Raises
     ------
@@ -348,7 +364,7 @@ def devices(target: str | None = None) -> tuple[DeviceInfo, ...]:
     """
     names = (target,) if target is not None else filter(is_hardware, target_names())
     found = (get_target(name) for name in names)
-    return tuple(device.describe() for each in found for device in each.devices())
+    return Devices(device.describe() for each in found for device in each.devices())
 
 
 def device_info(device: DeviceLike | None = None) -> DeviceInfo:

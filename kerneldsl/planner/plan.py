@@ -1,7 +1,7 @@
 """A launch plan: what was decided for a launch, and why, as a value.
 
 Everything in it is a number, a word or a tuple of those, so that a plan can be compared, written
-down and read again: ``eval(repr(plan))`` is the plan.
+down and read again: ``eval(repr(plan))`` is the plan. Its repr leaves out what has its default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
 __all__ = ["LaunchPlan", "PlanAlternative"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlanAlternative:
     """A plan that was not taken.
 
@@ -38,8 +38,13 @@ class PlanAlternative:
     why: str
     parameters: tuple[tuple[str, Any], ...] = ()
 
+    def __repr__(self) -> str:
+        from kerneldsl.planner.plan_text import short_repr
 
-@dataclass(frozen=True, slots=True)
+        return short_repr(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class LaunchPlan:
     """Decisions of the planner for a launch, with their reasons.
 
@@ -164,6 +169,11 @@ class LaunchPlan:
         from kerneldsl.planner.words import explain_plan
 
         return explain_plan(self)
+
+    def __repr__(self) -> str:
+        from kerneldsl.planner.plan_text import plan_repr
+
+        return plan_repr(self, str(self))
 
     def __str__(self) -> str:
         from kerneldsl.planner.words import headline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kerneldsl.tools.cli.machine import known, memory_text
+from kerneldsl.tools.cli.machine import memory_text
 from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress, styled
 
@@ -74,6 +74,8 @@ def status(as_json: JsonOption = False) -> None:
 
 def _live(info: DeviceInfo) -> dict[str, Any]:
     """Return what changes from moment to moment, read once; ``None`` for what cannot be had."""
+    from kerneldsl.contract.info_display import known
+
     values, unavailable = info.collect(info.fields(is_live=True))
     held = values.pop("processes", None)
     return {
@@ -157,6 +159,7 @@ def _amount(nbytes: int | None) -> str | None:
 
 def summary(as_json: JsonOption = False) -> None:
     """Show the machine on one screen: backends, devices, the default, versions, the verdict."""
+    from kerneldsl.contract.info_display import known
     from kerneldsl.placement.devices import current_target, devices
     from kerneldsl.tools.detection import backends
     from kerneldsl.tools.versions import package_versions

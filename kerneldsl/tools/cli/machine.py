@@ -5,7 +5,7 @@ None of them imports Numba.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from kerneldsl.tools.cli.output import new_console, print_json, print_table, pro
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceInfo
 
-__all__ = ["backends", "default", "devices", "known", "memory_text"]
+__all__ = ["backends", "default", "devices", "memory_text"]
 
 
 def backends(as_json: JsonOption = False) -> None:
@@ -55,6 +55,7 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that kernels can run on, or show everything of one."""
+    from kerneldsl.contract.info_display import DEVICE_HEADERS
     from kerneldsl.placement.devices import device_info
     from kerneldsl.placement.devices import devices as find_devices
     from kerneldsl.placement.registry import get_target
@@ -77,33 +78,17 @@ def devices(
         new_console().print(f"No devices of {target}: {reason}", markup=False, soft_wrap=True)
         return
     print_table(
-        ("device", "name", "kind", "arch", "processors", "memory free / total", "bandwidth"),
+        (*DEVICE_HEADERS, "memory free / total"),
         [_device_row(info) for info in found],
         fixed=("device",),
     )
 
 
 def _device_row(info: DeviceInfo) -> tuple[object, ...]:
-    bandwidth = known(info, "peak_bandwidth_bytes_per_s")
-    return (
-        str(info),
-        info.name,
-        info.kind,
-        info.arch,
-        known(info, "multiprocessor_count") or known(info, "usable_core_count"),
-        memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
-        None if bandwidth is None else f"{bandwidth / 1e9:.0f} GB/s",
-    )
+    from kerneldsl.contract.info_display import device_row, known
 
-
-def known(info: DeviceInfo, name: str) -> Any:
-    """Return an attribute of a device, or ``None`` where it cannot be had."""
-    from kerneldsl.errors import AttributeUnavailableError
-
-    try:
-        return info.get(name)
-    except AttributeUnavailableError:
-        return None
+    memory = memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes"))
+    return (*device_row(info), memory)
 
 
 def memory_text(free: int | None, total: int | None) -> str | None:
