@@ -7,11 +7,9 @@ only when there is an error.
 from __future__ import annotations
 
 import datetime
-import os
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kerneldsl.errors import (
@@ -23,6 +21,7 @@ from kerneldsl.errors import (
     TargetUnavailableError,
     ToolMissingError,
 )
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
 __all__ = ["ErrorEntry", "describe"]
 
@@ -33,12 +32,6 @@ _CATEGORY_OF_CLASS: tuple[tuple[type[KernelError], str], ...] = (
     (KernelTypingError, "compile"),
     (ToolMissingError, "compile"),
     (GraphError, "stream"),
-)
-
-_FOLDER = str(Path(__file__).parents[2])
-#: Folders whose frames are not the user's.
-_OUR_FOLDERS = tuple(
-    os.path.join(_FOLDER, name) + os.sep for name in ("kerneldsl", "targets", "stdlib_kernels")
 )
 
 
@@ -121,6 +114,6 @@ def _category_of(error: KernelError) -> str:
 def _place_of_caller() -> str:
     """Return ``file:line`` of the nearest frame that is not kerneldsl's own."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OUR_FOLDERS):
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
         frame = frame.f_back  # type: ignore[assignment]
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -101,3 +101,8 @@ __all__ = [
     "UnsupportedConstructError",
     "fault_class",
 ]
+
+# Tracebacks name the module of a class: the one that programs import it from.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
+del _name

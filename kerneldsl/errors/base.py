@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ __all__ = [
     "KernelError",
     "KernelWarning",
     "SourceLocation",
+    "compose",
 ]
 
 
@@ -60,7 +62,7 @@ class SourceLocation:
         return "\n".join(lines)
 
 
-def _compose(
+def compose(
     what: str,
     where: SourceLocation | None,
     limit: str | None,
@@ -95,6 +97,7 @@ def _rebuild(kind: type[KernelError], args: tuple[Any, ...], fields: dict[str, A
     error = kind.__new__(kind, *args)
     error.args = args  # an OSError takes them in its constructor alone
     error.__dict__.update(fields)
+    error._message_changed()
     return error
 
 
@@ -133,17 +136,38 @@ class KernelError(Exception):
         self.limit = limit
         self.remedy = remedy
         self.chain = chain
-        super().__init__(_compose(what, where, limit, remedy, chain))
+        super().__init__(compose(what, where, limit, remedy, chain))
+        self._message_changed()
+
+    @property
+    def details(self) -> str:
+        """The whole traceback, with the frames of libraries and what they said, as text."""
+        kept: traceback.TracebackException | str | None = self.__dict__.get("_details")
+        if kept is None:
+            kept = traceback.TracebackException.from_exception(self)
+        return kept if isinstance(kept, str) else "".join(kept.format())
+
+    def keep_details(self) -> None:
+        """Keep what :attr:`details` shows now, before the traceback is shortened; once."""
+        if "_details" not in self.__dict__:
+            # Without the frames, which would keep the user's arrays alive.
+            self._details = traceback.TracebackException.from_exception(self, lookup_lines=False)
+
+    def _message_changed(self) -> None:
+        """Bring up to date what a subclass has made of the message."""
 
     def add_line(self, line: str) -> None:
         """Add a line of explanation to the message, while the error is on its way to the user."""
         self.chain = (*self.chain, line)
-        message = _compose(self.what, self.where, self.limit, self.remedy, self.chain)
+        message = compose(self.what, self.where, self.limit, self.remedy, self.chain)
         self.args = (message, *self.args[1:])
+        self._message_changed()
 
     def __reduce__(self) -> Any:
         """Travel between processes, and be copied, with all fields and without the traceback."""
         fields = {**self.__dict__, "value": _portable(self.value)}
+        if "_details" in fields:
+            fields["_details"] = self.details
         return _rebuild, (type(self), self.args, fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kerneldsl.errors.base import KernelError, KernelWarning
+from kerneldsl.errors.base import KernelError, KernelWarning, compose
 
 __all__ = [
     "BarrierDivergenceError",
@@ -29,8 +29,20 @@ class SourceUnavailableError(KernelError, OSError):
 class UnsupportedConstructError(KernelError, SyntaxError):
     """The kernel uses a Python construct that has no meaning on a device."""
 
-    def __str__(self) -> str:  # SyntaxError would print its own fields
+    def __str__(self) -> str:  # SyntaxError would add its own fields
         return str(self.args[0])
+
+    def _message_changed(self) -> None:
+        # Who prints a SyntaxError prints its place, its line and a caret, and then `msg`.
+        where = self.where
+        self.msg = compose(self.what, None, self.limit, self.remedy, self.chain)
+        if where is None:
+            return
+        self.filename, self.lineno, self.text = where.filename, where.lineno, where.line
+        if where.col_offset is not None:
+            self.offset = where.col_offset + 1
+        if where.end_col_offset is not None:
+            self.end_lineno, self.end_offset = where.lineno, where.end_col_offset + 1
 
 
 class OutsideKernelError(KernelError, RuntimeError):
@@ -112,7 +124,11 @@ def fault_class(kind: type[BaseException]) -> type[KernelFault]:
     known = _fault_classes.get(kind)
     if known is None:
         try:
-            known = type(f"Kernel{kind.__name__}", (KernelFault, kind), {"__module__": __name__})
+            known = type(
+                f"Kernel{kind.__name__}",
+                (KernelFault, kind),
+                {"__module__": KernelFault.__module__},
+            )
         except TypeError:  # two built-in exception layouts that cannot be mixed
             known = KernelFault
         _fault_classes[kind] = known

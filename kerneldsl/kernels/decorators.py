@@ -12,6 +12,7 @@ from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.kernels.spaces import SpacedKernel
@@ -84,6 +85,7 @@ def kernel(
     cluster: int | tuple[int, ...] | None = None,
     cooperative: bool = False,
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
+@shorten_errors
 def kernel(
     function: Any = None,
     /,
@@ -178,6 +180,7 @@ def kernel(
     if space is not None:
         _check_space(space, block)
 
+    @shorten_errors
     def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
         plain = _plain(function, "kernel")
         if space is None:
@@ -208,6 +211,7 @@ def _check_space(space: Any, block: Any) -> None:
         )
 
 
+@shorten_errors
 def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
     """Make a device function of a Python function, for kernels to call.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.launch.dimensions import read_dim3
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Artifact, Compiler, Dim3, Resources, Specialization
@@ -55,6 +56,7 @@ class InspectionMixin:
 
     _block: Dim3 | None
 
+    @shorten_errors
     def ptx(self, *args: Any, ptx_version: str | None = None, **options: Any) -> str:
         """Return the PTX; needs no GPU and no CUDA toolkit.
 
@@ -69,10 +71,12 @@ class InspectionMixin:
         """
         return self._text("ptx", _writer_of("ptx"), args, options, ptx_version)
 
+    @shorten_errors
     def llvm(self, *args: Any, **options: Any) -> str:
         """Return the LLVM IR, by default of the target where kernels run now."""
         return self._text("llvm", None, args, options)
 
+    @shorten_errors
     def cpu_source(self, *args: Any, **options: Any) -> str:
         """Return the Python text that the CPU target compiles in the kernel's place."""
         return self._text("source", _writer_of("source"), args, options)
@@ -87,10 +91,12 @@ class InspectionMixin:
         typed = compiler.typed_unit(specialization.unit, specialization.kinds)
         return "\n\n".join(unit.source() for unit in typed.reachable()) + "\n"
 
+    @shorten_errors
     def asm(self, *args: Any, **options: Any) -> str:
         """Return the assembly, by default of the CPU target."""
         return self._text("asm", _writer_of("asm"), args, options)
 
+    @shorten_errors
     def resources(self, *args: Any, **options: Any) -> Resources:
         """Return registers, spills, local and shared memory, by default on the CUDA target.
 
@@ -101,6 +107,7 @@ class InspectionMixin:
         """
         return self.artifact(*args, **{"target": _writer_of("ptx"), **options}).resources()
 
+    @shorten_errors
     def artifact(
         self,
         *args: Any,
@@ -150,6 +157,7 @@ class InspectionMixin:
             arch = arch or (here[0].arch if here else None)
         return maker, args, mode, block_dim, arch, ptx_version
 
+    @shorten_errors
     def specialization(
         self,
         *args: Any,
@@ -164,6 +172,7 @@ class InspectionMixin:
         asked = member._asked_for(args, forall, block, arch, target, ptx_version)
         return asked[0], member._dispatcher.specialize(*asked)[1]
 
+    @shorten_errors
     def launched(
         self,
         *args: Any,

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from kerneldsl.contract import CompileOptions
-from kerneldsl.errors import LaunchConfigError
+from kerneldsl.errors import KernelError, LaunchConfigError
 from kerneldsl.kernels.inspection import InspectionMixin
 from kerneldsl.kernels.launches import make_launch
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
@@ -16,6 +16,7 @@ from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_byte
 from kerneldsl.launch.native.vectorcall import native_methods
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import CopiedAsItself
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Dim3
@@ -99,22 +100,26 @@ class LaunchMixin:
         LaunchConfigError
             If it is not that.
         """
-        if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
-            raise LaunchConfigError(
-                f"invalid launch configuration {self.__qualname__}[{config!r}]",
-                value=config,
-                limit="The form is kernel[grid, block], kernel[grid, block, stream] or "
-                "kernel[grid, block, stream, shared_bytes]",
-                remedy="To let kerneldsl choose the block, write kernel.forall(n)(…)",
-            )
-        grid, block = config[:2]
-        stream = config[2] if len(config) > 2 else None
-        shared_bytes = config[3] if len(config) > 3 else 0
-        is_plain = stream is None and _are_plain(grid, block, shared_bytes)
-        if is_plain and (found := self._grids.get(config)) is not None:
-            return found
-        shape = self._read_grid(grid, block, stream, shared_bytes)
-        return self._make_launch(shape, self._grids, config if is_plain else None)
+        try:
+            if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
+                raise LaunchConfigError(
+                    f"invalid launch configuration {self.__qualname__}[{config!r}]",
+                    value=config,
+                    limit="The form is kernel[grid, block], kernel[grid, block, stream] or "
+                    "kernel[grid, block, stream, shared_bytes]",
+                    remedy="To let kerneldsl choose the block, write kernel.forall(n)(…)",
+                )
+            grid, block = config[:2]
+            stream = config[2] if len(config) > 2 else None
+            shared_bytes = config[3] if len(config) > 3 else 0
+            is_plain = stream is None and _are_plain(grid, block, shared_bytes)
+            if is_plain and (found := self._grids.get(config)) is not None:
+                return found
+            shape = self._read_grid(grid, block, stream, shared_bytes)
+            return self._make_launch(shape, self._grids, config if is_plain else None)
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def forall(
         self,
@@ -155,23 +160,27 @@ class LaunchMixin:
         LaunchConfigError
             If the extent or the block is not that.
         """
-        key: Any = None
-        if plan is not None:
-            _check_plan(plan, block)
-        launch_attributes = self._attributes_for(cluster, cooperative, plan)
-        if (
-            plan is None
-            and launch_attributes is self._launch_attributes
-            and stream is None
-            and _are_plain(extent, block or 1, shared_bytes)
-        ):
-            # One extent alone is what the native code looks up.
-            is_alone = len(extent) == 1 and block is None and shared_bytes == 0
-            key = extent[0] if is_alone else (extent, block, shared_bytes)
-            if (found := self._extents.get(key)) is not None:
-                return found
-        shape = self._read_shape(extent, block, stream, shared_bytes, plan, launch_attributes)
-        return self._make_launch(shape, self._extents, key)
+        try:
+            key: Any = None
+            if plan is not None:
+                _check_plan(plan, block)
+            launch_attributes = self._attributes_for(cluster, cooperative, plan)
+            if (
+                plan is None
+                and launch_attributes is self._launch_attributes
+                and stream is None
+                and _are_plain(extent, block or 1, shared_bytes)
+            ):
+                # One extent alone is what the native code looks up.
+                is_alone = len(extent) == 1 and block is None and shared_bytes == 0
+                key = extent[0] if is_alone else (extent, block, shared_bytes)
+                if (found := self._extents.get(key)) is not None:
+                    return found
+            shape = self._read_shape(extent, block, stream, shared_bytes, plan, launch_attributes)
+            return self._make_launch(shape, self._extents, key)
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""
@@ -331,6 +340,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
         """Return the kernel whose code is meant: of one with a space, the member of this block."""
         return self
 
+    @shorten_errors
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel has to be told how many threads run it."""
         name = self.__qualname__
@@ -340,6 +350,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
             remedy=f"Write {name}.forall(n)(…) or {name}[grid, block](…)",
         )
 
+    @shorten_errors
     def time(
         self,
         *args: Any,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceLike
@@ -92,7 +93,11 @@ class Launch(ProcessOwned):
         KernelFault
             In debug mode, if the kernel raised.
         """
-        self._launch(self._in_order(args, named) if named else args)
+        try:
+            self._launch(self._in_order(args, named) if named else args)
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments by position."""
@@ -135,6 +140,7 @@ class Launch(ProcessOwned):
         if len(known) == len(others) < _MAX_TABLES:
             self._due = self._slow_count + 1
 
+    @shorten_errors
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
         """Prepare a launch with these arguments, to be made many times.
 
@@ -166,6 +172,7 @@ class Launch(ProcessOwned):
             set_entry(bound, machine.entry_address("bound"))
         return bound
 
+    @shorten_errors
     def plan(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
     ) -> LaunchPlan:
@@ -207,6 +214,7 @@ class Launch(ProcessOwned):
 
         return describe_plan(self._request(args, device, arch))
 
+    @shorten_errors
     def plans(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
     ) -> tuple[LaunchPlan, ...]:
@@ -229,6 +237,7 @@ class Launch(ProcessOwned):
 
         return describe_plans(self._request(args, device, arch))
 
+    @shorten_errors
     def time(self, *args: Any, samples: int = 7) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
 
@@ -293,7 +302,11 @@ class BoundLaunch(ProcessOwned):
 
     def __call__(self) -> None:
         """Launch the kernel; raises what the launch raises."""
-        self.launch(*self.args)
+        try:
+            self.launch(*self.args)
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoundLaunch:
         """Return a launch with copies of the arguments."""

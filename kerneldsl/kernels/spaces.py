@@ -11,6 +11,7 @@ from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.members import MemberKernel, shape_in_space
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.kernels.launches import Launch
@@ -47,6 +48,7 @@ class SpacedKernel(Kernel[Any, Any]):
         self._names = names
         self._kernels: dict[tuple[Member, ...], MemberKernel] = {}
 
+    @shorten_errors
     def member(self, **values: Any) -> MemberKernel:
         """Return the kernel with these compile-time parameters, to be launched with its block.
 
@@ -109,6 +111,7 @@ class SpacedKernel(Kernel[Any, Any]):
             )
         return shape_in_space(self, extent, stream, plan, launch_attributes)
 
+    @shorten_errors
     def __getitem__(self, config: Any) -> Launch:
         """Refuse: an explicit launch has to say which member it is of."""
         raise LaunchConfigError(

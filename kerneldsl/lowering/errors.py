@@ -70,7 +70,9 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
         f"{unit.name}({arguments}) cannot be compiled: {what}",
         where=where,
         value=error,
-        remedy=finding.remedy if finding is not None else "The compiler's own text is below",
+        remedy=finding.remedy
+        if finding is not None
+        else "error.details has the compiler's own text",
     )
     result.__cause__ = error
     return result

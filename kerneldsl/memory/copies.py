@@ -20,10 +20,12 @@ from kerneldsl.placement.devices import device_of
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import put
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["can_access_peer", "copy", "copy_between", "enable_peer_access"]
 
 
+@shorten_errors
 def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = True) -> None:
     """Copy the elements of one array into another of the same shape and dtype.
 
@@ -170,6 +172,7 @@ def _stream_of_either(stream: Any, *devices: Device) -> Any:
 # --------------------------------------------------------------------------- peers
 
 
+@shorten_errors
 def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
     """Return whether kernels on a device can reach arrays of another one where they are.
 
@@ -190,6 +193,7 @@ def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
     return device.can_access_peer(other)
 
 
+@shorten_errors
 def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
     """Let kernels on a device reach arrays of another one where they are, from now on.
 

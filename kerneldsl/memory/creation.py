@@ -20,6 +20,7 @@ from kerneldsl.memory.strided import (
     contiguous_strides,
 )
 from kerneldsl.placement.devices import chosen_device, current_device
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 
+@shorten_errors
 def empty(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -76,6 +78,7 @@ def empty(
     return new_array(chosen_device(device), extents, element, order, stream)
 
 
+@shorten_errors
 def full(
     shape: Shape,
     fill_value: Any,
@@ -92,6 +95,7 @@ def full(
     return array
 
 
+@shorten_errors
 def zeros(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -104,6 +108,7 @@ def zeros(
     return full(shape, 0, dtype, order=order, device=device, stream=stream)
 
 
+@shorten_errors
 def ones(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -131,6 +136,7 @@ def _like(array: Any, dtype: npt.DTypeLike | None, device: DeviceLike | None) ->
     }
 
 
+@shorten_errors
 def empty_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
@@ -142,6 +148,7 @@ def empty_like(
     return empty(**_like(array, dtype, device), stream=stream)
 
 
+@shorten_errors
 def zeros_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
@@ -153,6 +160,7 @@ def zeros_like(
     return zeros(**_like(array, dtype, device), stream=stream)
 
 
+@shorten_errors
 def ones_like(
     array: DeviceArray | npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
@@ -164,6 +172,7 @@ def ones_like(
     return ones(**_like(array, dtype, device), stream=stream)
 
 
+@shorten_errors
 def full_like(
     array: DeviceArray | npt.ArrayLike,
     fill_value: Any,
@@ -176,6 +185,7 @@ def full_like(
     return full(fill_value=fill_value, **_like(array, dtype, device), stream=stream)
 
 
+@shorten_errors
 def to_device(
     array: DeviceArray | npt.ArrayLike, *, device: DeviceLike | None = None, stream: Any = None
 ) -> DeviceArray:
@@ -210,6 +220,7 @@ def to_device(
     return copy
 
 
+@shorten_errors
 def from_dlpack(obj: Any) -> DeviceArray:
     """Take over an array of another library by DLPack, without a copy.
 
@@ -237,6 +248,7 @@ def from_dlpack(obj: Any) -> DeviceArray:
     return DeviceArray.over(dlpack.import_array(obj, stream=None))
 
 
+@shorten_errors
 def as_array(obj: Any) -> DeviceArray:
     """Take over any array without a copy: ours, DLPack's, or by ``__cuda_array_interface__``.
 
@@ -260,6 +272,7 @@ def as_array(obj: Any) -> DeviceArray:
 # --------------------------------------------------------------------------- shared with the host
 
 
+@shorten_errors
 def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     """Return the array that kernels take to work on mapped host memory where it is.
 
@@ -304,6 +317,7 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     )
 
 
+@shorten_errors
 def managed_empty(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,

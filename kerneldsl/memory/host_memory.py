@@ -22,6 +22,7 @@ from kerneldsl.memory.strided import (
     host_view,
 )
 from kerneldsl.placement.devices import chosen_device
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["pinned_copy", "pinned_empty"]
 
 
+@shorten_errors
 def pinned_empty(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -90,6 +92,7 @@ def pinned_empty(
     return host_view(owner.buffer.host_pointer, extents, strides, element, owner)
 
 
+@shorten_errors
 def pinned_copy(
     array: npt.ArrayLike,
     *,

@@ -28,6 +28,7 @@ from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import AsTable, format_bytes, format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, Scope
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [
     "Devices",
@@ -183,6 +184,7 @@ class use(Choice["Device | StandIn"]):
     __slots__ = ()
     _scope = _choices
 
+    @shorten_errors
     def __init__(self, device: DeviceLike) -> None:
         super().__init__(_device_or_stand_in(device))
 
@@ -343,6 +345,7 @@ class Devices(AsTable, tuple[DeviceInfo, ...]):
         return (*DEVICE_HEADERS, "memory"), rows
 
 
+@shorten_errors
 def devices(target: str | None = None) -> Devices:
     """Describe the devices of a target; without one, of every usable target with real hardware.
 
@@ -367,6 +370,7 @@ def devices(target: str | None = None) -> Devices:
     return Devices(device.describe() for each in found for device in each.devices())
 
 
+@shorten_errors
 def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     """Describe one device.
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Member", "Space"]
 
@@ -94,6 +95,7 @@ class Space:
     block=64, tile=1
     """
 
+    @shorten_errors
     def __init__(
         self,
         *,

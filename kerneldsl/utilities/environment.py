@@ -27,6 +27,7 @@ __all__ = [
     "logger",
     "pool_is_off",
     "target_spec",
+    "traceback_is_full",
 ]
 
 #: Every variable a user may set, and what it is for; `status` and `doctor` read this.
@@ -35,6 +36,7 @@ VARIABLES = {
     "KERNELDSL_FALLBACK": "what happens when a GPU cannot run a kernel",
     "KERNELDSL_DEBUG": "checks in kernels",
     "KERNELDSL_LOG": "level of the log on standard error",
+    "KERNELDSL_TRACEBACK": "whether errors show the frames of libraries",
     "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
     "KERNELDSL_POOL": "whether device memory comes from pools",
     "KERNELDSL_LAUNCHER": "whether native code repeats launches",
@@ -104,6 +106,11 @@ def pool_is_off() -> bool:
 def debug_is_on() -> bool:
     """Return whether ``KERNELDSL_DEBUG`` asks for debug mode."""
     return os.environ.get("KERNELDSL_DEBUG", "").strip().lower() not in _FALSE
+
+
+def traceback_is_full() -> bool:
+    """Return whether ``KERNELDSL_TRACEBACK`` asks for the frames and causes of libraries."""
+    return os.environ.get("KERNELDSL_TRACEBACK", "").strip().lower() == "full"
 
 
 def configure_logging() -> None:

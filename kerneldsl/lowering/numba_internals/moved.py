@@ -11,15 +11,13 @@ from typing import TypeVar
 
 from kerneldsl._version import TESTED_RANGES
 from kerneldsl.errors import CompileError
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
 __all__ = ["moved_name", "overriding"]
 
 _Class = TypeVar("_Class", bound=type)
 
 _LIBRARIES = ("numba", "llvmlite")
-#: The folder that holds the three packages of this distribution.
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-_OURS = tuple(os.path.join(_ROOT, p, "") for p in ("kerneldsl", "targets", "stdlib_kernels"))
 
 
 def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Class]:
@@ -101,6 +99,6 @@ def _place_of(traceback: TracebackType | None) -> str | None:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     file = traceback.tb_frame.f_code.co_filename
-    if not file.startswith(_OURS):
+    if not file.startswith(OWN_FOLDERS):
         return None
-    return f"{os.path.relpath(file, _ROOT)}:{traceback.tb_lineno}"
+    return f"{os.path.relpath(file, os.path.dirname(OWN_FOLDERS[0][:-1]))}:{traceback.tb_lineno}"

@@ -41,6 +41,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
     ),
     "KERNELDSL_DEBUG": (_SWITCH, "warning", "is taken as 1"),
     "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_TRACEBACK": (("full",), "warning", "is ignored"),
     "KERNELDSL_LOG": (
         tuple(name.lower() for name in logging.getLevelNamesMapping()),
         "warning",

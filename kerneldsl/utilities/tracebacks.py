@@ -1,0 +1,100 @@
+"""Tracebacks that show the user's frames and our message, and keep the rest in `error.details`.
+
+Public functions shorten an error as it leaves them, and raise it again as it is: CPython adds no
+frame for a bare ``raise``, so that nothing of this project is left between the user's line and the
+message. No hook of the interpreter is changed; pytest, pdb, logging and IPython see the same.
+``KERNELDSL_TRACEBACK=full`` leaves errors as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, TracebackType
+from typing import ParamSpec, TypeVar
+
+from kerneldsl.errors import KernelError
+from kerneldsl.utilities.environment import traceback_is_full
+
+__all__ = ["OWN_FOLDERS", "shorten", "shorten_errors"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+#: Folders of the packages of this distribution, each with the separator after it. Their frames are
+#: not the user's; a program may have modules of the same names elsewhere.
+OWN_FOLDERS = tuple(
+    os.path.join(_ROOT, name, "") for name in ("kerneldsl", "targets", "stdlib_kernels")
+)
+#: Libraries through which errors of ours come.
+_LIBRARIES = sys.stdlib_module_names | {"llvmlite", "numba", "numpy"}
+
+
+def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Shorten the errors of ours that a public function raises; a decorator."""
+
+    @functools.wraps(function)
+    def shortening(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except KernelError as error:
+            shorten(error)
+            raise
+
+    return shortening
+
+
+def shorten(error: KernelError) -> None:
+    """Leave the user's frames in an error's traceback, and the causes that the user can act on.
+
+    Everything else is in ``error.details``. Call it where the error is caught, and raise the error
+    again with a bare ``raise``.
+    """
+    if traceback_is_full():
+        return
+    error.keep_details()
+    _shorten_chain(error, set())
+
+
+def _shorten_chain(error: KernelError, seen: set[int]) -> None:
+    seen.add(id(error))
+    cause, context = error.__cause__, error.__context__
+    if cause is not None:
+        if isinstance(cause, KernelError):
+            if id(cause) not in seen:
+                _shorten_chain(cause, seen)
+        elif _is_internal(cause):
+            error.__cause__ = None  # and so the context is not printed either
+    elif context is not None and not error.__suppress_context__ and _is_internal(context):
+        error.__suppress_context__ = True
+    error.__traceback__ = _users_part(error.__traceback__)
+
+
+def _is_internal(error: BaseException) -> bool:
+    """Return whether an exception was raised and caught in libraries alone."""
+    return _users_part(error.__traceback__) is None
+
+
+def _users_part(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of libraries."""
+    kept = None
+    for entry in reversed(tuple(_entries(traceback))):
+        frame = entry.tb_frame
+        if not _is_of_library(frame.f_code, frame.f_globals.get("__name__")):
+            kept = TracebackType(kept, frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_of_library(code: CodeType, module: object) -> bool:
+    if code.co_filename.startswith(OWN_FOLDERS):
+        return True
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
