@@ -220,10 +220,10 @@ def test_a_finalizer_that_starts_a_driver_starts_no_thread(tmp_path: Path) -> No
                 with import_ahead():
                     say("works", ending(), flush=True)
 
-        Last()
         import gc
 
-        gc.disable()
+        gc.disable()  # a collection that happens to come due would find it before the end
+        Last()
         """,
         tmp_path,
     )
