@@ -114,6 +114,11 @@ another-python: .venv-cuda12/.stamp ## a quick run of what compiles, with anothe
 	@KERNELDSL_CHECK=quick .venv-cuda12/bin/python -m pytest -q -p no:cacheprovider \
 	  -n $(WORKERS) -m "not measures and not slow" $(ANOTHER_PYTHON_TESTS)
 
+.PHONY: numba-next
+numba-next: $(VENV)/.stamp ## the next Numba, or a candidate of it, where the package index has one
+	@.ci/numba-next $(BIN)/python -n $(WORKERS) $(ANOTHER_PYTHON_TESTS) tests/cache/test_overloads.py \
+	  tests/cache/test_key.py tests/cache/test_warm.py
+
 .PHONY: fuzz
 fuzz: $(VENV)/.stamp ## 20000 generated programs against the oracle (FUZZ_PROGRAMS, FUZZ_SEED, FUZZ_TARGETS)
 	@$(BIN)/python -m tests.fuzz --programs $(FUZZ_PROGRAMS) --seed $(FUZZ_SEED) \
@@ -169,6 +174,6 @@ wheel: $(VENV)/.stamp ## build the wheel into dist/
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-demo .venv-cuda12 .venv-cuda13 demo-output gpu-results dist build .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-demo .venv-cuda12 .venv-cuda13 .venv-numba-next demo-output gpu-results dist build .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

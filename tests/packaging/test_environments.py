@@ -113,3 +113,75 @@ def test_another_version(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHON", str(tmp_path / "bin" / "python3.12"))
     assert make_venv(tmp_path).returncode == 0
     assert (tmp_path / "log").read_text().splitlines()[-2].startswith("3.11 -m venv")
+
+
+NEXT = """#!/bin/sh
+echo "$(basename "$(dirname "$(dirname "$0")")") $*" >>"$LOG"
+case "$*" in *--dry-run*) {answer};; esac
+"""
+
+
+def try_next(machine, tmp_path: Path, answer: str) -> subprocess.CompletedProcess[str]:
+    """Run `make numba-next`'s script; the first interpreter's pip answers with a shell command."""
+    machine("python3", "3.12")
+    for name in ("asking", "env"):
+        python = tmp_path / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(NEXT.format(answer=answer))
+        python.chmod(0o755)
+    return subprocess.run(
+        [
+            "bash",
+            str(ROOT / ".ci" / "numba-next"),
+            str(tmp_path / "asking/bin/python"),
+            "some_tests",
+        ],
+        env={
+            **os.environ,
+            "PATH": f"{os.environ['PATH']}:/usr/bin:/bin",
+            "NUMBA_NEXT_VENV": str(tmp_path / "env"),
+            "PYTHON": str(tmp_path / "bin" / "python3"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_an_index_without_the_next_numba_is_said_plainly(machine, tmp_path):
+    refusal = (
+        "echo 'ERROR: Could not find a version (from versions: 0.67.0, 0.68.1)' >&2; "
+        "echo 'ERROR: No matching distribution found for numba' >&2; exit 1"
+    )
+    done = try_next(machine, tmp_path, refusal)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "The package index has no numba 0.69, nor a candidate of it; the newest is 0.68.1. "
+        "Nothing was tried.\n"
+    )
+    assert len((tmp_path / "log").read_text().splitlines()) == 1, "nothing was installed"
+
+
+def test_an_index_that_cannot_be_asked_is_an_error(machine, tmp_path):
+    refusal = (
+        "echo 'ERROR: Could not find a version (from versions: none)' >&2; "
+        "echo 'ERROR: No matching distribution found for numba' >&2; exit 1"
+    )
+    done = try_next(machine, tmp_path, refusal)
+    assert done.returncode == 1
+    assert "could not be asked for numba 0.69" in done.stderr
+
+
+def test_the_next_numba_is_tried_in_an_environment_of_its_own(machine, tmp_path):
+    done = try_next(machine, tmp_path, "exit 0")
+    assert done.returncode == 0, done.stderr
+    asked, made, installed, upgraded, shown, tested = (tmp_path / "log").read_text().splitlines()
+    assert asked.startswith("asking -m pip install --dry-run --pre")
+    assert asked.endswith("numba>=0.69a0")
+    assert made.endswith(f"-m venv --clear {tmp_path / 'env'}")
+    assert installed.startswith("env -m pip install")
+    assert upgraded.endswith("--pre --upgrade numba>=0.69a0")
+    assert shown.startswith("env -c import llvmlite, numba")
+    assert tested.startswith("env -m pytest")
+    assert tested.endswith("some_tests")
