@@ -43,6 +43,14 @@ class Compiler(ABC):
     #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots, too.
     has_slots: bool = False
 
+    def compiles_for(self, arch: str) -> bool:
+        """Return whether an architecture is one of this compiler's.
+
+        **Must** be overridden where :meth:`compile` does not read the architecture; the default
+        leaves it to :meth:`compile` to refuse one.
+        """
+        return True
+
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether the code depends on the shape of the block. **May** be overridden."""
         return False

@@ -38,7 +38,8 @@ class InspectionMixin:
         The block, for targets that compile for one; by default the decorator's. Of a kernel with a
         space it says which member is meant.
     ``arch`` : str, optional
-        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice.
+        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice. One that
+        the device's target does not compile for means the target that writes PTX.
     ``target`` : str, optional
         Name of the target.
 
@@ -149,12 +150,22 @@ class InspectionMixin:
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
             device = current_device()
-            maker, arch = device.compiler, arch or device.arch
+            maker = device.compiler
+            if arch is not None and not maker.compiles_for(arch):
+                maker = get_target(_writer_of("ptx")).compiler
+            arch = arch or device.arch
         else:
             maker = get_target(target).compiler
             # So that what a launch has compiled is shown, and serves one.
             here = get_target(target).devices()
             arch = arch or (here[0].arch if here else None)
+        if arch is not None and not maker.compiles_for(arch):
+            raise ArgumentValueError(
+                f"arch is {arch!r}",
+                value=arch,
+                limit=f"The target {maker.name!r} does not compile for that architecture",
+                remedy=f"Leave arch out, or name its target, such as target={_writer_of('ptx')!r}",
+            )
         return maker, args, mode, block_dim, arch, ptx_version
 
     @shorten_errors

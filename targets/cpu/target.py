@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuTarget"]
 
+#: The one architecture: this machine's.
+_ARCH = "native"
 #: Blocks of ``forall``, chosen only so that ``blockDim`` has a value; elements are merged.
 _DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
@@ -46,6 +48,10 @@ class CpuCompiler(Compiler):
     """Generates Python, and compiles it with Numba."""
 
     name = "cpu"
+
+    def compiles_for(self, arch: str) -> bool:
+        """Return whether it is this machine's own, which is all that is compiled for."""
+        return arch == _ARCH
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether loops over the block's threads are part of the code."""
@@ -286,4 +292,4 @@ def _device() -> CpuDevice:
         warp_size=32,
         multiprocessor_count=count,
     )
-    return CpuDevice("cpu", 0, cpu_model(), "native", limits, kind="cpu")
+    return CpuDevice("cpu", 0, cpu_model(), _ARCH, limits, kind="cpu")

@@ -392,6 +392,33 @@ def test_overlapping_arguments_choose_the_barrier_problems(fake):
     assert overlapping.barrier_problems == overlapping.barrier_problems_if_overlapping != ()
 
 
+def test_an_architecture_is_that_of_the_code_shown():
+    """Not a label on the code of another machine."""
+
+    @kd.kernel
+    def double(x):
+        x[kd.grid(1)] *= 2
+
+    signature = "float32[::1]"
+    with kd.use("cpu"):
+        shown = double.artifact(signature, arch="sm_90")
+        assert shown.specialization.arch == "sm_90"
+        assert ".target sm_90" in shown.text("ptx")
+        assert "nvptx64" in double.llvm(signature, arch="sm_90")
+        assert "nvptx64" not in double.llvm(signature)
+        assert "double" in double.typed_source(signature, arch="sm_90")
+        with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+            double.asm(signature, arch="sm_90")
+        assert "ptx" not in double.asm(signature, arch="native")
+    for options in ({"target": "cpu"}, {"target": "cpu", "forall": 1}):
+        with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+            double.artifact(signature, arch="sm_90", **options)
+    with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+        double.cpu_source(signature, arch="sm_90")
+    with kd.use("cpu"), pytest.raises(kd.KernelError, match="haswell"):
+        double.llvm(signature, arch="haswell")
+
+
 def test_inspection_needs_no_launch(fake):
     kernel = kd.kernel(axpy.function)
     text = kernel.cpu_source("float32, float32[::1], float32[::1], float32[::1]", target="fake")
