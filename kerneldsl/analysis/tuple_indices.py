@@ -116,7 +116,7 @@ def longest(tuples: Tuples, kinds: Sequence[Kind]) -> int:
 
     Examples
     --------
-    >>> from kerneldsl.language.kinds import parse_signature
+    >>> from kerneldsl.language.signatures import parse_signature
     >>> longest(frozenset((-2, 0)), parse_signature("(i8, i8, i8), f4[:]"))
     3
     """

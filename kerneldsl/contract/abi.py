@@ -252,7 +252,7 @@ def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
 
     Examples
     --------
-    >>> from kerneldsl.language.kinds import parse_signature
+    >>> from kerneldsl.language.signatures import parse_signature
     >>> vector, matrix = array_parameters(parse_signature("float32[::1], (int32, float64[:, :])"))
     >>> vector.position, vector.pointer, vector.extents, vector.strides
     (0, 0, range(1, 2), range(2, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
@@ -21,19 +21,29 @@ if TYPE_CHECKING:
 
 __all__ = ["func", "kernel"]
 
+#: Types of parameters: as text, as kinds or Numba's objects, or several of those in a list.
+_Signature: TypeAlias = "str | tuple[Any, ...] | list[Any]"
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _read_signature(signature: str | tuple[Kind, ...] | None) -> tuple[Kind, ...] | None:
-    if signature is None or isinstance(signature, tuple):
-        return signature
-    from kerneldsl.language.kinds import parse_signature
+def _read_signatures(signature: Any) -> tuple[tuple[Kind, ...], ...]:
+    if signature is None:
+        return ()
+    from kerneldsl.language.signatures import read_signatures
 
     try:
-        return parse_signature(signature)
+        return read_signatures(signature)
     except (ValueError, TypeError) as error:
         raise ArgumentValueError(str(error), value=signature) from error
+
+
+def _is_signature(value: Any) -> bool:
+    """Return whether a decorator was given types in the place of a function."""
+    if isinstance(value, (str, tuple, list)):
+        return True
+    return type(value).__module__.startswith("numba.core.ty") and not hasattr(value, "py_func")
 
 
 def _plain(function: Any, decorator: str) -> Any:
@@ -52,10 +62,10 @@ def _plain(function: Any, decorator: str) -> Any:
 def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
 @overload
 def kernel(
-    function: str | tuple[Kind, ...] | None = None,
+    function: _Signature | None = None,
     /,
     *,
-    signature: str | tuple[Kind, ...] | None = None,
+    signature: _Signature | None = None,
     fastmath: bool = False,
     contract: bool = True,
     debug: bool | None = None,
@@ -69,10 +79,10 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], SpacedKernel]: ...
 @overload
 def kernel(
-    function: str | tuple[Kind, ...] | None = None,
+    function: _Signature | None = None,
     /,
     *,
-    signature: str | tuple[Kind, ...] | None = None,
+    signature: _Signature | None = None,
     fastmath: bool = False,
     contract: bool = True,
     debug: bool | None = None,
@@ -109,9 +119,11 @@ def kernel(
 
     Parameters
     ----------
-    signature : str, optional
-        Types of the parameters in Numba's notation, ``"void(float32, float32[::1])"``, also as the
-        first positional argument. By default they are those of each launch's arguments.
+    signature : str, Numba signature, tuple of types, or list of those, optional
+        Types of the parameters in Numba's notation, ``"void(float32, float32[::1])"``, or as
+        Numba's objects, also as the first positional argument. Of a list, a launch takes the one
+        that its arguments fit with the fewest conversions. By default the types are those of each
+        launch's arguments.
     fastmath : bool, optional
         Allow every floating-point transformation LLVM knows, and approximate functions.
     contract : bool, optional
@@ -159,11 +171,11 @@ def kernel(
     ... def scale(a, x):
     ...     x[kd.grid(1)] *= a
     """
-    if isinstance(function, (str, tuple)):
+    if _is_signature(function):
         function, signature = None, function
     environment.configure_logging()
     options = KernelOptions(
-        _read_signature(signature),
+        _read_signatures(signature),
         CompileOptions(
             fastmath=_flag("fastmath", fastmath),
             contract=_flag("contract", contract),

@@ -43,7 +43,7 @@ _first_dispatcher = ForkSafeLock()
 class KernelOptions(NamedTuple):
     """Options of ``@kd.kernel(...)``; see :func:`kerneldsl.kernel`."""
 
-    signature: tuple[Kind, ...] | None = None
+    signatures: tuple[tuple[Kind, ...], ...] = ()
     compile: CompileOptions = CompileOptions()
     block: Dim3 | None = None
     launch_attributes: LaunchAttributes = NO_ATTRIBUTES
@@ -330,7 +330,7 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
             from kerneldsl.launch.state import Definition, KernelStates
 
             options, constants = self.options, self._constant_values
-            definition = Definition(self.function, options.compile, options.signature, constants)
+            definition = Definition(self.function, options.compile, options.signatures, constants)
             made = Dispatcher(KernelStates(definition))
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made

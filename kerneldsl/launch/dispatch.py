@@ -327,8 +327,8 @@ class Dispatcher:
     ) -> tuple[KernelState, Specialization]:
         """Return what is compiled for arguments, or for a signature that is the only argument."""
         state = self.state()
-        if not args and state.signature is not None:
-            binding = read_kinds(state, state.signature)
+        if not args and state.signatures:
+            binding = read_kinds(state, state.signatures[0][0])
         else:
             binding = read_arguments(state, args)
         return state, make_specialization(

@@ -12,7 +12,8 @@ from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind, array_kinds, parse_signature
+from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
+from kerneldsl.language.signatures import is_signature, read_signature
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.promise_table import NOTHING
@@ -212,19 +213,19 @@ def read_arguments(
     state: KernelState, args: tuple[Any, ...], *, is_launch: bool = False
 ) -> Binding:
     """Read arguments and convert them to the declared signature, as for `make_request`."""
-    if not is_launch and len(args) == 1 and isinstance(args[0], str):
+    if not is_launch and len(args) == 1 and is_signature(args[0]):
         try:
-            kinds = parse_signature(args[0])
+            kinds = read_signature(args[0])
         except ValueError as error:
             raise ArgumentValueError(str(error), value=args[0]) from error
-        return read_kinds(state, kinds)
+        return read_kinds(state, for_parameters(kinds, state.parameter_count))
     if len(args) != state.parameter_count:
         _refuse_count(state.unit, args)
     binding = bind(state.unit.parameters, args)
     if is_launch and binding.read_only and state.traits.written:
         check_writable(binding, state.unit.parameters, args, state.traits.written)
-    if state.signature is not None:
-        conform(binding, state.signature, state.signature_codes, state.unit.parameters)
+    if state.signatures:
+        conform(binding, state.signatures, state.unit.parameters)
     return binding
 
 

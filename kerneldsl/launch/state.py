@@ -10,11 +10,12 @@ from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.promise_table import PromiseTable
 from kerneldsl.planner.choose import Choice
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 
@@ -38,8 +39,8 @@ class Definition(NamedTuple):
         The Python function.
     options : CompileOptions
         From the decorator and the environment.
-    signature : tuple of Kind or None
-        The declared kinds of the parameters.
+    signatures : tuple of tuple of Kind
+        The declared kinds of the parameters, one or several; none where each launch's count.
     constants : mapping, optional
         Values of the function's keyword-only parameters; of a kernel with a space, those of its
         first member.
@@ -47,7 +48,7 @@ class Definition(NamedTuple):
 
     function: Callable[..., Any]
     options: CompileOptions
-    signature: tuple[Kind, ...] | None
+    signatures: tuple[tuple[Kind, ...], ...] = ()
     constants: Mapping[str, Any] | None = None
 
 
@@ -62,8 +63,8 @@ class KernelState:
         What the analysis found, for arguments that do not overlap.
     options : CompileOptions
         The kernel's.
-    signature : tuple of Kind or None
-        The declared kinds of the parameters, whose codes are `signature_codes`.
+    signatures : tuple of (tuple of Kind, tuple of int)
+        The declared kinds of the parameters, and their codes.
     captured : tuple of (callable, object)
         What reads each captured constant, and what it was.
     overlap_matters : bool
@@ -105,8 +106,7 @@ class KernelState:
         "overlap_matters",
         "parameter_count",
         "promises",
-        "signature",
-        "signature_codes",
+        "signatures",
         "traits",
         "traits_if_overlapping",
         "unit",
@@ -127,8 +127,12 @@ class KernelState:
         )
         self.constants = tuple((definition.constants or {}).values())
         self.options = definition.options
-        self.signature = definition.signature
-        self.signature_codes = tuple(map(code_of, definition.signature or ()))
+        self.signatures = tuple(
+            (kinds, tuple(map(code_of, kinds)))
+            for kinds in (
+                for_parameters(each, len(unit.parameters)) for each in definition.signatures
+            )
+        )
         self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
         self.captured = tuple((c.read, c.value) for c in unit.captured)
         self.parameter_count = len(unit.parameters)
@@ -245,11 +249,14 @@ class KernelStates:
         from kerneldsl.analysis.analyze import analyze
         from kerneldsl.frontend.normalize import make_unit
 
-        function, _, signature, constants = self.definition
+        function, _, signatures, constants = self.definition
         unit: FunctionUnit = make_unit(function, constants=constants)
-        if signature is not None and len(signature) != len(unit.parameters):
+        for signature in signatures:
+            if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
+                continue
             raise ArgumentTypeError(
-                f"the signature of {unit.qualname} has {len(signature)} arguments",
+                f"the signature ({format_signature(signature)}) of {unit.qualname} has "
+                f"{format_count(len(signature), 'argument')}",
                 value=signature,
                 limit=f"The kernel has {len(unit.parameters)} parameters: "
                 + ", ".join(unit.parameters),

@@ -124,7 +124,7 @@ def element_work(
     Examples
     --------
     >>> from kerneldsl.analysis.work import Access, BodyWork
-    >>> from kerneldsl.language.kinds import parse_signature
+    >>> from kerneldsl.language.signatures import parse_signature
     >>> body = BodyWork((Access(0, False, "contiguous"), Access(1, True, "contiguous")), 1.0)
     >>> found = element_work(body, parse_signature("float32[::1], float32[::1]"))
     >>> found.read_bytes, found.written_bytes, found.max_vector

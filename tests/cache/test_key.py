@@ -25,7 +25,7 @@ from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Special
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.artifact import find_key
 from kerneldsl.placement.registry import get_target
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.placement.registry import get_target
 
 #: Kernels with the kinds of their arguments.

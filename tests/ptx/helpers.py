@@ -18,7 +18,8 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import Kind, parse_signature
+from kerneldsl.language.kinds import Kind
+from kerneldsl.language.signatures import parse_signature
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel

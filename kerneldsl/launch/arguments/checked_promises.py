@@ -38,7 +38,7 @@ def promises_of(
     Examples
     --------
     >>> from kerneldsl.contract.abi import array_parameters
-    >>> from kerneldsl.language.kinds import parse_signature
+    >>> from kerneldsl.language.signatures import parse_signature
     >>> from kerneldsl.launch.arguments.passed_arrays import passed_arrays
     >>> two = array_parameters(parse_signature("float32[::1], float32[::1]"))
     >>> arrays = passed_arrays(two, [4096, 100, 8200, 100])

@@ -12,9 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ElementKind, numpy_dtype
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.language.kinds import (
+    ArrayKind,
+    Kind,
+    ScalarKind,
+    TupleKind,
+    format_signature,
+    leaf_kinds,
+)
 from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
 from kerneldsl.memory.strided import contiguous_strides
 
@@ -22,18 +29,20 @@ __all__ = ["conform"]
 
 
 def conform(
-    binding: Binding, declared: tuple[Kind, ...], codes: tuple[int, ...], names: tuple[str, ...]
+    binding: Binding,
+    signatures: tuple[tuple[tuple[Kind, ...], tuple[int, ...]], ...],
+    names: tuple[str, ...],
 ) -> None:
     """Turn a binding's values into those of the declared kinds, in place.
+
+    Of several signatures it is the one with the fewest conversions that takes the arguments.
 
     Parameters
     ----------
     binding : Binding
         The arguments as they are.
-    declared : tuple of Kind
-        The signature.
-    codes : tuple of int
-        Its codes.
+    signatures : tuple of (tuple of Kind, tuple of int)
+        The declared kinds, and their codes.
     names : tuple of str
         The parameters' names.
 
@@ -44,8 +53,35 @@ def conform(
     ArgumentValueError
         If an integer does not fit the declared type.
     """
-    if binding.codes == codes:
+    if any(binding.codes == codes for _, codes in signatures):
         return
+    if len(signatures) == 1:
+        _convert_to(binding, *signatures[0], names)
+        return
+    found = tuple(leaf_kinds(kinds_of(binding.codes)))
+
+    def conversion_count(signature: tuple[tuple[Kind, ...], tuple[int, ...]]) -> int:
+        pairs = zip(found, leaf_kinds(signature[0]), strict=False)
+        return sum(isinstance(mine, ScalarKind) and mine != its for mine, its in pairs)
+
+    for declared, codes in sorted(signatures, key=conversion_count):
+        try:
+            _convert_to(binding, declared, codes, names)
+        except ArgumentError:
+            continue
+        return
+    raise ArgumentTypeError(
+        f"the arguments are ({format_signature(kinds_of(binding.codes))})",
+        value=binding.codes,
+        limit="The kernel's signatures are "
+        + " and ".join(f"({format_signature(declared)})" for declared, _ in signatures),
+        remedy="Convert the arguments, or add their signature to the list",
+    )
+
+
+def _convert_to(
+    binding: Binding, declared: tuple[Kind, ...], codes: tuple[int, ...], names: tuple[str, ...]
+) -> None:
     values: list[Any] = []
     moved: dict[int, int] = {}
     position = 0

@@ -196,7 +196,7 @@ def signature_arguments(kernel: Kernel[..., Any], signature: str | None) -> tupl
         return (signature,)
     code = kernel.function.__code__
     names = code.co_varnames[: code.co_argcount]
-    if kernel.options.signature is None and names:
+    if not kernel.options.signatures and names:
         raise ArgumentValueError(
             f"the types of {kernel.__qualname__}({', '.join(names)}) are not known",
             value=None,

@@ -28,7 +28,8 @@ from kerneldsl.language.element_types import (
     names_of,
     numpy_dtype,
 )
-from kerneldsl.language.kinds import ArrayKind, ScalarKind, parse_signature
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
 from kerneldsl.launch.arguments.readers import find_reader
 from kerneldsl.lowering.types import element_type

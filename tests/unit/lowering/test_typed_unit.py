@@ -16,7 +16,8 @@ from kerneldsl.contract import Compiler
 from kerneldsl.errors import ArgumentValueError, KernelTypingError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.typed_unit import Operation, TypedUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, parse_signature
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.language.types import (
     BOOL,
     NONE,

@@ -9,7 +9,7 @@ import kerneldsl as kd
 from kerneldsl.contract.abi import ParameterLayout, SlotParameters
 from kerneldsl.contract.locations import BufferOffset
 from kerneldsl.errors import ArgumentTypeError, CompileError
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments.checked_promises import promises_of
 from tests.support.fake_target import installed
 from tests.support.slot_target import SlotTarget

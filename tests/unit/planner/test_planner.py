@@ -16,7 +16,7 @@ from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.contract import ElementMapping, HostShare, Resources
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, extent_class, fit_grid
 from kerneldsl.planner.choose import (

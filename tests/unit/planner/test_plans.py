@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork, element_work
 from targets import null

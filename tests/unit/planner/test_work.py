@@ -12,7 +12,7 @@ import kerneldsl as kd
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.contract import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.work import Oriented, orient
 
 

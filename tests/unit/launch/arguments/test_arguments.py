@@ -10,7 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.element_types import NUMPY_NAMES
-from kerneldsl.language.kinds import format_signature, parse_signature
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments.arguments import bind, overlap
 from kerneldsl.launch.arguments.binding import kinds_of
 

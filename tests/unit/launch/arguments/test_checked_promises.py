@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kerneldsl.contract import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 from kerneldsl.contract.abi import array_parameters
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, parse_signature
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments import promise_table
 from kerneldsl.launch.arguments.arguments import bind
 from kerneldsl.launch.arguments.checked_promises import promises_of

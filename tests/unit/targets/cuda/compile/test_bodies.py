@@ -9,7 +9,7 @@ from dataclasses import replace
 import kerneldsl as kd
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile.bodies import _MAX_BODIES, _bodies
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize

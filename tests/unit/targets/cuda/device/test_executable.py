@@ -14,7 +14,7 @@ import pytest
 from kerneldsl.contract import CompileOptions, LaunchConfig
 from kerneldsl.contract.abi import EXPLICIT, ParameterLayout
 from kerneldsl.errors import KernelFault, ResourceLimitError, SourceLocation
-from kerneldsl.language.kinds import parse_signature
+from kerneldsl.language.signatures import parse_signature
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultSite, FaultTable
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from targets import null

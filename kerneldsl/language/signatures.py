@@ -1,0 +1,252 @@
+"""Signatures in Numba's notation: as text, and as Numba's own objects, without importing Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
+
+if TYPE_CHECKING:
+    import ast
+
+__all__ = ["is_signature", "parse_signature", "read_signature", "read_signatures"]
+
+#: Other names of element types; short ones, such as "f4", are those of the array interface.
+_ALIASES = {
+    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values()},
+    **{"b1": "bool", "boolean": "bool", "bool_": "bool", "byte": "uint8", "char": "int8"},
+    **{"uchar": "uint8", "short": "int16", "ushort": "uint16", "intc": "int32", "uintc": "uint32"},
+    **{"int": "int64", "int_": "int64", "long_": "int64", "longlong": "int64", "intp": "int64"},
+    **{"uint": "uint64", "ulong": "uint64", "ulonglong": "uint64", "uintp": "uint64"},
+    **{"float": "float64", "double": "float64", "float_": "float32", "complex": "complex128"},
+}
+_RETURNS_NOTHING = ("void", "none")
+
+
+def parse_signature(text: str) -> tuple[Kind, ...]:
+    """Read kinds from Numba's notation.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"float32, float32[::1], (int32, int64)"`` or ``"void(float32, float32[:])"``.
+
+    Returns
+    -------
+    tuple of Kind
+        One for each parameter; parentheses around all of them are a tuple here, see
+        :func:`~kerneldsl.language.kinds.for_parameters`.
+
+    Raises
+    ------
+    ValueError
+        Where the text is not a signature; the message names the part.
+
+    Examples
+    --------
+    >>> matrix, pair = parse_signature("float32[:, ::1], (int32, f8)")
+    >>> matrix
+    ArrayKind(dtype='float32', ndim=2, layout='C')
+    >>> str(pair)
+    '(int32, float64)'
+    >>> [str(kind) for kind in parse_signature("void(double, UniTuple(int32, 2))")]
+    ['float64', '(int32, int32)']
+    """
+    return _Text(text).read()
+
+
+class _Text:
+    """The text of a signature, for messages."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self) -> tuple[Kind, ...]:
+        import ast
+
+        body = " ".join(self.text.split())
+        if not body:
+            return ()
+        try:
+            # A call's arguments, because `f8[:],` and nothing at all are read as well.
+            call = ast.parse(f"_({body})" if body != "()" else "_()", mode="eval").body
+        except SyntaxError:
+            self.fail("cannot read it as types with a comma between two")
+        if not isinstance(call, ast.Call) or call.keywords:
+            self.fail("cannot read it as types with a comma between two")
+        parts = call.args
+        if len(parts) == 1 and (inner := _call_of(parts[0])) is not None:
+            returns, parts = inner
+            if returns not in _RETURNS_NOTHING:
+                if returns in ("Tuple", "UniTuple"):
+                    return (self.kind(call.args[0]),)
+                self.fail(f"it returns {returns}, and kernels return nothing: write void(…)")
+        return tuple(map(self.kind, parts))
+
+    def kind(self, node: ast.expr) -> Kind:
+        import ast
+
+        if isinstance(node, ast.Tuple):
+            return TupleKind(tuple(map(self.kind, node.elts)))
+        if isinstance(node, ast.Subscript):
+            return self.array(node)
+        if (call := _call_of(node)) is not None:
+            return self.tuple_of(node, *call)
+        name = _name_of(node)
+        if name is None:
+            self.fail(f"cannot read {ast.unparse(node)!r}")
+        return ScalarKind(self.dtype(name))
+
+    def dtype(self, name: str) -> str:
+        dtype = _ALIASES.get(name, name)
+        if dtype not in DTYPE_NAMES:
+            self.fail(f"unknown dtype {name!r}; known are {', '.join(DTYPE_NAMES)}")
+        return dtype
+
+    def array(self, node: ast.Subscript) -> ArrayKind:
+        import ast
+
+        name = _name_of(node.value)
+        if name is None:
+            self.fail(f"cannot read {ast.unparse(node)!r}")
+        dtype = self.dtype(name)
+        axes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if not axes:
+            return ArrayKind(dtype, 0, "C")
+        steps = [_step_of(axis) for axis in axes]
+        shown = ast.unparse(node)
+        if None in steps or steps.count(1) > 1:
+            self.fail(f"axes must be ':' or one '::1', found {shown}")
+        layout: Layout = "A"
+        if steps[-1] == 1:
+            layout = "C"
+        elif steps[0] == 1:
+            layout = "F"
+        elif 1 in steps:
+            self.fail(f"'::1' must stand first or last, found {shown}")
+        return ArrayKind(dtype, len(axes), layout)
+
+    def tuple_of(self, node: ast.expr, name: str, arguments: list[ast.expr]) -> TupleKind:
+        """Read ``Tuple((int32, float64))`` and ``UniTuple(int32, 2)``."""
+        import ast
+
+        if name == "Tuple" and len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
+            return TupleKind(tuple(map(self.kind, arguments[0].elts)))
+        if name == "UniTuple" and len(arguments) == 2:
+            count = getattr(arguments[1], "value", None)
+            if type(count) is int and count >= 0:
+                return TupleKind((self.kind(arguments[0]),) * count)
+        self.fail(f"cannot read {ast.unparse(node)!r}")
+
+    def fail(self, why: str) -> NoReturn:
+        raise ValueError(f"signature {self.text!r}: {why}")
+
+
+def _name_of(node: ast.expr) -> str | None:
+    """Return the name of a type, without the module it may be written with."""
+    import ast
+
+    if isinstance(node, ast.Attribute):
+        return node.attr if _name_of(node.value) in ("types", "numba", "nb", "kd", "np") else None
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _call_of(node: ast.expr) -> tuple[str, list[ast.expr]] | None:
+    import ast
+
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    name = _name_of(node.func)
+    return None if name is None else (name, node.args)
+
+
+def _step_of(axis: ast.expr) -> int | None:
+    """Return 0 for ``:`` and 1 for ``::1``; ``None`` for anything else."""
+    import ast
+
+    if not isinstance(axis, ast.Slice) or axis.lower is not None or axis.upper is not None:
+        return None
+    if axis.step is None:
+        return 0
+    return 1 if getattr(axis.step, "value", None) == 1 else None
+
+
+# --------------------------------------------------------------------- objects
+
+
+def is_signature(value: object) -> bool:
+    """Return whether an object is the text of a signature, or a signature of Numba's."""
+    return isinstance(value, str) or _is_of_numba(value, "Signature")
+
+
+def read_signature(value: Any) -> tuple[Kind, ...]:
+    """Read one signature.
+
+    Parameters
+    ----------
+    value : str, numba Signature, or tuple of kinds, texts and Numba's types
+        ``"void(float32, float32[:])"``, ``numba.void(numba.float32, numba.float32[:])`` or
+        ``(numba.float32, numba.float32[:])``.
+
+    Returns
+    -------
+    tuple of Kind
+
+    Raises
+    ------
+    ValueError
+        Where it cannot be meant; the message names the part.
+    """
+    if isinstance(value, str):
+        return parse_signature(value)
+    if _is_of_numba(value, "Signature"):
+        if str(value.return_type) != "none":
+            raise ValueError(
+                f"signature {value}: it returns {value.return_type}, and kernels return nothing: "
+                "write void(…)"
+            )
+        value = value.args
+    elif not isinstance(value, tuple):
+        value = (value,)
+    return tuple(_kind_of(each) for each in value)
+
+
+def read_signatures(value: Any) -> tuple[tuple[Kind, ...], ...]:
+    """Read what a decorator was given: one signature, or a list of them; ``None`` is none."""
+    if value is None:
+        return ()
+    each: Iterable[Any] = value if isinstance(value, list) else (value,)
+    return tuple(dict.fromkeys(map(read_signature, each)))
+
+
+def _kind_of(value: Any) -> Kind:
+    if isinstance(value, (ScalarKind, ArrayKind, TupleKind)):
+        return value
+    if isinstance(value, str):
+        kinds = parse_signature(value)
+        if len(kinds) == 1:
+            return kinds[0]
+    elif _is_of_numba(value, "Array"):
+        dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
+        if dtype in DTYPE_NAMES:
+            return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
+    elif _is_of_numba(value, "BaseTuple"):
+        return TupleKind(tuple(map(_kind_of, value.types)))
+    elif _is_of_numba(value, "Type"):
+        dtype = _ALIASES.get(str(value), str(value))
+        if dtype in DTYPE_NAMES:
+            return ScalarKind(dtype)
+    raise ValueError(
+        f"signature: {value!r} is the type of no argument; an argument is one of "
+        f"{', '.join(DTYPE_NAMES)}, an array such as float32[:], or a tuple of those"
+    )
+
+
+def _is_of_numba(value: object, kind: str) -> bool:
+    """Return whether an object is of a class of Numba's of that name."""
+    return any(
+        base.__name__ == kind and base.__module__.startswith(("numba.", "numba_cuda."))
+        for base in type(value).__mro__
+    )
