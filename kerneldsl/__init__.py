@@ -306,4 +306,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    # What this file itself imports, such as typing's names, is nobody's to use.
+    return sorted({*_HOME, *(name for name in globals() if name.startswith("__"))})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import KernelError, LaunchConfigError
@@ -49,7 +49,7 @@ class KernelOptions(NamedTuple):
     launch_attributes: LaunchAttributes = NO_ATTRIBUTES
 
 
-class LaunchMixin:
+class LaunchMixin(Generic[P]):
     """Launch shapes of a kernel: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
     Launches are remembered by their shapes, so that giving a kernel the same shape again costs
@@ -79,13 +79,13 @@ class LaunchMixin:
     _launch_attributes: LaunchAttributes
 
     def _remember_launches(self) -> None:
-        self._extents: dict[Any, Launch] = {}
-        self._grids: dict[Any, Launch] = {}
+        self._extents: dict[Any, Launch[P]] = {}
+        self._grids: dict[Any, Launch[P]] = {}
         # Nobody can ask with this object.
         self._last_extent_key = self._last_grid_dim = self._last_block_dim = object()
         self._last_extent = self._last_grid = None
 
-    def __getitem__(self, config: Any) -> Launch:
+    def __getitem__(self, config: Any) -> Launch[P]:
         """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
 
         Parameters
@@ -130,7 +130,7 @@ class LaunchMixin:
         plan: LaunchPlan | None = None,
         cluster: int | tuple[int, ...] | None = None,
         cooperative: bool = False,
-    ) -> Launch:
+    ) -> Launch[P]:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
         Parameters
@@ -182,7 +182,7 @@ class LaunchMixin:
             shorten(error)
             raise
 
-    def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch], key: Any) -> Launch:
+    def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""
         launch = make_launch(self, shape)
         if key is not None:
@@ -249,7 +249,7 @@ class LaunchMixin:
     last_grid_dim="_last_grid_dim",
     last_block_dim="_last_block_dim",
 )
-class _NativeForms(LaunchMixin):
+class _NativeForms(LaunchMixin[P]):
     """Native forms of these methods, once there are some: the methods stay what they are."""
 
     __slots__ = ()
@@ -285,7 +285,7 @@ def _are_plain(*values: Any) -> bool:
     return True
 
 
-class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
+class Kernel(_NativeForms[P], InspectionMixin, CopiedAsItself, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
@@ -307,7 +307,8 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
         options: KernelOptions,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function, updated=())
+        wrapper: Any = self
+        functools.update_wrapper(wrapper, function, updated=())
         if attributes := _attributes_of(function):
             # Only then: where nobody has asked for its __dict__, CPython finds methods sooner.
             self.__dict__.update(attributes)
@@ -340,15 +341,19 @@ class Kernel(_NativeForms, InspectionMixin, CopiedAsItself, Generic[P, R]):
         """Return the kernel whose code is meant: of one with a space, the member of this block."""
         return self
 
-    @shorten_errors
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: a kernel has to be told how many threads run it."""
-        name = self.__qualname__
-        raise LaunchConfigError(
-            f"the kernel {name} was called without a launch configuration",
-            limit="A launch needs the number of threads that run the kernel",
-            remedy=f"Write {name}.forall(n)(…) or {name}[grid, block](…)",
-        )
+    # To a type checker a kernel cannot be called: the slip is an error at its own line, and what
+    # follows it is checked, which it would not be behind a call that never returns.
+    if not TYPE_CHECKING:
+
+        @shorten_errors
+        def __call__(self, *args: Any, **kwargs: Any) -> None:
+            """Refuse: a kernel has to be told how many threads run it."""
+            name = self.__qualname__
+            raise LaunchConfigError(
+                f"the kernel {name} was called without a launch configuration",
+                limit="A launch needs the number of threads that run the kernel",
+                remedy=f"Write {name}.forall(n)(…) or {name}[grid, block](…)",
+            )
 
     @shorten_errors
     def time(

@@ -8,7 +8,7 @@ whatever it does not know.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
 
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundLaunch", "Launch", "make_launch"]
 
+P = ParamSpec("P")
+
 #: After so many launches of one shape through Python the native launcher is made, which costs
 #: a tenth of a second; once it is there, a launch is prepared when it is repeated.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
@@ -44,10 +46,11 @@ _MAX_TABLES = 4
 _MAX_SAMPLES = 100_000
 
 
-class Launch(ProcessOwned):
+class Launch(ProcessOwned, Generic[P]):
     """A kernel with the shape of its launch: call it with the kernel's arguments.
 
-    Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+    Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``. Type checkers compare the
+    arguments' number and names with the kernel's parameters, and their types where it is annotated.
     """
 
     __slots__ = ("_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
@@ -64,7 +67,7 @@ class Launch(ProcessOwned):
         self._slow_count = 0
         self._due = _first_due()
 
-    def __call__(self, *args: Any, **named: Any) -> None:
+    def __call__(self, *args: P.args, **named: P.kwargs) -> None:
         """Launch the kernel.
 
         Parameters
@@ -141,7 +144,7 @@ class Launch(ProcessOwned):
             self._due = self._slow_count + 1
 
     @shorten_errors
-    def bind(self, *args: Any, **named: Any) -> BoundLaunch:
+    def bind(self, *args: P.args, **named: P.kwargs) -> BoundLaunch:
         """Prepare a launch with these arguments, to be made many times.
 
         The kernel is compiled and loaded now. Arrays are passed by reference, as in any launch:
@@ -162,10 +165,10 @@ class Launch(ProcessOwned):
         ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
             As the launch raises them.
         """
-        args = self._in_order(args, named)
-        self._dispatcher.find(self._shape, args, make=True)
-        self._prepare(args)
-        bound = _BoundLaunch(self, args)
+        given = self._in_order(args, named)
+        self._dispatcher.find(self._shape, given, make=True)
+        self._prepare(given)
+        bound = _BoundLaunch(self, given)
         if self._tables:
             from kerneldsl.launch.native import machine
 
@@ -296,7 +299,7 @@ class BoundLaunch(ProcessOwned):
 
     _send_instead = "Send the kernel and the arguments, and bind them there"
 
-    def __init__(self, launch: Launch, args: tuple[Any, ...]) -> None:
+    def __init__(self, launch: Launch[Any], args: tuple[Any, ...]) -> None:
         self.launch = launch
         self.args = args
 
@@ -321,7 +324,7 @@ _Launch = callable_by_entry(Launch, "launch", launch_tables="_tables")
 _BoundLaunch = callable_by_entry(BoundLaunch, "bound", bound_launch="launch", bound_args="args")
 
 
-def make_launch(kernel: _Kernel, shape: LaunchShape) -> Launch:
+def make_launch(kernel: _Kernel, shape: LaunchShape) -> Launch[Any]:
     """Make a launch that native code may take over."""
     return _Launch(kernel, shape)
 

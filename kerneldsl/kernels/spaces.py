@@ -112,7 +112,7 @@ class SpacedKernel(Kernel[Any, Any]):
         return shape_in_space(self, extent, stream, plan, launch_attributes)
 
     @shorten_errors
-    def __getitem__(self, config: Any) -> Launch:
+    def __getitem__(self, config: Any) -> Launch[Any]:
         """Refuse: an explicit launch has to say which member it is of."""
         raise LaunchConfigError(
             f"{self.__qualname__}[{config!r}] is not a member of the kernel's space",

@@ -165,3 +165,9 @@ def test_the_log_goes_to_standard_error():
     assert done.stdout == ""
     assert "not a logging level" in run_python(["-c", code], KERNELDSL_LOG="loud").stderr
     assert run_python(["-c", code]).stderr == ""
+
+
+def test_an_interpreter_completes_public_names_alone():
+    shown = {name for name in dir(kd) if not name.startswith("__")}
+    assert shown == {*kd.__all__, "bfloat16"} - {"__version__"}
+    assert {"__version__", "__doc__", "__all__"} <= set(dir(kd))
