@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from kerneldsl.cache.disk import counters, disk_cache, user_folder
 from kerneldsl.cache.settings import read_secret, read_settings, read_size
 from kerneldsl.cache.store import Store, evict
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:  # a launch imports this module, and needs neither lists nor archives
     from kerneldsl.cache.inventory import EntryInfo, Verification
@@ -102,12 +104,28 @@ def prune(max_bytes: int | str | None = None) -> int:
 
     Raises
     ------
+    ArgumentTypeError, ArgumentValueError
+        If `max_bytes` is no number of bytes, or a negative one.
     CacheError
-        If the size is none, or the folder is not safe.
+        If a text names no size, or the folder is not safe.
     """
-    size = read_size(read_settings().size)
-    if max_bytes is not None:
-        size = read_size(str(max_bytes), "max_bytes")
+    size = as_int(max_bytes)
+    if size is None:
+        if max_bytes is not None and not isinstance(max_bytes, str):
+            raise ArgumentTypeError(
+                f"max_bytes is {safe_repr(max_bytes)}",
+                value=max_bytes,
+                limit="It must be a number of bytes, or text such as '200M'",
+            )
+        size = (
+            read_size(read_settings().size)
+            if max_bytes is None
+            else read_size(max_bytes, "max_bytes")
+        )
+    if size < 0:
+        raise ArgumentValueError(
+            f"max_bytes is {safe_repr(size)}", value=size, limit="It must be 0 or more"
+        )
     return evict(_user(), size)[0]
 
 
@@ -134,10 +152,10 @@ def export(file: str | os.PathLike[str]) -> int:
 
     Raises
     ------
+    ArgumentTypeError, ArgumentValueError
+        If `file` is no path, or is a folder or file that is no archive.
     CacheError
-        If the folder is not safe.
-    OSError
-        If the file cannot be written.
+        If the folder is not safe, or the file cannot be written.
     """
     from kerneldsl.cache.transfer import export_entries
 
@@ -152,10 +170,11 @@ def import_(file: str | os.PathLike[str]) -> Imported:
 
     Raises
     ------
+    ArgumentTypeError, ArgumentValueError
+        If `file` is no path.
     CacheError
-        If it is no such file, or the folder is not safe.
-    OSError
-        If it cannot be read, or an entry cannot be written.
+        If it is no such file, the folder is not safe, the file cannot be read, or an entry cannot
+        be written.
     """
     from kerneldsl.cache.transfer import import_entries
 

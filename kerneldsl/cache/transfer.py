@@ -21,8 +21,9 @@ from kerneldsl.cache.inventory import read_entries
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import SUFFIX, Store
-from kerneldsl.errors import CacheError
+from kerneldsl.errors import ArgumentValueError, CacheError
 from kerneldsl.utilities.formatting import AsDict
+from kerneldsl.utilities.paths import read_path
 
 __all__ = ["Imported", "export_entries", "import_entries"]
 
@@ -45,6 +46,8 @@ class Imported(AsDict):
 
 def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: bytes | None) -> int:
     """Write every sound entry of some folders into an archive; return how many."""
+    path = read_path(file)
+    _check_destination(path)
     written: set[str] = set()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -58,16 +61,45 @@ def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: by
                 member.mode = 0o600
                 archive.addfile(member, io.BytesIO(data))
                 written.add(listed.digest)
-    write_whole(Path(file).absolute(), buffer.getvalue(), 0o600)
+    try:
+        write_whole(path, buffer.getvalue(), 0o600)
+    except OSError as error:
+        raise CacheError(
+            f"{path} cannot be written: {error.strerror or error}",
+            value=str(path),
+            remedy="Choose another file",
+        ) from error
     return len(written)
+
+
+def _check_destination(path: Path) -> None:
+    """Refuse a folder, and a file of the user's that is something else than an archive."""
+    try:
+        is_other = path.is_dir() or (
+            path.exists() and path.stat().st_size > 0 and not tarfile.is_tarfile(path)
+        )
+    except OSError as error:
+        raise CacheError(
+            f"{path} cannot be written: {error.strerror or error}",
+            value=str(path),
+            remedy="Choose another file",
+        ) from error
+    if is_other:
+        raise ArgumentValueError(
+            f"{path} is a {'folder' if path.is_dir() else 'file that is no archive'}",
+            value=str(path),
+            limit="export() writes a new file, or an archive anew",
+            remedy="Give it another name, such as kernels.tar",
+        )
 
 
 def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | None) -> Imported:
     """Take the entries of an archive into a folder."""
+    path = read_path(file)
     imported = 0
     refused: Counter[str] = Counter()
     try:
-        with tarfile.open(file, mode="r:") as archive:
+        with tarfile.open(path, mode="r:") as archive:
             for member in archive:
                 try:
                     entry = _read_member(archive, member, secret)
@@ -81,9 +113,15 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
                     imported += 1
     except tarfile.TarError as error:
         raise CacheError(
-            f"{os.fspath(file)} is not an archive of cache entries: {error}",
-            value=os.fspath(file),
+            f"{path} is not an archive of cache entries: {error}",
+            value=str(path),
             remedy="Make one with kd.cache.export(file) or kerneldsl cache export",
+        ) from error
+    except OSError as error:
+        raise CacheError(
+            f"{path} cannot be read, or what is in it not be written: {error.strerror or error}",
+            value=str(path),
+            remedy="Check the path",
         ) from error
     return Imported(imported, dict(refused))
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
@@ -166,7 +167,7 @@ class Target(ABC):
             Not enough is known of the architecture, which the default says of all.
         """
         raise ArgumentValueError(
-            f"arch is {arch!r}",
+            f"arch is {safe_repr(arch)}",
             value=arch,
             limit=f"The target {self.name!r} cannot describe devices that are not present",
         )

@@ -10,9 +10,11 @@ and in which order. Only kernels that ask for their place by ``grid`` alone
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from kerneldsl.contract.limits import Dim3
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
 
@@ -52,7 +54,7 @@ class ElementMapping:
 
     Raises
     ------
-    ValueError
+    ArgumentValueError
         For a combination that does not exist.
 
     Examples
@@ -71,16 +73,27 @@ class ElementMapping:
     grid_stride: Axes = "yz"
 
     def __post_init__(self) -> None:
-        if not all(_is_power_of_two(n) and n <= 16 for n in self.items) or self.item_count > 64:
-            raise ValueError(f"items {self.items} are not powers of two up to 16, 64 together")
-        if not _is_power_of_two(self.vector) or self.items[0] % self.vector:
-            raise ValueError(f"vector {self.vector} does not divide items {self.items} along x")
-        if self.order not in ("strided", "contiguous"):
-            raise ValueError(f"order {self.order!r} is neither 'strided' nor 'contiguous'")
-        if self.axes is not None and sorted(self.axes) != list(range(len(self.axes))):
-            raise ValueError(f"axes {self.axes} are not a permutation of the extent's axes")
-        if self.grid_stride not in _AXES:
-            raise ValueError(f"grid_stride {self.grid_stride!r} is none of {_AXES}")
+        items, vector, axes = self.items, self.vector, self.axes
+        if not _are_ints(items, 3, 3) or any(not _is_power_of_two(n) or n > 16 for n in items):
+            self._refuse("items", items, "It must be 3 powers of two up to 16, 64 together")
+        if self.item_count > 64:
+            self._refuse("items", items, "It must be 3 powers of two up to 16, 64 together")
+        if not _are_ints((vector,), 1, 1) or not _is_power_of_two(vector) or items[0] % vector:
+            self._refuse(
+                "vector", vector, f"It is not a power of two, or does not divide {items[0]}"
+            )
+        if not isinstance(self.order, str) or self.order not in ("strided", "contiguous"):
+            self._refuse("order", self.order, 'It must be "strided" or "contiguous"')
+        if axes is not None and (
+            not _are_ints(axes, 1, 3) or sorted(axes) != list(range(len(axes)))
+        ):
+            self._refuse("axes", axes, "It is not a permutation of the axes of an extent")
+        if not isinstance(self.grid_stride, str) or self.grid_stride not in _AXES:
+            self._refuse("grid_stride", self.grid_stride, f"It must be one of {_AXES}")
+
+    @staticmethod
+    def _refuse(name: str, value: Any, limit: str) -> NoReturn:
+        raise ArgumentValueError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
 
     @property
     def item_count(self) -> int:
@@ -124,6 +137,15 @@ class ElementMapping:
         along = [extent[axis] for axis in self.axes_of(len(extent))] + [1, 1]
         x, y, z = (-(-n // t) for n, t in zip(along[:3], self.tile(block_dim), strict=True))
         return x, y, z
+
+
+def _are_ints(values: Any, least: int, most: int) -> bool:
+    """Return whether something is a tuple of so many ints."""
+    return (
+        isinstance(values, tuple)
+        and least <= len(values) <= most
+        and all(type(n) is int for n in values)
+    )
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING
 
 from kerneldsl.errors import ArgumentValueError, DeviceLostError, KernelError
+from kerneldsl.errors.values import safe_repr
 
 if TYPE_CHECKING:
     from kerneldsl.contract.error_entries import ErrorEntry
@@ -68,7 +69,9 @@ class ErrorLog:
     def __init__(self, size: int = 1000) -> None:
         if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
             raise ArgumentValueError(
-                f"size is {size!r}", value=size, limit=f"It must be an int, 0 to {_MAX_SIZE}"
+                f"size is {safe_repr(size)}",
+                value=size,
+                limit=f"It must be an int, 0 to {_MAX_SIZE}",
             )
         self._lock = threading.Lock()
         self._incoming: deque[tuple[ErrorEntry, weakref.ref[KernelError]]] = deque()
@@ -167,18 +170,28 @@ class ErrorLog:
 
         Raises
         ------
-        OSError
-            The file cannot be written.
+        ArgumentTypeError, ArgumentValueError
+            It is neither a path nor open for writing, or the file cannot be written.
         """
         import json
-        from pathlib import Path
+
+        from kerneldsl.utilities.paths import read_path
 
         entries = self.entries()
         lines = "".join(json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
-        if isinstance(file, (str, os.PathLike)):
-            Path(file).write_text(lines, encoding="utf-8")
-        else:
-            file.write(lines)
+        write = getattr(type(file), "write", None)
+        if callable(write):
+            write(file, lines)
+            return len(entries)
+        path = read_path(file)
+        try:
+            path.write_text(lines, encoding="utf-8")
+        except OSError as error:
+            raise ArgumentValueError(
+                f"{path} cannot be written: {error.strerror or error}",
+                value=str(path),
+                remedy="Choose another file",
+            ) from error
         return len(entries)
 
     def __len__(self) -> int:

@@ -7,6 +7,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from kerneldsl.errors.values import safe_repr
+
 __all__ = [
     "KernelError",
     "KernelWarning",
@@ -89,7 +91,7 @@ def _portable(value: Any) -> Any:
         return value
     if type(value) in (tuple, list):
         return type(value)(_portable(element) for element in value)
-    return repr(value)
+    return safe_repr(value)
 
 
 def _rebuild(kind: type[KernelError], args: tuple[Any, ...], fields: dict[str, Any]) -> KernelError:

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.calls import bind_arguments
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
@@ -328,7 +329,7 @@ class Rewriter(ast.NodeTransformer):
         if not is_constant(value) or constant_problem(value) is not None:
             self._reporter.fail(
                 node,
-                f"The default value of {path} is {value!r}, which cannot be a constant",
+                f"The default value of {path} is {safe_repr(value)}, which cannot be a constant",
                 "Give the argument in the call",
                 limit=CAPTURABLE,
                 value=value,

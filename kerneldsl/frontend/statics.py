@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
@@ -87,7 +88,7 @@ class StaticEvaluator:
         if name is None:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: {value!r} is not a dtype that kernels support",
+                f"kd.{intrinsic.name}: {safe_repr(value)} is not a dtype that kernels support",
                 f"Use one of {', '.join(DTYPE_NAMES)}, as np.float32 or kd.float32",
                 value=value,
             )
@@ -97,7 +98,7 @@ class StaticEvaluator:
         if not _is_integer(value) or not 1 <= value <= 3:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: ndim is {value!r}",
+                f"kd.{intrinsic.name}: ndim is {safe_repr(value)}",
                 f"Write kd.{intrinsic.name}(1), (2) or (3)",
                 limit="A grid has 1, 2 or 3 dimensions",
                 value=value,
@@ -109,7 +110,7 @@ class StaticEvaluator:
         if not all(_is_integer(n) for n in shape):
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: shape is {value!r}",
+                f"kd.{intrinsic.name}: shape is {safe_repr(value)}",
                 "Give an integer, or a tuple of 1 to 3 integers",
                 value=value,
             )

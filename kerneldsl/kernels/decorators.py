@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
@@ -35,8 +37,10 @@ def _read_signatures(signature: Any) -> tuple[tuple[Kind, ...], ...]:
 
     try:
         return read_signatures(signature)
-    except (ValueError, TypeError) as error:
-        raise ArgumentValueError(str(error), value=signature) from error
+    except Exception as error:
+        raise ArgumentValueError(
+            str(error) or f"the signature is {safe_repr(signature)}", value=signature
+        ) from error
 
 
 def _is_signature(value: Any) -> bool:
@@ -177,11 +181,11 @@ def kernel(
     options = KernelOptions(
         _read_signatures(signature),
         CompileOptions(
-            fastmath=_flag("fastmath", fastmath),
-            contract=_flag("contract", contract),
-            debug=environment.debug_is_on() if debug is None else _flag("debug", debug),
-            lineinfo=_flag("lineinfo", lineinfo),
-            wraparound=_flag("wraparound", wraparound),
+            fastmath=read_flag("fastmath", fastmath),
+            contract=read_flag("contract", contract),
+            debug=environment.debug_is_on() if debug is None else read_flag("debug", debug),
+            lineinfo=read_flag("lineinfo", lineinfo),
+            wraparound=read_flag("wraparound", wraparound),
             max_registers=_read_registers(max_registers),
             launch_bounds=_read_launch_bounds(launch_bounds),
         ),
@@ -216,7 +220,7 @@ def _check_space(space: Any, block: Any) -> None:
         )
     if block is not None:
         raise ArgumentValueError(
-            f"the kernel was given a space and block={block!r}",
+            f"the kernel was given a space and block={safe_repr(block)}",
             value=block,
             limit="The space determines the block",
             remedy="Leave one of them out",
@@ -245,17 +249,11 @@ def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
     return DeviceFunction(_plain(function, "func"))
 
 
-def _flag(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ArgumentTypeError(f"{name} is {value!r}", value=value, limit="It must be True or False")
-
-
 def _read_registers(value: Any) -> int | None:
     if value is None or (type(value) is int and 16 <= value <= 255):
         return value
     raise ArgumentValueError(
-        f"max_registers is {value!r}",
+        f"max_registers is {safe_repr(value)}",
         value=value,
         limit="It must be an int from 16 to 255, or None",
     )
@@ -268,7 +266,7 @@ def _read_launch_bounds(value: Any) -> tuple[int] | tuple[int, int] | None:
     if 1 <= len(bounds) <= 2 and all(type(n) is int and n > 0 for n in bounds):
         return bounds
     raise ArgumentValueError(
-        f"launch_bounds is {value!r}",
+        f"launch_bounds is {safe_repr(value)}",
         value=value,
         limit="It must be an int, or two: threads of a block, and blocks on a multiprocessor",
     )

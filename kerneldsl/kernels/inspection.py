@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities.tracebacks import shorten_errors
 
@@ -140,28 +142,33 @@ class InspectionMixin:
         from kerneldsl.placement.devices import current_device
         from kerneldsl.placement.registry import get_target
 
-        if forall is not None and forall not in (1, 2, 3):
+        if forall is not None and as_int(forall) not in (1, 2, 3):
             raise LaunchConfigError(
-                f"forall is {forall!r}",
+                f"forall is {safe_repr(forall)}",
                 value=forall,
                 limit="It must be the extent's rank: 1, 2 or 3",
             )
-        mode = EXPLICIT if forall is None else LaunchMode(forall)
+        if arch is not None and not isinstance(arch, str):
+            raise ArgumentValueError(
+                f"arch is {safe_repr(arch)}", value=arch, limit="It must be text, such as 'sm_90'"
+            )
+        mode = EXPLICIT if forall is None else LaunchMode(operator.index(forall))
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
             device = current_device()
             maker = device.compiler
             if arch is not None and not maker.compiles_for(arch):
                 maker = get_target(_writer_of("ptx")).compiler
-            arch = arch or device.arch
+            arch = device.arch if arch is None else arch
         else:
             maker = get_target(target).compiler
             # So that what a launch has compiled is shown, and serves one.
             here = get_target(target).devices()
-            arch = arch or (here[0].arch if here else None)
+            if arch is None and here:
+                arch = here[0].arch
         if arch is not None and not maker.compiles_for(arch):
             raise ArgumentValueError(
-                f"arch is {arch!r}",
+                f"arch is {safe_repr(arch)}",
                 value=arch,
                 limit=f"The target {maker.name!r} does not compile for that architecture",
                 remedy=f"Leave arch out, or name its target, such as target={_writer_of('ptx')!r}",
@@ -198,10 +205,14 @@ class InspectionMixin:
         each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
         """
         from kerneldsl.launch.spine import may_compile
+        from kerneldsl.placement.registry import get_target
 
         # A name alone may be that of a GPU which is not there.
         usual = _writer_of("ptx")
-        device = target or usual if arch is None or target not in (None, usual) else None
+        if target is not None:
+            get_target(target)  # what is none is refused, before it is compared
+        named = usual if target is None else target
+        device = named if arch is None or named != usual else None
         shape = self._read_shape(extent, block)
         request = self._dispatcher.request(shape, args, device, None if device else arch)
         return request.device.compiler, may_compile(request)

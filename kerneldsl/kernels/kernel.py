@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import KernelError, LaunchConfigError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.inspection import InspectionMixin
 from kerneldsl.kernels.launches import make_launch
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
@@ -103,7 +104,7 @@ class LaunchMixin(Generic[P]):
         try:
             if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
                 raise LaunchConfigError(
-                    f"invalid launch configuration {self.__qualname__}[{config!r}]",
+                    f"invalid launch configuration {self.__qualname__}[{safe_repr(config)}]",
                     value=config,
                     limit="The form is kernel[grid, block], kernel[grid, block, stream] or "
                     "kernel[grid, block, stream, shared_bytes]",
@@ -169,7 +170,7 @@ class LaunchMixin(Generic[P]):
                 plan is None
                 and launch_attributes is self._launch_attributes
                 and stream is None
-                and _are_plain(extent, block or 1, shared_bytes)
+                and _are_plain(extent, 1 if block is None else block, shared_bytes)
             ):
                 # One extent alone is what the native code looks up.
                 is_alone = len(extent) == 1 and block is None and shared_bytes == 0
@@ -267,7 +268,7 @@ def _check_plan(plan: Any, block: Any) -> None:
         )
     if block is not None:
         raise LaunchConfigError(
-            f"forall was given a plan and block={block!r}",
+            f"forall was given a plan and block={safe_repr(block)}",
             value=block,
             limit="A plan determines the block",
             remedy="Leave one of them out, or change the plan: dataclasses.replace(plan, "

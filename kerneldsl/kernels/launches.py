@@ -11,6 +11,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
 
 from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
@@ -260,7 +261,7 @@ class Launch(ProcessOwned, Generic[P]):
 
         if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
             raise ArgumentValueError(
-                f"samples is {samples!r}",
+                f"samples is {safe_repr(samples)}",
                 value=samples,
                 limit=f"It must be an int, 1 to {_MAX_SAMPLES}",
             )

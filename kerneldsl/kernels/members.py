@@ -113,7 +113,7 @@ class MemberKernel(Kernel[Any, Any]):
         if block is not None:
             members = (self._find(read_dim3(block, "block_dim")),)
         if len(members) > 1:
-            if shared_bytes:
+            if read_shared_bytes(shared_bytes):
                 raise LaunchConfigError(
                     f"{self.__qualname__}.member({self._constants_text}) was given shared_bytes "
                     "and no block",

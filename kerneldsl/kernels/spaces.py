@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.members import MemberKernel, shape_in_space
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
+from kerneldsl.launch.dimensions import read_shared_bytes
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class SpacedKernel(Kernel[Any, Any]):
             raise ArgumentValueError(
                 f"{len(codes)} members of {self.__qualname__} have "
                 + (
-                    ", ".join(f"{name}={value!r}" for name, value in values.items())
+                    ", ".join(f"{name}={safe_repr(value)}" for name, value in values.items())
                     or "a code of their own, and none is named"
                 ),
                 value=values,
@@ -102,7 +104,7 @@ class SpacedKernel(Kernel[Any, Any]):
         plan: LaunchPlan | None = None,
         launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
-        if block is not None or shared_bytes:
+        if block is not None or read_shared_bytes(shared_bytes):
             raise LaunchConfigError(
                 f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
                 value=block if block is not None else shared_bytes,
@@ -115,7 +117,7 @@ class SpacedKernel(Kernel[Any, Any]):
     def __getitem__(self, config: Any) -> Launch[Any]:
         """Refuse: an explicit launch has to say which member it is of."""
         raise LaunchConfigError(
-            f"{self.__qualname__}[{config!r}] is not a member of the kernel's space",
+            f"{self.__qualname__}[{safe_repr(config)}] is not a member of the kernel's space",
             value=config,
             limit=f"The space is {self.space!r}",
             remedy=f"Write {self.__qualname__}.member(…)[grid, block], or "

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.flags import read_flag
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Device, Dim3, LaunchConfig, Resources
@@ -57,23 +59,20 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
     ArgumentTypeError, ArgumentValueError
         If `cluster` is no 1-3 ints of at least 1, or `cooperative` no bool.
     """
-    if not isinstance(cooperative, bool):
-        raise ArgumentTypeError(
-            f"cooperative is {cooperative!r}", value=cooperative, limit="It must be True or False"
-        )
+    cooperative = read_flag("cooperative", cooperative)
     if cluster is None:
         return LaunchAttributes(None, cooperative) if cooperative else NO_ATTRIBUTES
     parts = cluster if isinstance(cluster, tuple) else (cluster,)
-    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+    if not 1 <= len(parts) <= 3 or any(type(n) is not int or not 1 <= n < 2**31 for n in parts):
         raise ArgumentValueError(
-            f"cluster is {cluster!r}",
+            f"cluster is {safe_repr(cluster)}",
             value=cluster,
             limit="A cluster must be an int or a tuple of 1 to 3 ints: blocks along x, y and z",
         )
     x, y, z = (*parts, 1, 1)[:3]
     if x * y * z > _MAX_CLUSTER_BLOCKS:
         raise ArgumentValueError(
-            f"cluster {cluster!r} has {x * y * z} blocks",
+            f"cluster {safe_repr(cluster)} has {x * y * z} blocks",
             value=cluster,
             limit=f"A cluster has {_MAX_CLUSTER_BLOCKS} blocks at most on every device that has "
             "clusters",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Device, Dim3
@@ -15,42 +15,36 @@ __all__ = ["check_limits", "read_dim3", "read_extent", "read_shared_bytes", "rea
 _AXES = "XYZ"
 
 
-def _index(value: Any) -> int | None:
-    """Return the value as an int, or ``None`` if it is none; True and 2.0 are none."""
-    if type(value) is int:
-        return value
-    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
-
-
 def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
     items = value if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(items) <= 3:
         raise LaunchConfigError(
-            f"{field} {value!r} has {len(items)} axes",
+            f"{field} {safe_repr(value)} has {len(items)} axes",
             value=value,
             limit=f"{field} must be an int or a tuple of 1 to 3 ints",
         )
     found = []
     for item in items:
-        number = _index(item)
+        number = as_int(item)
         if number is None:
             raise LaunchConfigError(
-                f"{field} {value!r} contains a {type(item).__name__}",
+                f"{field} {safe_repr(value)} contains a {type(item).__name__}",
                 value=value,
                 limit=f"{field} must be an int or a tuple of 1 to 3 ints",
                 remedy="Use // where a division gives a float",
             )
         if number < smallest:
             raise LaunchConfigError(
-                f"{field} {value!r} contains {number}",
+                f"{field} {safe_repr(value)} contains {safe_repr(number)}",
                 value=value,
                 limit=f"Each axis of {field} must be at least {smallest}",
                 remedy="Round up: (n + block - 1) // block" if field == "grid_dim" else None,
+            )
+        if number >= 2**63:
+            raise LaunchConfigError(
+                f"{field} {safe_repr(value)} is too large",
+                value=value,
+                limit=f"Each axis of {field} must fit int64",
             )
         found.append(number)
     return tuple(found)
@@ -71,13 +65,13 @@ def read_dim3(value: Any, field: str) -> Dim3:
     LaunchConfigError
         If it is no int or 1-3 ints, or one is below 1.
     """
-    if type(value) is int and value > 0:
+    if type(value) is int and 0 < value < 2**63:
         return value, 1, 1
     x, y, z = (*_read_ints(value, field, 1), 1, 1)[:3]
     return x, y, z
 
 
-def read_extent(extent: tuple[Any, ...]) -> tuple[int, ...]:
+def read_extent(extent: Any) -> tuple[int, ...]:
     """Read the extent of ``forall``: 1-3 ints, or one tuple of them; zero is allowed.
 
     Raises
@@ -85,15 +79,12 @@ def read_extent(extent: tuple[Any, ...]) -> tuple[int, ...]:
     LaunchConfigError
         If it is not that, or an extent is negative or beyond int64.
     """
+    if not isinstance(extent, (tuple, list)):
+        extent = (extent,)
     if len(extent) == 1 and type(extent[0]) is int and 0 <= extent[0] < 2**63:
-        return extent
+        return (extent[0],)
     value = extent[0] if len(extent) == 1 and isinstance(extent[0], (tuple, list)) else extent
-    found = _read_ints(tuple(value), "extent", 0)
-    if max(found) >= 2**63:
-        raise LaunchConfigError(
-            f"extent {found} is too large", value=found, limit="An extent must fit int64"
-        )
-    return found
+    return _read_ints(tuple(value), "extent", 0)
 
 
 def read_shared_bytes(value: Any) -> int:
@@ -104,10 +95,10 @@ def read_shared_bytes(value: Any) -> int:
     LaunchConfigError
         If it is no int >= 0.
     """
-    number = _index(value)
-    if number is None or number < 0:
+    number = as_int(value)
+    if number is None or not 0 <= number < 2**63:
         raise LaunchConfigError(
-            f"shared_bytes is {value!r}",
+            f"shared_bytes is {safe_repr(value)}",
             value=value,
             limit="Dynamic shared memory must be an int, 0 or more bytes",
         )
@@ -124,7 +115,7 @@ def read_stream(value: Any) -> Any:
     """
     if isinstance(value, (bool, float, str, tuple, list)):
         raise LaunchConfigError(
-            f"stream is {value!r}",
+            f"stream is {safe_repr(value)}",
             value=value,
             limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
             "handle",

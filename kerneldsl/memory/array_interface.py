@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import MemoryType
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.geometry import ArrayGeometry
@@ -39,7 +39,10 @@ def as_geometry(obj: Any) -> ArrayGeometry:
 
 def has_protocol(value: Any, name: str) -> bool:
     """Return whether an object, or its type, has a method of a protocol."""
-    return hasattr(type(value), name) or hasattr(value, name)
+    try:
+        return hasattr(type(value), name) or hasattr(value, name)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return False
 
 
 def from_cuda_array_interface(
@@ -55,8 +58,17 @@ def from_cuda_array_interface(
     ----------
     Numba documentation, "CUDA Array Interface (Version 3)".
     """
-    if interface is None:
-        interface = value.__cuda_array_interface__
+    try:
+        if interface is None:
+            interface = value.__cuda_array_interface__
+        return _described_by(interface, value)
+    except KernelError:
+        raise
+    except Exception as error:
+        raise dlpack.protocol_error(value, "__cuda_array_interface__", error) from error
+
+
+def _described_by(interface: dict[str, Any], value: Any) -> tuple[ArrayGeometry, int | None]:
     if interface.get("mask") is not None:
         raise ArgumentTypeError(
             "an array with a mask cannot be passed to a kernel",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -9,14 +10,16 @@ import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.strided import Order, contiguous_strides
+from kerneldsl.memory.strided import Order, contiguous_strides, read_dtype, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
+from kerneldsl.utilities.flags import read_flag
 
 __all__ = ["DeviceArray", "new_array"]
 
@@ -69,7 +72,19 @@ class DeviceArray(ArrayGeometry):
     # ------------------------------------------------------------------ views
 
     def __getitem__(self, index: BasicIndex) -> Self:
-        return self._view(self._phantom()[checked_index(index)])
+        items = checked_index(index)
+        try:
+            return self._view(self._phantom()[items])
+        except Exception as error:
+            if isinstance(error, KernelError):
+                raise
+            if isinstance(error, IndexError) and re.search("out of bounds|too many", str(error)):
+                raise  # as of a NumPy array; loops over indices end by it
+            raise ArgumentTypeError(
+                f"an array of shape {self.shape} cannot be indexed with {safe_repr(index)}",
+                value=index,
+                limit=f"NumPy says: {error}",
+            ) from error
 
     def __setitem__(self, index: BasicIndex, value: Any) -> None:
         view = self[index]
@@ -80,10 +95,20 @@ class DeviceArray(ArrayGeometry):
                 copy_between(view, value)
                 return
             value = value.copy_to_host()
-        elif np.ndim(value) == 0:
+        source = read_host_array(value)
+        if source.ndim == 0:
             view.fill(value)
             return
-        view.copy_from_host(np.broadcast_to(np.asarray(value), view.shape))
+        try:
+            source = np.broadcast_to(source, view.shape)
+        except ValueError as error:
+            raise ArgumentValueError(
+                f"a value of shape {source.shape} was assigned to a view of shape {view.shape}",
+                value=value,
+                limit="Shapes are equal, or NumPy broadcasts the value's to the view's",
+                remedy="Assign to a slice of the value's shape, as in array[:n] = value",
+            ) from error
+        view.copy_from_host(source)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Self:
         """Return a view of another shape; one extent may be -1.
@@ -103,8 +128,12 @@ class DeviceArray(ArrayGeometry):
             )
         try:
             return self._view(self._phantom().reshape(wanted))
-        except ValueError as error:
-            raise ArgumentValueError(str(error), value=wanted) from error
+        except Exception as error:
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} cannot be reshaped to {safe_repr(wanted)}",
+                value=wanted,
+                limit=f"NumPy says: {error}",
+            ) from error
 
     def _phantom(self) -> np.ndarray[Any, Any]:
         return phantom(self.shape, self.strides, self.dtype)
@@ -160,6 +189,7 @@ class DeviceArray(ArrayGeometry):
             `out`, or a new array: in Fortran order if this array is, else in C order.
         """
         self.check_open()
+        blocking = read_flag("blocking", blocking)
         if out is None:
             order: Order = "F" if self.layout == "F" else "C"
             if blocking or self.device.is_synchronous:
@@ -187,6 +217,7 @@ class DeviceArray(ArrayGeometry):
             until the stream has come so far; it is kept alive until then. Only from page-locked
             memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
         """
+        blocking = read_flag("blocking", blocking)
         write_array(self, array, stream_of(self.device, stream), blocking=blocking)
 
     def fill(self, value: Any, stream: Any = None) -> None:
@@ -203,9 +234,9 @@ class DeviceArray(ArrayGeometry):
             element[...] = value
         except KernelError:  # of a device array that is not converted by itself
             raise
-        except (TypeError, ValueError, OverflowError) as error:
+        except Exception as error:
             raise ArgumentValueError(
-                f"an array of dtype {self.dtype} cannot be filled with {value!r}",
+                f"an array of dtype {self.dtype} cannot be filled with {safe_repr(value)}",
                 value=value,
                 limit=f"NumPy says: {error}",
                 remedy="Pass one number that the dtype holds",
@@ -313,11 +344,12 @@ class DeviceArray(ArrayGeometry):
             )
         self.lend()
         view = self.as_numpy(self)
-        if dtype is not None and view.dtype != dtype:
+        wanted = view.dtype if dtype is None else read_dtype(dtype)
+        if view.dtype != wanted:
             if copy is False:
-                raise ValueError("a conversion to another dtype needs a copy")
-            return view.astype(dtype)
-        return view.copy() if copy else view
+                raise ArgumentValueError("a conversion to another dtype needs a copy", value=dtype)
+            return view.astype(wanted)
+        return view.copy() if copy is not None and read_flag("copy", copy) else view
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from kerneldsl.memory import dlpack

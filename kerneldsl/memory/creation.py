@@ -16,8 +16,10 @@ from kerneldsl.memory.strided import (
     Order,
     Shape,
     checked_dtype,
+    checked_order,
     checked_shape,
     contiguous_strides,
+    read_host_array,
 )
 from kerneldsl.placement.devices import chosen_device, current_device
 from kerneldsl.utilities.tracebacks import shorten_errors
@@ -75,7 +77,7 @@ def empty(
         There is no room on the device, or below the limit of the active pool.
     """
     extents, element = checked_shape(shape), checked_dtype(dtype)
-    return new_array(chosen_device(device), extents, element, order, stream)
+    return new_array(chosen_device(device), extents, element, checked_order(order), stream)
 
 
 @shorten_errors
@@ -89,7 +91,7 @@ def full(
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of one value; its dtype by default is NumPy's for the value. See `empty`."""
-    element = np.asarray(fill_value).dtype if dtype is None else dtype
+    element = read_host_array(fill_value).dtype if dtype is None else dtype
     array = empty(shape, element, order=order, device=device, stream=stream)
     array.fill(fill_value, stream)
     return array
@@ -123,7 +125,7 @@ def ones(
 
 def _like(array: Any, dtype: npt.DTypeLike | None, device: DeviceLike | None) -> dict[str, Any]:
     if not isinstance(array, DeviceArray):
-        array = np.asanyarray(array)
+        array = read_host_array(array)
         fortran = array.flags.fnc
     else:
         fortran = array.layout == "F"
@@ -214,7 +216,7 @@ def to_device(
 
         copy_between(copy, array, stream)
         return copy
-    source = np.asarray(array)
+    source = read_host_array(array)
     copy = empty_like(source, device=device, stream=stream)
     copy.copy_from_host(source, stream)
     return copy
@@ -348,6 +350,7 @@ def managed_empty(
         There is no room.
     """
     device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
+    order = checked_order(order)
     nbytes = checked_size(device, extents, element.itemsize)
     if device.shares_host_memory or nbytes == 0:
         return empty(extents, element, order=order, device=device)

@@ -9,12 +9,14 @@ DLPack, ``dlpack.h`` 1.1 (structures, flags, device types); Python array API sta
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import contiguous_strides
@@ -23,7 +25,7 @@ from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.streams.current import stream_of
 from kerneldsl.streams.order import is_recorded
 
-__all__ = ["dlpack_device", "export", "import_array"]
+__all__ = ["dlpack_device", "export", "import_array", "protocol_error"]
 
 _MEMORY = frozenset(MemoryType)
 
@@ -228,7 +230,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
     object, or its device, dtype or version is not one of ours.
     """
     try:
-        device_type, device_id = obj.__dlpack_device__()
+        device_type, device_id = map(operator.index, obj.__dlpack_device__())
         method = obj.__dlpack__
     except AttributeError:
         raise ArgumentTypeError(
@@ -236,6 +238,10 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
             value=obj,
             limit="It has no __dlpack__ and __dlpack_device__",
         ) from None
+    except KernelError:
+        raise
+    except Exception as error:
+        raise protocol_error(obj, "__dlpack_device__", error) from error
     if device_type not in _MEMORY:
         raise ArgumentTypeError(
             f"a {type(obj).__qualname__} is in memory of DLPack device type {int(device_type)}",
@@ -247,10 +253,25 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
         device = device_of_memory(device_type, device_id)
         options["stream"] = _current_number(device) if stream is None else stream
     try:
-        capsule = method(max_version=_VERSION, **options)
-    except TypeError:  # a producer from before DLPack 1.0
-        capsule = method(**options)
+        try:
+            capsule = method(max_version=_VERSION, **options)
+        except TypeError:  # a producer from before DLPack 1.0
+            capsule = method(**options)
+    except KernelError:
+        raise
+    except Exception as error:
+        raise protocol_error(obj, "__dlpack__", error) from error
     return _take(capsule, obj)
+
+
+def protocol_error(obj: Any, name: str, error: Exception) -> ArgumentTypeError:
+    """Return the error for an object of another library whose protocol fails."""
+    return ArgumentTypeError(
+        f"{name} of a {type(obj).__qualname__} fails: {type(error).__name__}: {error}",
+        value=obj,
+        limit="kerneldsl takes over the memory of other libraries' arrays by it",
+        remedy="Copy the array into a NumPy array, or report it to the library that made it",
+    )
 
 
 def _current_number(device: Device) -> int:
@@ -275,7 +296,7 @@ def _take(capsule: Any, obj: Any) -> ArrayGeometry:
         is_read_only, major = False, 1
     else:
         raise ArgumentTypeError(
-            f"{type(obj).__qualname__}.__dlpack__ returned {capsule!r}",
+            f"{type(obj).__qualname__}.__dlpack__ returned {safe_repr(capsule)}",
             value=obj,
             limit="It must be a capsule named dltensor or dltensor_versioned, not yet consumed",
         )

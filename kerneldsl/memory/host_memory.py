@@ -17,11 +17,14 @@ from kerneldsl.memory.strided import (
     Order,
     Shape,
     checked_dtype,
+    checked_order,
     checked_shape,
     contiguous_strides,
     host_view,
+    read_host_array,
 )
 from kerneldsl.placement.devices import chosen_device
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
@@ -75,6 +78,9 @@ def pinned_empty(
     such arrays and use them again.
     """
     device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
+    order = checked_order(order)
+    mapped = read_flag("mapped", mapped)
+    write_combined = read_flag("write_combined", write_combined)
     nbytes = checked_size(device, extents, element.itemsize)
     strides = contiguous_strides(extents, element.itemsize, order)
     if nbytes == 0:
@@ -101,7 +107,7 @@ def pinned_copy(
     device: DeviceLike | None = None,
 ) -> np.ndarray[Any, Any]:
     """Make a copy of an array in page-locked memory; see `pinned_empty`."""
-    source = np.asarray(array)
+    source = read_host_array(array)
     copy = pinned_empty(
         source.shape,
         source.dtype,

@@ -24,11 +24,13 @@ def checked_index(index: Any) -> tuple[Any, ...]:
     """
     items = index if isinstance(index, tuple) else (index,)
     for item in items:
+        # Of a class or a foreign object hasattr may say, or raise, anything.
+        kind = type(item)
         if isinstance(item, (bool, np.bool_)) or not (
             item is None
             or item is Ellipsis
             or isinstance(item, slice)
-            or (hasattr(item, "__index__") and not hasattr(item, "shape"))
+            or (hasattr(kind, "__index__") and not hasattr(kind, "shape"))
             or isinstance(item, np.integer)
         ):
             raise ArgumentTypeError(

@@ -24,6 +24,7 @@ from kerneldsl.errors import (
     ClosedResourceError,
     OutOfMemoryError,
 )
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import stream_of
@@ -137,15 +138,15 @@ class MemoryPool(ProcessOwned):
         if limit is not None:
             if not isinstance(limit, int) or isinstance(limit, bool):
                 raise ArgumentTypeError(
-                    f"the limit of a memory pool is {limit!r}",
+                    f"the limit of a memory pool is {safe_repr(limit)}",
                     value=limit,
                     limit="It must be a number of bytes as an int, or None for no limit",
                 )
-            if limit < 0:
+            if not 0 <= limit < _ABSURD_BYTES:
                 raise ArgumentValueError(
-                    f"the limit of a memory pool is {limit} bytes",
+                    f"the limit of a memory pool is {safe_repr(limit)}",
                     value=limit,
-                    limit="It must be at least 0; None means no limit",
+                    limit="It must be 0 to 2**63 - 1 bytes; None means no limit",
                 )
         memory = self._memory
         memory.drain()
@@ -195,7 +196,9 @@ class MemoryPool(ProcessOwned):
         """
         if not isinstance(keep_bytes, int) or isinstance(keep_bytes, bool) or keep_bytes < 0:
             raise ArgumentValueError(
-                f"keep_bytes is {keep_bytes!r}", value=keep_bytes, limit="It must be an int >= 0"
+                f"keep_bytes is {safe_repr(keep_bytes)}",
+                value=keep_bytes,
+                limit="It must be an int >= 0",
             )
         self._memory.trim(self, keep_bytes)
 
@@ -306,7 +309,7 @@ class MemoryPool(ProcessOwned):
 def _size_error(device: Device, nbytes: int) -> ArgumentValueError:
     """Return the error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
-        f"{nbytes} bytes were asked for on {device}",
+        f"{safe_repr(nbytes)} bytes were asked for on {device}",
         value=nbytes,
         limit="An allocation has at least 0 and fewer than 2**63 bytes",
         remedy="Check the shape, and how it was computed",

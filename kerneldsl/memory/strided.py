@@ -6,18 +6,20 @@ import itertools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ctypes import c_size_t
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from kerneldsl.contract.locations import Location
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
 from kerneldsl.language.kinds import Layout
 
 __all__ = [
+    "MAX_AXES",
     "MAX_RUNS",
     "HostMemory",
     "Order",
@@ -27,6 +29,7 @@ __all__ = [
     "as_strided_like",
     "byte_bounds",
     "checked_dtype",
+    "checked_order",
     "checked_shape",
     "contiguous_strides",
     "copy_pieces",
@@ -34,6 +37,8 @@ __all__ = [
     "is_dense",
     "layout_of",
     "overlapping",
+    "read_dtype",
+    "read_host_array",
     "same_memory_order",
 ]
 
@@ -48,6 +53,8 @@ Order: TypeAlias = Literal["C", "F"]
 _KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
 #: Contiguous pieces of a copy: locations of destination and source, and bytes.
 Pieces: TypeAlias = list[tuple[Location, Location, int]]
+#: NumPy arrays have no more.
+MAX_AXES = 64
 #: Up to so many contiguous runs are copied one by one; more are copied as one span.
 MAX_RUNS = 256
 
@@ -56,20 +63,27 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """Return the extents as ints; raise `ArgumentTypeError` or `ArgumentValueError` for others."""
     if type(shape) is int and shape >= 0:
         return (shape,)
-    try:
-        extents = tuple(operator.index(n) for n in (shape if np.iterable(shape) else (shape,)))
-    except TypeError:
+    is_sequence = isinstance(shape, Sequence) or (isinstance(shape, np.ndarray) and shape.ndim)
+    if is_sequence and len(shape) > MAX_AXES:
+        raise ArgumentValueError(
+            f"shape {safe_repr(shape)} has {len(shape)} extents",
+            value=shape,
+            limit=f"An array has {MAX_AXES} axes at most, as NumPy's",
+        )
+    items = tuple(shape) if is_sequence else (shape,)
+    extents = tuple(n for n in map(as_int, items) if n is not None)
+    if len(extents) != len(items):
         raise ArgumentTypeError(
-            f"shape {shape!r} contains a value that is not an int",
+            f"shape {safe_repr(shape)} contains a value that is not an int",
             value=shape,
             limit="A shape must be an int or a tuple of ints",
             remedy="Use // where a division gives a float",
-        ) from None
-    if any(n < 0 for n in extents):
+        )
+    if not all(0 <= n < 2**63 for n in extents):
         raise ArgumentValueError(
-            f"shape {extents} has a negative extent",
-            value=extents,
-            limit="Extents must be 0 or more",
+            f"shape {safe_repr(shape)} has a negative extent, or one beyond int64",
+            value=shape,
+            limit="Extents must be 0 or more, and fit int64",
         )
     return extents
 
@@ -77,7 +91,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the dtype, if device arrays of it exist; raise `ArgumentTypeError` otherwise."""
     is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
-    found: np.dtype[Any] = numpy_dtype(dtype) if is_name else np.dtype(dtype)
+    found: np.dtype[Any] = numpy_dtype(dtype) if is_name else read_dtype(dtype)
     if found in _KNOWN_DTYPES:
         return found
     if found.name not in DTYPE_NAMES or not found.isnative:
@@ -87,6 +101,44 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
             limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
         )
     return found
+
+
+def read_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return what NumPy makes a dtype of; raise `ArgumentTypeError` where it cannot."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except Exception as error:
+        raise ArgumentTypeError(
+            f"{safe_repr(dtype)} is no dtype",
+            value=dtype,
+            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+            remedy="Write np.float32; extents are one tuple: kd.empty((3, 4))",
+        ) from error
+    return found
+
+
+def checked_order(order: Any) -> Order:
+    """Return the order; raise `ArgumentValueError` if it is neither "C" nor "F"."""
+    if isinstance(order, str) and order in ("C", "F"):
+        return "C" if order == "C" else "F"
+    raise ArgumentValueError(
+        f"order is {safe_repr(order)}", value=order, limit='It must be "C" or "F"'
+    )
+
+
+def read_host_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return what NumPy makes an array of; raise `ArgumentTypeError` where it cannot."""
+    try:
+        return np.asarray(value)
+    except KernelError:  # of a device array that is not converted implicitly
+        raise
+    except Exception as error:
+        raise ArgumentTypeError(
+            f"{safe_repr(value)} cannot be made an array",
+            value=value,
+            limit=f"NumPy says: {type(error).__name__}: {error}",
+            remedy="Pass a NumPy array, or numbers in lists of equal lengths",
+        ) from error
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int, order: str = "C") -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from kerneldsl.errors import (
     TargetUnavailableError,
     UnknownTargetError,
 )
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.placement.registry import (
     get_target,
     hardware_targets,
@@ -73,6 +74,8 @@ class StandIn:
         return self.asked
 
 
+#: Of the index of a device; Python reads no number of thousands.
+_MAX_DIGITS = 10
 #: The devices that were used so far, by target and index.
 _used: dict[tuple[str, int], Device] = {}
 _lock = ForkSafeLock()
@@ -99,12 +102,12 @@ def device_of(spec: DeviceLike) -> Device:
     if isinstance(spec, Device | DeviceInfo):
         name, index = spec.target, spec.index
     else:
-        name, colon, number = str(spec).strip().partition(":")
-        is_number = number.isascii() and number.isdigit()
+        name, colon, number = _text_of(spec).strip().partition(":")
+        is_number = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
         # Another library's device, such as torch's, goes by its text.
         if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
             raise UnknownTargetError(
-                f"{spec!r} names no device",
+                f"{safe_repr(spec)} names no device",
                 value=spec,
                 limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
                 f"and an index, such as '{hardware_targets()[0]}:1'",
@@ -139,6 +142,13 @@ def device_of(spec: DeviceLike) -> Device:
     with _lock:
         _used[name, index] = device
     return device
+
+
+def _text_of(spec: object) -> str:
+    try:
+        return str(spec)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return ""
 
 
 def host_device() -> Device:
@@ -260,7 +270,7 @@ def _device_in_environment(spec: str) -> Device | StandIn:
         found = device_of(spec)
     except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
         named = type(error)(
-            f"KERNELDSL_TARGET is {spec!r}: {error.what}",
+            f"KERNELDSL_TARGET is {safe_repr(spec)}: {error.what}",
             value=spec,
             limit=error.limit,
             remedy=error.remedy,

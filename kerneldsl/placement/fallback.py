@@ -32,6 +32,7 @@ from kerneldsl.errors import (
     TargetUnavailableError,
     ToolMissingError,
 )
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, Scope
@@ -115,9 +116,9 @@ class fallback(Choice[Policy]):
     _scope = _choices
 
     def __init__(self, policy: Policy) -> None:
-        if policy not in _POLICIES:
+        if not isinstance(policy, str) or policy not in _POLICIES:
             raise ArgumentValueError(
-                f"fallback policy {policy!r} is unknown",
+                f"fallback policy {safe_repr(policy)} is unknown",
                 value=policy,
                 limit='A policy is "warn", "silent" or "never"',
             )

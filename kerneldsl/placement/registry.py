@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.entry import MemoryType
 from kerneldsl.errors import KernelError, UnknownTargetError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.own_packages import import_own
@@ -103,9 +104,11 @@ def get_target(name: str) -> Target:
     ShadowedPackageError
         If a foreign module hides the package that holds it.
     """
-    known = _targets.get(name)
+    known = _targets.get(name) if isinstance(name, str) else None
     if known is not None:
         return known
+    if not isinstance(name, str):
+        raise _unknown(name)
     with _lock:
         if name not in _targets:
             _targets[name] = _make_target(name)
@@ -120,24 +123,28 @@ def _make_target(name: str) -> Target:
     else:
         entry = _entries("kerneldsl.targets").get(name)
         if entry is None:
-            raise UnknownTargetError(
-                f"no target is named {name!r}",
-                value=name,
-                limit=f"Known targets are {', '.join(target_names())}",
-                remedy="Use one of them, or install the package that provides it through the "
-                "entry-point group kerneldsl.targets",
-            )
+            raise _unknown(name)
         make = entry.load()
     target = make()
     if not isinstance(target, Target):
         raise KernelError(
-            f"the target {name!r} is a {type(target).__name__}",
+            f"the target {safe_repr(name)} is a {type(target).__name__}",
             value=target,
             limit="built-in targets and entry points of kerneldsl.targets return a "
             "kerneldsl.contract.Target",
         )
     logger.debug("target %s is %s", name, type(target).__qualname__)
     return target
+
+
+def _unknown(name: object) -> UnknownTargetError:
+    return UnknownTargetError(
+        f"no target is named {safe_repr(name)}",
+        value=name,
+        limit=f"Known targets are {', '.join(target_names())}",
+        remedy="Use one of them, or install the package that provides it through the entry-point "
+        "group kerneldsl.targets",
+    )
 
 
 def command_names() -> tuple[str, ...]:

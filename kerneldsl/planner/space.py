@@ -17,6 +17,7 @@ from typing import Any
 
 from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Member", "Space"]
@@ -114,6 +115,14 @@ class Space:
                 + ", ".join(name for name in sorted(_MEMBER_NAMES) if not name.startswith("_")),
                 remedy="Give it another name, here and in the kernel",
             )
+        for name, function in (("where", where), ("shared", shared), ("covers", covers)):
+            if function is not None and not callable(function):
+                raise ArgumentTypeError(
+                    f"{name} is {safe_repr(function)}",
+                    value=function,
+                    limit="It must be a function of a member",
+                    remedy=f"Write {name}=lambda c: …",
+                )
         self._shared = shared
         self._covers = covers
         self.parameters: Mapping[str, tuple[Any, ...]] = {
@@ -169,7 +178,7 @@ class Space:
         found = 0 if self._shared is None else self._shared(member)
         if not isinstance(found, int) or isinstance(found, bool) or found < 0:
             raise ArgumentValueError(
-                f"shared= gives {found!r} for {member}",
+                f"shared= gives {safe_repr(found)} for {member}",
                 value=found,
                 limit="Bytes of shared memory are an int, 0 or more",
             )
@@ -189,7 +198,7 @@ class Space:
         dim3 = _as_dim3(found)
         if dim3 is None:
             raise ArgumentValueError(
-                f"covers= gives {found!r} for {member}",
+                f"covers= gives {safe_repr(found)} for {member}",
                 value=found,
                 limit="The indices that a block serves are 1 to 3 ints, 1 or more",
             )
@@ -231,26 +240,33 @@ class Space:
             for member in self.members
             if not unknown
             and block_dim in (None, member.block_dim)
-            and all(getattr(member, name) == value for name, value in values.items())
+            and all(_is_same(getattr(member, name), value) for name, value in values.items())
         )
         if not found:
             listed = "; ".join(f"{name} {list(v)}" for name, v in self.parameters.items())
             raise ArgumentValueError(
                 "the space has no member with "
-                + ", ".join(f"{name}={value!r}" for name, value in wanted.items()),
+                + ", ".join(f"{name}={safe_repr(value)}" for name, value in wanted.items()),
                 value=wanted,
                 limit=f"It has {listed}, as far as where= allows",
             )
         return found
 
 
+def _is_same(known: Any, wanted: Any) -> bool:
+    try:
+        return bool(known == wanted)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return False
+
+
 def _read_values(name: str, values: Any) -> Iterator[Any]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ArgumentTypeError(
-            f"{name} is {values!r}",
+            f"{name} is {safe_repr(values)}",
             value=values,
             limit="Each parameter of a space has a sequence of values, at least one",
-            remedy=f"Write {name}=[{values!r}]" if isinstance(values, _VALUES) else None,
+            remedy=f"Write {name}=[{safe_repr(values)}]" if isinstance(values, _VALUES) else None,
         )
     seen: list[Any] = []
     for value in values:
@@ -264,14 +280,14 @@ def _read_values(name: str, values: Any) -> Iterator[Any]:
         parts = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(part, _VALUES) for part in parts):
             raise ArgumentTypeError(
-                f"{name} has the value {value!r}",
+                f"{name} has the value {safe_repr(value)}",
                 value=value,
                 limit="Values are numbers, bools, strings, or tuples of them: a kernel sees them "
                 "as constants",
             )
         if value in seen:
             raise ArgumentValueError(
-                f"{name} has the value {value!r} twice", value=value, remedy="Give it once"
+                f"{name} has the value {safe_repr(value)} twice", value=value, remedy="Give it once"
             )
         seen.append(value)
         yield value
@@ -281,7 +297,7 @@ def _read_block(value: Any) -> Dim3:
     found = _as_dim3(value)
     if found is None:
         raise ArgumentValueError(
-            f"block has the value {value!r}",
+            f"block has the value {safe_repr(value)}",
             value=value,
             limit="A block must be an int or a tuple of 1 to 3 ints, 1 or more",
         )
@@ -290,7 +306,7 @@ def _read_block(value: Any) -> Dim3:
 
 def _as_dim3(value: Any) -> Dim3 | None:
     parts = value if isinstance(value, tuple) else (value,)
-    if not 1 <= len(parts) <= 3 or any(type(n) is not int or n < 1 for n in parts):
+    if not 1 <= len(parts) <= 3 or any(type(n) is not int or not 1 <= n < 2**63 for n in parts):
         return None
     x, y, z = (*parts, 1, 1)[:3]
     return x, y, z

@@ -15,7 +15,13 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
-from kerneldsl.errors import ArgumentTypeError, ClosedResourceError, DeviceMismatchError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ClosedResourceError,
+    DeviceMismatchError,
+    KernelError,
+)
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.placement.devices import StandIn, chosen_device, context_device
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
 from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
@@ -114,6 +120,19 @@ class BaseStream(ProcessOwned):
         """
         if isinstance(stream, cls):
             return stream
+        try:
+            return cls._adopt(stream, device)
+        except KernelError:
+            raise
+        except Exception as error:
+            raise ArgumentTypeError(
+                f"{safe_repr(stream)} is not a stream",
+                value=stream,
+                limit=f"Asking it for its device or handle fails: {type(error).__name__}",
+            ) from error
+
+    @classmethod
+    def _adopt(cls, stream: Any, device: DeviceLike | None) -> Self:
         if stream is None:
             raise ArgumentTypeError(
                 "None is not a stream",
@@ -292,7 +311,7 @@ def stream_of(device: Device, stream: Any) -> DeviceStream | None:
         return ambient_stream(device) if are_in_use else None
     if isinstance(stream, _NEVER_STREAMS):
         raise ArgumentTypeError(
-            f"stream is {stream!r}",
+            f"stream is {safe_repr(stream)}",
             value=stream,
             limit="A stream is None (the current one), a kd.Stream, another library's stream, or a "
             "handle",

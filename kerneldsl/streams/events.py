@@ -16,6 +16,7 @@ from kerneldsl.placement.devices import current_device
 from kerneldsl.streams.current import BaseStream, as_stream
 from kerneldsl.streams.order import refuse_recording
 from kerneldsl.streams.stream_handles import register
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.process_owned import ProcessOwned
 
 __all__ = ["Event", "as_event", "wait_for"]
@@ -59,8 +60,8 @@ class Event(ProcessOwned):
     )
 
     def __init__(self, timed: bool = True, *, blocking: bool = False) -> None:
-        self.is_timed = bool(timed)
-        self.is_blocking = bool(blocking)
+        self.is_timed = read_flag("timed", timed)
+        self.is_blocking = read_flag("blocking", blocking)
         self._event: DeviceEvent | None = None
         self.device: Device | None = None
         self._is_closed = False
@@ -334,7 +335,11 @@ def wait_for(stream: BaseStream, other: Any) -> None:
         "Wait before the `with stream.capture()`, or in the stream in which the graph is launched",
     )
     device = stream.device
-    if _is_event(other):
+    try:
+        is_event = _is_event(other)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        is_event = False
+    if is_event:
         waiting.wait(device.wrap_event(other))
         return
     Event(timed=False).record(BaseStream.from_foreign(other)).wait(stream)

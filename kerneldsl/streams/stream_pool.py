@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator
 from typing import Self
 
 from kerneldsl.contract import Device, DeviceLike
 from kerneldsl.errors import ArgumentValueError, ClosedResourceError
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.streams.streams import Stream
 from kerneldsl.utilities.process_owned import ProcessOwned
 
@@ -51,13 +51,10 @@ class StreamPool(ProcessOwned):
         priority: int = 0,
         blocking: bool = True,
     ) -> None:
-        try:
-            number = operator.index(count)
-        except TypeError:
-            number = 0
-        if isinstance(count, bool) or not 1 <= number <= _MAX_STREAMS:
+        number = as_int(count)
+        if number is None or not 1 <= number <= _MAX_STREAMS:
             raise ArgumentValueError(
-                f"count is {count!r}",
+                f"count is {safe_repr(count)}",
                 value=count,
                 limit=f"A pool has 1 to {_MAX_STREAMS} streams; a device runs 128 kernels side by "
                 "side at most (CUDA Programming Guide, technical specifications)",

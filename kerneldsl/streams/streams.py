@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,10 +10,12 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
 )
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream
 from kerneldsl.streams.order import let_go, refuse_recording
 from kerneldsl.streams.stream_handles import forget, register
+from kerneldsl.utilities.flags import read_flag
 
 if TYPE_CHECKING:
     from kerneldsl.streams.events import Event
@@ -68,17 +69,17 @@ class Stream(BaseStream):
     def __init__(
         self, device: DeviceLike | None = None, *, priority: int = 0, blocking: bool = True
     ) -> None:
-        try:
-            level = operator.index(priority)
-        except TypeError:
+        level = as_int(priority)
+        if level is None or not -(2**31) <= level < 2**31:
             raise ArgumentTypeError(
-                f"priority is {priority!r}",
+                f"priority is {safe_repr(priority)}",
                 value=priority,
-                limit="A priority is an int; a lower one comes first",
-            ) from None
+                limit="A priority is an int of 32 bits; a lower one comes first",
+            )
+        is_blocking = read_flag("blocking", blocking)
         device = chosen_device(device)
-        made = device.create_stream(priority=level, is_blocking=bool(blocking))
-        made.priority, made.is_blocking = level, bool(blocking)
+        made = device.create_stream(priority=level, is_blocking=is_blocking)
+        made.priority, made.is_blocking = level, is_blocking
         self._begin(device, made)
         register(device, made.handle, made)
 

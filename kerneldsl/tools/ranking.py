@@ -6,10 +6,12 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from kerneldsl.contract import DeviceInfo, DeviceLike
-from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.language.intrinsics import grid
@@ -197,6 +199,10 @@ def best_device(
     return rank_devices(by=by, among=among).best
 
 
+#: No machine has more; a list without an end ends here.
+_MAX_DEVICES = 4096
+
+
 def rank_devices(
     *, by: Literal["score", "benchmark"] = "score", among: Iterable[DeviceLike] | None = None
 ) -> Ranking:
@@ -222,14 +228,29 @@ def rank_devices(
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
     """
-    if by not in ("score", "benchmark"):
+    if not isinstance(by, str) or by not in ("score", "benchmark"):
         raise ArgumentValueError(
-            f"devices cannot be ranked by {by!r}", value=by, limit='by is "score" or "benchmark"'
+            f"devices cannot be ranked by {safe_repr(by)}",
+            value=by,
+            limit='by is "score" or "benchmark"',
         )
     if among is None:
         infos = [device.describe() for device in usable_devices()]
     else:
-        infos = [d if isinstance(d, DeviceInfo) else device_info(d) for d in among]
+        try:
+            listed = (
+                None if isinstance(among, (str, DeviceInfo)) else list(islice(among, _MAX_DEVICES))
+            )
+        except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+            listed = None
+        if listed is None:
+            raise ArgumentTypeError(
+                f"among is {safe_repr(among)}",
+                value=among,
+                limit="It must be a list of devices",
+                remedy="Write among=['cpu', 'cuda:0'], or among=kd.devices()",
+            )
+        infos = [d if isinstance(d, DeviceInfo) else device_info(d) for d in listed]
     ranked = [
         RankedDevice(info, score(info), problem=info.device.unusable_reason()) for info in infos
     ]

@@ -13,6 +13,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from kerneldsl.errors import ArgumentValueError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -53,6 +55,7 @@ VARIABLES = {
 logger = logging.getLogger("kerneldsl")
 
 _FALSE = frozenset({"", "0", "false", "no", "off"})
+_TRUE = frozenset({"1", "true", "yes", "on"})
 _handler: logging.Handler | None = None
 
 
@@ -104,8 +107,19 @@ def pool_is_off() -> bool:
 
 
 def debug_is_on() -> bool:
-    """Return whether ``KERNELDSL_DEBUG`` asks for debug mode."""
-    return os.environ.get("KERNELDSL_DEBUG", "").strip().lower() not in _FALSE
+    """Return whether ``KERNELDSL_DEBUG`` asks for debug mode.
+
+    Raises `ArgumentValueError` if it says neither yes nor no.
+    """
+    text = os.environ.get("KERNELDSL_DEBUG", "").strip().lower()
+    if text not in _FALSE and text not in _TRUE:
+        raise ArgumentValueError(
+            f"KERNELDSL_DEBUG is {text!r}",
+            value=text,
+            limit="It must be on or off (1 or 0, true or false, yes or no)",
+            remedy="Set it to one of them, or unset it",
+        )
+    return text in _TRUE
 
 
 def traceback_is_full() -> bool:

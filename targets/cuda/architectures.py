@@ -16,6 +16,7 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.formatting import format_version
 
 __all__ = [
@@ -173,11 +174,12 @@ def parse_arch(text: str) -> Architecture:
     >>> parse_arch("sm_100a").minimum_ptx
     (8, 6)
     """
-    match = re.fullmatch(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d)([af]?)", text.strip().lower())
+    named = text.strip().lower() if isinstance(text, str) else ""
+    match = re.fullmatch(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d)([af]?)", named)
     arch = ARCHITECTURES.get(f"sm_{int(match[1])}{match[2]}{match[3]}") if match else None
     if arch is None:
         raise ArgumentValueError(
-            f"arch {text!r} is unknown",
+            f"arch {safe_repr(text)} is unknown",
             value=text,
             limit=f"Known architectures are {', '.join(ARCHITECTURES)}",
             remedy="Name one of them",
@@ -202,12 +204,13 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
         if len(value) == 2 and all(isinstance(part, int) for part in value):
             version = value
     else:
-        match = re.fullmatch(r"(\d+)\.(\d)", str(value).strip())
+        text = str(value).strip() if isinstance(value, (str, float)) else ""
+        match = re.fullmatch(r"(\d{1,3})\.(\d)", text)
         version = (int(match[1]), int(match[2])) if match else None
     if version not in _KNOWN_VERSIONS:
         known = ", ".join(format_version(r.ptx) for r in PTX_RELEASES)
         raise ArgumentValueError(
-            f"unsupported ptx_version {value!r}",
+            f"unsupported ptx_version {safe_repr(value)}",
             value=value,
             limit=f"This LLVM writes PTX ISA {known}",
             remedy="Name one of them, or leave it out",

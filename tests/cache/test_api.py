@@ -164,7 +164,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not an archive")
     with pytest.raises(CacheError, match="not an archive"):
         kd.cache.import_(tmp_path / "text")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CacheError, match="cannot be read"):
         kd.cache.import_(tmp_path / "nothing")
 
 

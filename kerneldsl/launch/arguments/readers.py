@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
@@ -44,7 +45,7 @@ def _read_int(value: int, binding: Binding) -> int:
     if not _INT64_MIN <= value <= _INT64_MAX:
         fits = 0 <= value < 2**64
         raise Refused(
-            f"the Python int {value} does not fit int64",
+            f"the Python int {safe_repr(value)} does not fit int64",
             limit="Python ints are passed as int64",
             remedy=f"Pass np.uint64({value})" if fits else "Pass a float, or split the number",
             kind=ArgumentValueError,

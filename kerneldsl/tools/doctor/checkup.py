@@ -12,11 +12,13 @@ from typing import Any
 
 from kerneldsl.contract import Target
 from kerneldsl.contract.checks import Check, said_by
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.placement.registry import get_target, is_hardware, target_names
 from kerneldsl.tools.doctor.cache import check_cache_folder
 from kerneldsl.tools.doctor.host import check_environment, check_memory, check_processes
 from kerneldsl.tools.doctor.packages import check_packages, check_python
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, html_table, text_table
 
 __all__ = ["Report", "preflight"]
@@ -120,8 +122,14 @@ def preflight(
     >>> kd.preflight(run_kernels=False).named("python").status
     'ok'
     """
+    if progress is not None and not callable(progress):
+        raise ArgumentTypeError(
+            f"progress is {safe_repr(progress)}",
+            value=progress,
+            limit="It must be a function of the name of a part",
+        )
     checks: list[Check] = []
-    for part, look in _parts(run_kernels):
+    for part, look in _parts(read_flag("run_kernels", run_kernels)):
         if progress is not None:
             progress(part)
         checks += _complete(part, look)

@@ -39,7 +39,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
         "problem",
         "a launch that needs it ends with an error",
     ),
-    "KERNELDSL_DEBUG": (_SWITCH, "warning", "is taken as 1"),
+    "KERNELDSL_DEBUG": (_SWITCH, "problem", "no function can be decorated"),
     "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
     "KERNELDSL_TRACEBACK": (("full",), "warning", "is ignored"),
     "KERNELDSL_LOG": (

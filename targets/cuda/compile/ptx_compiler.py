@@ -78,7 +78,7 @@ class PtxCompiler(Compiler):
 
 
 def _arch(specialization: Specialization) -> str:
-    return specialization.arch or DEFAULT_ARCH
+    return DEFAULT_ARCH if specialization.arch is None else specialization.arch
 
 
 def require_ptx(artifact: Artifact, device: Device) -> CudaArtifact:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kerneldsl.contract import Device, DeviceLimits
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from targets.cuda.device.device import CudaDevice
 
@@ -58,7 +59,6 @@ class DescribedDevice(Device):
         return f"{self.arch}, {self.name}"
 
 
-@functools.cache
 def described_device(arch: str) -> DescribedDevice:
     """Return a device of an architecture, to plan for.
 
@@ -71,13 +71,19 @@ def described_device(arch: str) -> DescribedDevice:
     >>> described_device("sm_90").name
     'H100 SXM5 (described)'
     """
-    match = re.fullmatch(r"(?:sm_|compute_)(\d+)(\d)[af]?", str(arch))
+    # What is no text need not have a hash either.
+    return _described(arch if isinstance(arch, str) else safe_repr(arch))
+
+
+@functools.cache
+def _described(arch: str) -> DescribedDevice:
+    match = re.fullmatch(r"(?:sm_|compute_)(\d{1,3})(\d)[af]?", arch)
     capability = (int(match[1]), int(match[2])) if match else None
     card = _CARDS.get(capability) if capability else None
     if capability is None or card is None:
         known = ", ".join(f"sm_{major}{minor}" for major, minor in _CARDS)
         raise ArgumentValueError(
-            f"arch is {arch!r}",
+            f"arch is {safe_repr(arch)}",
             value=arch,
             limit=f"Plans can be made for {known}",
             remedy="Name one of them, or a device that is there: plan(…, device='cuda:0')",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import DeviceStream
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 
 if TYPE_CHECKING:
     from targets.cuda.driver.driver import Driver
@@ -66,7 +67,7 @@ def stream_handle(stream: Any) -> int:
             version, handle = int(version), int(handle)
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                f"__cuda_stream__ of {type(stream).__name__} gives {told!r}",
+                f"__cuda_stream__ of {type(stream).__name__} gives {safe_repr(told)}",
                 value=stream,
                 limit="It gives a version and a handle, both ints",
                 remedy="Pass the stream's handle as an int",

@@ -1,0 +1,45 @@
+"""Values of users in messages: shown in a line, whatever they are and do."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+__all__ = ["as_int", "safe_repr"]
+
+#: Longer ones are cut: a message is read.
+_MAX_LENGTH = 200
+
+
+def safe_repr(value: Any) -> str:
+    """Return a value's repr in one short line; never raises.
+
+    Arrays are told by their shape and dtype, for their elements may be many, and on a device.
+
+    Examples
+    --------
+    >>> safe_repr((64, "a")), safe_repr(10**9999)
+    ("(64, 'a')", 'an int of 33217 bits')
+    """
+    try:
+        if isinstance(value, int) and value.bit_length() > 256:
+            # Python writes no number of more than 4300 digits.
+            return f"an int of {value.bit_length()} bits"
+        if getattr(value, "shape", None) and hasattr(value, "dtype"):
+            return f"{type(value).__name__}(shape={value.shape}, dtype={value.dtype})"
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return f"<a {type(value).__qualname__}, whose repr fails>"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+
+
+def as_int(value: Any) -> int | None:
+    """Return a value as an int, or ``None`` if it is none; True and 2.0 are none. Never raises."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return operator.index(value)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return None
