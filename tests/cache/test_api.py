@@ -93,7 +93,7 @@ def test_prune() -> None:
     assert kd.cache.prune() == 0
     assert kd.cache.prune(5 * size) == 6
     assert kd.cache.prune("0") == 4
-    with pytest.raises(CacheError, match="CACHE_SIZE"):
+    with pytest.raises(CacheError, match="max_bytes"):
         kd.cache.prune("some")
 
 
