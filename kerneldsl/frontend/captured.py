@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.frontend.frozen import freeze
+from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays, freeze, private_copy
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 
 __all__ = [
     "CAPTURABLE",
+    "compiled_value",
     "constant_problem",
     "is_constant",
     "make_captured",
@@ -25,11 +26,11 @@ __all__ = [
 #: What can be captured, in words.
 CAPTURABLE = (
     "A kernel can capture numbers, booleans, strings, None, tuples of these, NumPy scalars, "
-    "IntEnum members, read-only NumPy arrays, modules, @kd.func functions and Numba @njit "
+    "IntEnum members, NumPy arrays, modules, @kd.func functions and Numba @njit "
     "functions"
 )
 _INT64 = np.iinfo(np.int64)
-#: Read in the place of an array that has been made writable.
+#: Read in the place of an array that has been written, or made writable.
 _WRITTEN = object()
 
 
@@ -59,17 +60,6 @@ def constant_problem(value: object) -> tuple[str, str] | None:
             )
         if ELEMENT_TYPES[value.dtype.name].is_narrow:
             return f"is an array of dtype {value.dtype}", "Pass it as an argument"
-        if value.flags.writeable:
-            return (
-                "is an array that can be written, so its contents are not constant",
-                "Pass it as an argument, or set array.flags.writeable = False",
-            )
-        if not _is_whole_read_only(value):
-            return (
-                "is a read-only view of memory that can be written elsewhere",
-                "Pass it as an argument, or capture a copy of it: array.copy(), with "
-                "flags.writeable = False",
-            )
     elif isinstance(value, np.generic):
         if value.dtype.name not in DTYPE_NAMES:
             return (
@@ -87,11 +77,13 @@ def constant_problem(value: object) -> tuple[str, str] | None:
 
 
 def _is_whole_read_only(array: np.ndarray) -> bool:
-    """Return whether nobody can write the memory of an array, through whatever it is a view of.
+    """Return whether nobody can write the memory of an array, by itself or what it is a view of.
 
     The writable array below a view counts where somebody else holds it. ``np.arange(6).reshape(2,
     3)`` is a view too, of an array that nobody can name.
     """
+    if array.flags.writeable:
+        return False
     view: Any = array
     while isinstance(view.base, np.ndarray):
         if view.base.flags.writeable and _base_holders(view) > _ITS_VIEW_ALONE:
@@ -125,6 +117,13 @@ def plain_value(value: Any) -> Any:
     return float(value) if isinstance(value, float) else value
 
 
+def compiled_value(captured: Captured) -> Any:
+    """Return a captured constant as targets compile it: plain, with copies of its arrays."""
+    if isinstance(captured.arrays, WatchedArrays):
+        return plain_value(captured.arrays.copy)
+    return private_copy(plain_value(captured.value))
+
+
 def same_value(value: Any, now: Any) -> Any:
     """Return `value` where what is read `now` is the same constant, else `now`.
 
@@ -152,12 +151,22 @@ def _is_same(value: Any, now: Any) -> bool:
 
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
     """Describe a captured value, whose arrays are watched from now on."""
-    frozen = freeze(value) if is_constant(value) else None
-    if frozen is None:
+    held: FrozenArrays | WatchedArrays | None = None
+    if is_constant(value):
+        held = freeze(value) if _is_read_only(value) else WatchedArrays(value)
+    if held is None:
         return Captured(name, path, value, lambda: same_value(value, read()), read)
+    arrays = held
 
-    def read_frozen() -> Any:
+    def read_unchanged() -> Any:
         now = same_value(value, read())
-        return now if frozen.are_unchanged() else _WRITTEN
+        return now if arrays.are_unchanged() else _WRITTEN
 
-    return Captured(name, path, value, read_frozen, read, frozen)
+    return Captured(name, path, value, read_unchanged, read, arrays)
+
+
+def _is_read_only(value: object) -> bool:
+    """Return whether nobody can write the arrays in a constant."""
+    if isinstance(value, tuple):
+        return all(map(_is_read_only, value))
+    return not isinstance(value, np.ndarray) or _is_whole_read_only(value)

@@ -28,8 +28,8 @@ _SAME_MEANING = {
 }
 
 _REMEDIES = {
-    "const.array_like": "Capture a read-only NumPy array, or pass the array as an argument",
-    "const": "Capture a read-only NumPy array, or pass the array as an argument",
+    "const.array_like": "Capture a NumPy array, or pass the array as an argument",
+    "const": "Capture a NumPy array, or pass the array as an argument",
     "to_device": "Copy to the device outside the kernel, with kd.to_device",
     "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",

@@ -1,8 +1,9 @@
-"""Arrays in captured constants: a copy for the compiler, and whether the user's stayed read-only.
+"""Arrays in captured constants: a copy for the compiler, and whether the user's are as it is.
 
-NumPy lets whoever has an array make it writable again. A launch looks at the flags of the array
-and of those it is a view of, and never at the contents: code is compiled from a copy, so that every
-specialization of a kernel has the same.
+Code is compiled from a copy, so that every specialization of a kernel has the same. Of an array
+that nobody can write, a launch looks at the flags, and at those of the arrays below a view: NumPy
+lets whoever has an array make it writable again. Any other array's contents are compared with the
+copy at each launch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FrozenArrays", "freeze", "private_copy"]
+__all__ = ["FrozenArrays", "WatchedArrays", "freeze", "private_copy"]
 
 
 class FrozenArrays:
@@ -51,6 +52,46 @@ class FrozenArrays:
     def _give_up(self) -> None:
         self._is_given_up = True
         self.cell.cell_contents = None
+
+
+class WatchedArrays:
+    """Arrays that anybody may write, with their contents as they were.
+
+    Parameters
+    ----------
+    value : object
+        The captured constant.
+
+    Attributes
+    ----------
+    copy : object
+        The constant with copies of its arrays.
+    """
+
+    __slots__ = ("_arrays", "copy")
+
+    def __init__(self, value: Any) -> None:
+        self.copy = private_copy(value)
+        # Of the copies, because the arrays may be written meanwhile.
+        copies = (_state_of(array) for array in _leaves(self.copy))
+        self._arrays = tuple(zip(_leaves(value), copies, strict=True))
+
+    def are_unchanged(self) -> bool:
+        """Return whether the arrays are what they were, to the bit."""
+        return all(_state_of(array) == was for array, was in self._arrays)
+
+
+def _state_of(array: np.ndarray[Any, Any]) -> tuple[object, ...]:
+    return array.dtype, array.shape, array.tobytes()
+
+
+def _leaves(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """Return the arrays in a constant, without those they are views of."""
+    if isinstance(value, tuple):
+        for element in value:
+            yield from _leaves(element)
+    elif isinstance(value, np.ndarray):
+        yield value
 
 
 def freeze(value: Any) -> FrozenArrays | None:

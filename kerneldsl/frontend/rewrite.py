@@ -13,6 +13,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.calls import bind_arguments
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
+    compiled_value,
     constant_problem,
     is_constant,
     make_captured,
@@ -20,7 +21,6 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
-from kerneldsl.frontend.frozen import private_copy
 from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
     is_read,
@@ -203,7 +203,7 @@ class Rewriter(ast.NodeTransformer):
         self._check_constant(resolved)
         name = self._name_of(resolved.path)
         captured = self._capture(name, resolved)
-        plain = private_copy(plain_value(captured.value))
+        plain = compiled_value(captured)
         self.constants[name] = (
             captured
             if plain is captured.value
@@ -338,10 +338,10 @@ class Rewriter(ast.NodeTransformer):
             return ast.copy_location(ast.Constant(value), node)
         name = self._name_of(path)
         held = make_captured(name, path, value, CellReader(types.CellType(value), name))
-        if held.frozen is not None:
+        if held.arrays is not None:
             self._captured[path] = held
         # No launch looks at another one again: the function is captured, and its defaults with it.
-        self.constants[name] = held._replace(value=private_copy(plain_value(value)))
+        self.constants[name] = held._replace(value=compiled_value(held))
         return ast.copy_location(load(name), node)
 
     def _intrinsic(self, resolved: Resolved) -> Intrinsic | None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.frozen import FrozenArrays
+from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.language.intrinsics import Intrinsic
 
 __all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
@@ -64,8 +64,9 @@ class Captured(NamedTuple):
         the place of `value` reads as `value`.
     source : callable or None
         Reads the object that is there now, whatever it is equal to.
-    frozen : FrozenArrays or None
-        The arrays in `value`; `read` gives something else once they were found writable.
+    arrays : FrozenArrays, WatchedArrays or None
+        The arrays in `value`; `read` gives something else while they are not what they were, and
+        for good once read-only ones were found writable.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Captured(NamedTuple):
     value: Any
     read: Callable[[], Any]
     source: Callable[[], Any] | None = None
-    frozen: FrozenArrays | None = None
+    arrays: FrozenArrays | WatchedArrays | None = None
 
 
 @dataclass(frozen=True, eq=False)

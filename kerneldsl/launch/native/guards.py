@@ -15,7 +15,7 @@ from typing import Any
 
 from kerneldsl.contract import Device
 from kerneldsl.frontend.captured import same_value
-from kerneldsl.frontend.frozen import FrozenArrays
+from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launch.native.table import Guard, GuardKind
@@ -35,16 +35,18 @@ def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
 def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
     """Return the guards for captured constants as they are now, which must be the kernel's.
 
-    ``None`` says that one is read in another way than from globals, closures and attributes, or has
-    changed.
+    ``None`` says that one is read in another way than from globals, closures and attributes, has
+    changed, or has arrays whose contents are compared.
     """
     found: list[Guard] = []
     for each in captured:
         guards = _reader_guards(each.source)
         if guards is None or same_value(each.value, guards[-1].value) is not each.value:
             return None
-        if each.frozen is not None:
-            guards += _frozen_guards(each.frozen)
+        if isinstance(each.arrays, WatchedArrays):
+            return None  # what is in them is compared in Python
+        if each.arrays is not None:
+            guards += _frozen_guards(each.arrays)
         found += [guard for guard in guards if not _is_among(guard, found)]
     return found
 

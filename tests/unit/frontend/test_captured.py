@@ -12,6 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.frontend.captured import constant_problem, make_captured, same_value
+from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from tests.support.native import is_native, require_native, warm_up
 
 
@@ -73,19 +74,20 @@ def test_an_array_is_itself_alone() -> None:
     assert same_value(held, copied) is copied
 
 
-def test_a_view_of_memory_that_can_be_written_is_no_constant() -> None:
+def _kind_of(array: Any) -> type:
+    return type(make_captured("a", "a", array, lambda: array).arrays)
+
+
+def test_a_view_of_memory_that_can_be_written_is_watched() -> None:
     whole = np.array([1.0, 2.0])
     view = whole[:]
     view.flags.writeable = False
-    told = constant_problem((view, 1))
-    assert told is not None
-    assert "view of memory that can be written" in told[0]
-    assert "copy" in told[1]
+    assert _kind_of((view, 1)) is WatchedArrays
     del whole
-    assert constant_problem(view) is None  # nobody is left who could write it
+    assert _kind_of(view) is FrozenArrays  # nobody is left who could write it
     shared = np.frombuffer(bytearray(16))
     shared.flags.writeable = False
-    assert constant_problem(shared) is not None
+    assert _kind_of(shared) is WatchedArrays
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,7 @@ def test_a_view_of_memory_that_can_be_written_is_no_constant() -> None:
 )
 def test_what_nobody_can_write_is_constant(array: np.ndarray) -> None:
     assert constant_problem(array) is None
+    assert _kind_of(array) is FrozenArrays
 
 
 def test_the_array_below_a_captured_view_cannot_be_written_any_more() -> None:
@@ -166,7 +169,7 @@ WAYS = [picking, picking_from_tuple, picking_in_function, picking_by_default]
 
 @pytest.mark.parametrize("make", WAYS)
 @pytest.mark.parametrize("by_native_code", [False, True], ids=["python", "native"])
-def test_an_array_made_writable_is_refused_as_at_first(
+def test_an_array_made_writable_is_watched_from_then_on(
     make: Callable[[Any], Any], by_native_code: bool
 ) -> None:
     if by_native_code:
@@ -181,16 +184,57 @@ def test_an_array_made_writable_is_refused_as_at_first(
                 launch(out)
         assert out.tolist() == [0, 1, 2]
         table.flags.writeable = True
-        table[:] = 9
-        for _ in range(3):
-            with pytest.raises(kd.KernelError, match=r"can be written|cannot be a constant"):
+        for value in (9, 8):
+            table[:] = value
+            for _ in range(3):
                 launch(out)
+                assert out.tolist() == [value] * 3
         table.flags.writeable = False
-        launch(out)  # what it was before has been given up
-        assert out.tolist() == [9, 9, 9]
-        table.flags.writeable = True
-        with pytest.raises(kd.KernelError):
+        launch(out)
+        assert out.tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("make", WAYS)
+@pytest.mark.parametrize("target", ["cpu", "null"])
+def test_an_array_that_can_be_written_is_a_constant_while_it_is_unchanged(
+    make: Callable[[Any], Any], target: str
+) -> None:
+    table, out = np.array([0, 1, 2]), np.zeros(3, int)
+    kernel = make(table)
+    launch = kernel.forall(3)
+    with kd.use(target):
+        for _ in range(40):  # more than it takes to repeat launches without Python
             launch(out)
+        compiled = len(kernel.specializations)
+        for wanted in ([7, 1, 2], [0, 1, 2], [7, 1, 2]):
+            table[:] = wanted
+            launch(out)
+            assert target == "null" or out.tolist() == wanted
+        # Contents that come back find their code again.
+        assert len(kernel.specializations) == 2 * compiled
+        table[1] = 5
+        bound = launch.bind(out)
+        table[1] = 6
+        bound()
+        assert target == "null" or out.tolist() == [7, 6, 2]
+
+
+def test_changes_of_another_shape_and_dtype_are_seen() -> None:
+    @kd.kernel
+    def measure(out):
+        out[0] = table.shape[0]
+        out[1] = table[table.shape[0] - 1]
+
+    table, out = np.array([1.0, 2.0]), np.zeros(2)
+    with kd.use("cpu"):
+        measure[1, 1](out)
+        assert out.tolist() == [2, 2]
+        table.resize((3,), refcheck=False)
+        measure[1, 1](out)
+        assert out.tolist() == [3, 0]
+        table[2] = -0.0
+        measure[1, 1](out)
+        assert np.signbit(out[1])
 
 
 @pytest.mark.parametrize("by_native_code", [False, True], ids=["python", "native"])
@@ -210,8 +254,12 @@ def test_the_array_below_a_view_is_looked_at_too(by_native_code: bool) -> None:
         whole = view.base
         whole.flags.writeable = True
         whole[:] = 9
-        with pytest.raises(kd.KernelError, match="memory that can be written elsewhere"):
-            launch(out)
+        launch(out)
+        assert out.tolist() == [9, 9, 9]
+        whole[:] = 7
+        launch(out)
+        assert out.tolist() == [7, 7, 7]
+        whole[:] = 9
         whole.flags.writeable = False
         launch(out)
         assert out.tolist() == [9, 9, 9]

@@ -455,7 +455,9 @@ def test_captured_values_that_are_no_constants():
     def other_enum(x):
         x[0] = Mode.FAST
 
-    assert "writeable = False" in str(refusal(writable, "WRITABLE").remedy)
+    constant = make_unit(writable).constants["WRITABLE"].value
+    assert constant is not WRITABLE
+    assert not constant.flags.writeable
     assert "64-bit" in refusal(big, "BIG").what
     assert "which is of type object" in refusal(unknown, "SOMETHING").what
     refusal(other_enum, "Mode.FAST")
