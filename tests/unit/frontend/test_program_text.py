@@ -39,7 +39,7 @@ def test_a_program_on_the_command_line(options: tuple[str, ...]):
 
 def test_a_message_shows_the_line_of_the_command_line():
     result = python("-c", WRONG)
-    assert "at <python -c>:6, in ramp\n      out[i] = nowhere\n" in result.stderr
+    assert 'File "<python -c>", line 6\n    out[i] = nowhere\n' in result.stderr
 
 
 def test_executed_text_is_not_taken_for_the_command_line():
