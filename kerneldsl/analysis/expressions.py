@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 from collections.abc import Iterable, Iterator
 
 from kerneldsl.frontend.syntax import load
@@ -12,10 +13,12 @@ __all__ = [
     "augmented_value",
     "base_name",
     "does_nothing",
+    "folded",
     "index_parts",
     "is_extent",
     "loaded_names",
     "operands",
+    "tested_expressions",
     "text_of",
     "walk_here",
 ]
@@ -81,6 +84,57 @@ def does_nothing(body: Iterable[ast.stmt]) -> bool:
 def is_extent(node: ast.Subscript) -> bool:
     """Return whether a subscript takes an element of ``a.shape`` or ``a.strides``."""
     return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
+
+
+#: What is left of an expression that Python has computed, and what stands around it.
+_CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
+_FRAME = ("RESUME", "RETURN_VALUE")
+_OF_CONSTANTS = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.Subscript
+
+
+def folded(node: ast.expr) -> ast.Constant | None:
+    """Return the constant that Python's compiler makes of an expression of literals.
+
+    Examples
+    --------
+    >>> folded(ast.parse("-2**63", mode="eval").body).value
+    -9223372036854775808
+    >>> folded(ast.parse("1 + n", mode="eval").body)
+    """
+    leaves = (n for n in ast.walk(node) if isinstance(n, ast.expr))
+    if not all(isinstance(n, _OF_CONSTANTS) for n in leaves):
+        return None
+    code = compile(ast.Expression(node), "<constant>", "eval")
+    left = [each for each in dis.get_instructions(code) if each.opname not in _FRAME]
+    if len(left) != 1 or left[0].opname not in _CONSTANT:
+        return None
+    return ast.Constant(left[0].argval)
+
+
+def tested_expressions(tree: ast.AST) -> set[ast.expr]:
+    """Return ``and``, ``or``, ``not`` and conditional expressions of which only the truth counts.
+
+    They are conditions, or parts of one.
+    """
+    found: set[ast.expr] = set()
+    pending = [
+        node.test
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)
+    ]
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.BoolOp():
+                pending += node.values
+            case ast.UnaryOp(op=ast.Not()):
+                pending.append(node.operand)
+            case ast.IfExp():
+                pending += [node.body, node.orelse]
+            case _:
+                continue
+        found.add(node)
+    return found
 
 
 def text_of(node: ast.AST, source_line: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from kerneldsl.analysis.expressions import tested_expressions
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
@@ -17,13 +18,11 @@ class NumberedTree:
     def __init__(self, unit: FunctionUnit, *, is_by_line: bool) -> None:
         self.lines: dict[ast.AST, int] = {}
         #: Expressions of which only the truth is asked for.
-        self.tested: set[ast.AST] = set()
+        self.tested = tested_expressions(unit.tree)
         #: ``a or b`` as an operand of another ``or`` or ``and``: it has no value of its own.
         self.inner: set[ast.AST] = set()
         for node in ast.walk(unit.tree):
-            if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
-                self._mark_tested(node.test)
-            elif isinstance(node, ast.BoolOp):
+            if isinstance(node, ast.BoolOp):
                 self.inner.update(v for v in node.values if isinstance(v, ast.BoolOp))
         copied = copy_tree(unit.tree)
         copies: dict[ast.AST, ast.AST] = {}
@@ -36,20 +35,6 @@ class NumberedTree:
                 copy.__dict__.update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
         name = FreshNames.for_unit(unit).make("value")
         self.tree: ast.FunctionDef = _Named(self, copies, name).visit(copied)
-
-    def _mark_tested(self, node: ast.expr) -> None:
-        match node:
-            case ast.BoolOp():
-                parts = node.values
-            case ast.UnaryOp(op=ast.Not()):
-                parts = [node.operand]
-            case ast.IfExp():
-                parts = [node.body, node.orelse]
-            case _:
-                return
-        self.tested.add(node)
-        for part in parts:
-            self._mark_tested(part)
 
 
 class _Named(ast.NodeTransformer):

@@ -9,14 +9,14 @@ b``), which is no instruction of its own, is given a name where that names no ot
 from __future__ import annotations
 
 import ast
-import dis
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from types import ModuleType as PythonModule
 from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.analysis.expressions import folded
 from kerneldsl.frontend.typed_unit import Operation, TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
@@ -140,9 +140,6 @@ def _typed_call(name: str, rule: TypingRule, static: Mapping[str, Any]) -> Bound
     return BoundIntrinsic(name, rule, emit, static)
 
 
-#: What is left of an expression that Python has computed already, and what stands around it.
-_CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
-_FRAME = ("RESUME", "RETURN_VALUE")
 _OPERATIONS = ("binop", "inplace_binop", "unary", "call")
 #: Operations of Numba's IR that an expression may be.
 _OPERATION_OF: dict[type[ast.AST], tuple[str, ...]] = {
@@ -233,11 +230,10 @@ class _Reading:
             unified = self._session.unify(found)
             texts = dict.fromkeys(str(value_type(each)) for each in found)
             return OtherType(" | ".join(texts)) if unified is None else value_type(unified)
-        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Subscript) and _is_constant(node):
-            code = compile(ast.Expression(node), "<constant>", "eval")
-            left = [each for each in dis.get_instructions(code) if each.opname not in _FRAME]
-            if len(left) == 1 and left[0].opname in _CONSTANT:
-                return value_type(self._session.constant(left[0].argval))
+        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Subscript):
+            constant = folded(node)
+            if constant is not None:
+                return value_type(self._session.constant(constant.value))
         return None
 
     def _of(self, node: ast.AST) -> list[Instruction]:
@@ -282,12 +278,3 @@ class _Reading:
 def _operation(signature: Any) -> Operation:
     operands = tuple(value_type(argument) for argument in signature.args)
     return Operation(operands, value_type(signature.return_type))
-
-
-def _is_constant(node: ast.AST) -> bool:
-    """Return whether an expression is of constants alone."""
-    leaves: Iterator[ast.AST] = (n for n in ast.walk(node) if isinstance(n, ast.expr))
-    return all(
-        isinstance(n, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.Subscript)
-        for n in leaves
-    )

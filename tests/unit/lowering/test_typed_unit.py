@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from kerneldsl.contract import Compiler
 from kerneldsl.errors import ArgumentValueError, KernelTypingError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.typed_unit import Operation, TypedUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.language.types import (
     BOOL,
@@ -38,10 +37,8 @@ from kerneldsl.lowering.types import numba_type
 from kerneldsl.lowering.value_types import value_type
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from tests.conformance.kernels import CASES
-from tests.fuzz.kernels import generate
-from tests.support.cases import kind_of
 from tests.support.extent import sample
+from tests.support.gathered import gathered_kernels
 from tests.support.source import exec_source
 
 TARGETS = ("cpu", "cuda")
@@ -62,19 +59,6 @@ def written(unit: TypedUnit) -> dict[str, str]:
 
 
 # --------------------------------------------------------------- held against Numba's inference
-
-
-def kernels() -> Iterator[tuple[str, Any, Sequence[Kind]]]:
-    """The conformance kernels, each once for its arguments, and generated programs."""
-    seen = set()
-    for case in CASES:
-        if (id(case.kernel), case.kinds) not in seen:
-            seen.add((id(case.kernel), case.kinds))
-            yield case.name, case.kernel.__wrapped__, case.kinds
-    for seed in range(150):
-        program = generate(seed)
-        kernel = exec_source(program.text, "generated")["kernel"]
-        yield f"program {seed}", kernel.__wrapped__, [kind_of(a) for a in program.arguments(0)]
 
 
 def plain_inference(
@@ -135,7 +119,7 @@ def test_types_are_numbas_own(target: str) -> None:
     Those of the other target are the same.
     """
     (other,) = set(TARGETS) - {target}
-    for name, function, kinds in sample(list(kernels()), 80):
+    for name, function, kinds in sample(list(gathered_kernels(150)), 80):
         unit = make_unit(function)
         kernel = compiler(target).typed_unit(unit, tuple(kinds))
         assert kernel.types == compiler(other).typed_unit(unit, tuple(kinds)).types, name

@@ -1,0 +1,177 @@
+"""Types of a function's values, inferred without Numba, where they are certain.
+
+For what is asked on the way to a launch, when Numba may not be imported; Numba's own types, those
+of every value, are in a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`. A type that is said here
+is equal to the one there, which a property test holds. Variables are followed through the control
+flow as Numba's single-assignment form does. Numba may decide a condition on captured constants or
+ranks before it infers types; where that could change a type, the type is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
+from kerneldsl.analysis.decided import DecidedConditions
+from kerneldsl.analysis.expression_types import (
+    Elements,
+    ExpressionTypes,
+    Value,
+    items_of,
+    joined,
+    value_of_kind,
+)
+from kerneldsl.analysis.expressions import augmented_value, tested_expressions
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
+
+__all__ = ["InferredTypes"]
+
+_Values = dict[str, Value]
+#: Calls of device functions inside each other that are followed.
+_MAX_DEPTH = 8
+
+
+class InferredTypes:
+    """Types of one function's expressions, for arguments of given kinds.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The function.
+    kinds : sequence of Kind
+        Kinds of its arguments.
+    """
+
+    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
+        values = tuple(map(value_of_kind, kinds))
+        self._walk = _Walk(unit, values, {}, 0)
+        self._walk.run()
+
+    def of(self, node: ast.expr) -> str | None:
+        """Return the element type that an expression is of; ``None`` if that is not known.
+
+        Arrays and tuples are of none.
+        """
+        found = self._walk.types.get(node)
+        return found if isinstance(found, str) else None
+
+    def is_array(self, node: ast.expr) -> bool:
+        """Return whether an expression is known to be an array."""
+        return isinstance(self._walk.types.get(node), Elements)
+
+    def augmented(self, node: ast.AugAssign) -> ast.BinOp:
+        """Return the operation of an assignment in place, whose type and operands are known."""
+        return self._walk.augmented_value(node)
+
+
+class _Walk(Dataflow[_Values], ExpressionTypes):
+    """Follows the values of variables through one function."""
+
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        arguments: tuple[Value, ...],
+        calls: dict[tuple[FunctionUnit, tuple[Value, ...]], Value],
+        depth: int,
+    ) -> None:
+        Dataflow.__init__(self)
+        ExpressionTypes.__init__(self, unit, tested_expressions(unit.tree))
+        self._arguments = arguments
+        self._calls = calls
+        self._depth = depth
+        self._augmented: dict[ast.AugAssign, ast.BinOp] = {}
+        self._returned: dict[ast.Return, Value] = {}
+        self.decided = DecidedConditions(unit, arguments)
+
+    def run(self) -> Value:
+        """Walk the function; return what it returns."""
+        entry = dict(zip(self.unit.parameters, self._arguments, strict=True))
+        end = self.block(self.unit.tree.body, entry)
+        values = list(self._returned.values())
+        if end is not None or not values:
+            return None  # of what may or may not return a value nothing is said
+        found = values[0]
+        for each in values[1:]:
+            found = joined(found, each, may_differ=not self.decided.has_any)
+        return found
+
+    def augmented_value(self, node: ast.AugAssign) -> ast.BinOp:
+        return self._augmented.setdefault(node, augmented_value(node))
+
+    def called(self, callee: FunctionUnit, arguments: tuple[Value, ...]) -> Value:
+        """Return what a device function returns."""
+        key = callee, arguments
+        if key not in self._calls:
+            self._calls[key] = None  # of a function that calls itself
+            if self._depth < _MAX_DEPTH and len(arguments) == len(callee.parameters):
+                walk = _Walk(callee, arguments, self._calls, self._depth + 1)
+                self._calls[key] = walk.run()
+        return self._calls[key]
+
+    # ------------------------------------------------------------------------- statements
+
+    def transfer(self, node: ast.stmt, state: _Values) -> _Values | None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                found = self.value(value, state)
+                for target in targets:
+                    self._bind(target, found, state)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._bind(target, self.value(value, state), state)
+            case ast.AugAssign(target=target):
+                found = self.value(self.augmented_value(node), state)
+                if isinstance(target, ast.Name):
+                    self._bind(target, found, state)
+            case ast.Expr(value=value):
+                self.value(value, state)
+            case ast.Assert(test=test):
+                self.value(test, state)
+            case ast.Return(value=value):
+                self._returned[node] = None if value is None else self.value(value, state)
+                return None
+        return state
+
+    def _bind(self, target: ast.expr, value: Value, state: _Values) -> None:
+        match target:
+            case ast.Name(id=name):
+                state[name] = self.record(target, value)
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                parts: Sequence[Value] = [None] * len(targets)
+                if isinstance(value, tuple) and len(value) == len(targets):
+                    parts = value
+                for each, part in zip(targets, parts, strict=True):
+                    self._bind(each, part, state)
+            case ast.Subscript():
+                self.value(target, state)
+
+    # ------------------------------------------------------------------------ control flow
+
+    def enter(self, node: Loop, state: _Values) -> _Values:
+        if isinstance(node, ast.For):
+            self.value(node.iter, state)
+        return state
+
+    def test(self, node: Branching, state: _Values) -> _Values:
+        if isinstance(node, ast.If | ast.While):
+            self.value(node.test, state)
+        return state
+
+    def assume(self, node: Branching, truth: bool, tested: _Values) -> _Values | None:
+        if isinstance(node, ast.For):
+            state = dict(tested)
+            if truth:
+                self._bind(node.target, items_of(self.types.get(node.iter)), state)
+            return state
+        # Python leaves out what a literal rules out.
+        if isinstance(node.test, ast.Constant) and bool(node.test.value) is not truth:
+            return None
+        return dict(tested)
+
+    def join(self, one: _Values, two: _Values) -> _Values:
+        both = {**one, **two}
+        for name in one.keys() & two.keys():
+            may_differ = not self.decided.may_change(name)
+            both[name] = joined(one[name], two[name], may_differ=may_differ)
+        return both
