@@ -12,13 +12,13 @@ __all__ = [
     "assigned_names",
     "augmented_value",
     "base_name",
+    "condition_expressions",
     "does_nothing",
     "folded",
     "index_parts",
     "is_extent",
     "loaded_names",
     "operands",
-    "tested_expressions",
     "text_of",
     "walk_here",
 ]
@@ -111,7 +111,7 @@ def folded(node: ast.expr) -> ast.Constant | None:
     return ast.Constant(left[0].argval)
 
 
-def tested_expressions(tree: ast.AST) -> set[ast.expr]:
+def condition_expressions(tree: ast.AST) -> set[ast.expr]:
     """Return ``and``, ``or``, ``not`` and conditional expressions of which only the truth counts.
 
     They are conditions, or parts of one.

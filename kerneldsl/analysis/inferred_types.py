@@ -22,7 +22,7 @@ from kerneldsl.analysis.expression_types import (
     joined,
     value_of_kind,
 )
-from kerneldsl.analysis.expressions import augmented_value, tested_expressions
+from kerneldsl.analysis.expressions import augmented_value, condition_expressions
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 
@@ -77,7 +77,7 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
         depth: int,
     ) -> None:
         Dataflow.__init__(self)
-        ExpressionTypes.__init__(self, unit, tested_expressions(unit.tree))
+        ExpressionTypes.__init__(self, unit, condition_expressions(unit.tree))
         self._arguments = arguments
         self._calls = calls
         self._depth = depth

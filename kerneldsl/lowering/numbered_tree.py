@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from kerneldsl.analysis.expressions import tested_expressions
+from kerneldsl.analysis.expressions import condition_expressions
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
@@ -18,7 +18,7 @@ class NumberedTree:
     def __init__(self, unit: FunctionUnit, *, is_by_line: bool) -> None:
         self.lines: dict[ast.AST, int] = {}
         #: Expressions of which only the truth is asked for.
-        self.tested = tested_expressions(unit.tree)
+        self.tested = condition_expressions(unit.tree)
         #: ``a or b`` as an operand of another ``or`` or ``and``: it has no value of its own.
         self.inner: set[ast.AST] = set()
         for node in ast.walk(unit.tree):
