@@ -15,6 +15,7 @@ from kerneldsl.kernels.launches import make_launch
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.native.vectorcall import native_methods
+from kerneldsl.utilities.like_function import LikeFunction
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import CopiedAsItself
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
@@ -286,7 +287,7 @@ def _are_plain(*values: Any) -> bool:
     return True
 
 
-class Kernel(_NativeForms[P], InspectionMixin, CopiedAsItself, Generic[P, R]):
+class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
@@ -419,7 +420,7 @@ def _attributes_of(function: Any) -> dict[str, Any]:
     return found
 
 
-class DeviceFunction(CopiedAsItself, Generic[P, R]):
+class DeviceFunction(LikeFunction, CopiedAsItself, Generic[P, R]):
     """A function that kernels call. Made by :func:`kerneldsl.func`; plain Python can call it, too.
 
     Attributes
