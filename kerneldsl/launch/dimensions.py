@@ -9,8 +9,16 @@ from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Device, Dim3
+    from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["check_limits", "read_dim3", "read_extent", "read_shared_bytes", "read_stream"]
+__all__ = [
+    "check_limits",
+    "check_rank",
+    "read_dim3",
+    "read_extent",
+    "read_shared_bytes",
+    "read_stream",
+]
 
 _AXES = "XYZ"
 
@@ -122,6 +130,55 @@ def read_stream(value: Any) -> Any:
             remedy="The order is kernel[grid, block, stream, shared_bytes]",
         )
     return value
+
+
+def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = None) -> None:
+    """Check that a kernel asks for indices of as many axes as its extent has.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel.
+    rank : int
+        Axes of the extent of ``forall``.
+    extent : tuple of int, optional
+        The extent, where it is known.
+
+    Raises
+    ------
+    LaunchConfigError
+        If the kernel, or a device function that it calls, asks ``grid`` or ``gridsize`` for another
+        number of axes. A kernel that asks neither may have any extent.
+    """
+    asked = {
+        use.static["ndim"]: (f"kd.{use.intrinsic.name}({use.static['ndim']})", reached, name)
+        for reached in unit.reachable()
+        for name, use in reached.uses.items()
+        if use.intrinsic.name in ("grid", "gridsize")
+    }
+    wrong = sorted(asked.keys() - {rank})
+    if not wrong:
+        return
+    call, reached, name = asked[wrong[0]]
+    if len(asked) > 1:
+        remedy = f"Launch {unit.qualname}[grid, block](…), where a kernel may ask for several"
+    elif wrong[0] == 1 and extent is not None and rank == 2:
+        remedy = (
+            f"For {extent[0]} indices in blocks of {extent[1]} threads write "
+            f"{unit.qualname}.forall({extent[0]}, block={extent[1]}); for an index of each axis "
+            f"ask for kd.grid({rank})"
+        )
+    else:
+        axes = ", ".join(f"n{axis}" for axis in range(wrong[0])) if wrong[0] > 1 else "n"
+        remedy = f"Write {unit.qualname}.forall({axes}), or ask for kd.grid({rank})"
+    raise LaunchConfigError(
+        f"{unit.qualname} asks for {call} and was launched over "
+        + (f"an extent of rank {rank}" if extent is None else f"the extent {extent}"),
+        where=reached.locate_use(name),
+        value=extent or rank,
+        limit="Under forall, kd.grid(n) is an index of an extent with n axes",
+        remedy=remedy,
+    )
 
 
 def check_limits(

@@ -17,6 +17,7 @@ from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig,
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.staging import HostArray, Progress, launch_staged
+from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import (
     Request,
@@ -331,6 +332,8 @@ class Dispatcher:
             binding = read_kinds(state, state.signatures[0][0])
         else:
             binding = read_arguments(state, args)
+        if mode.forall_ndim is not None:
+            check_rank(state.unit, mode.forall_ndim)
         return state, make_specialization(
             state,
             compiler,

@@ -18,7 +18,7 @@ from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.promise_table import NOTHING
 from kerneldsl.launch.arguments.signature import conform
-from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.dimensions import check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
 from kerneldsl.placement.devices import StandIn, device_of, resolve
@@ -180,6 +180,8 @@ def check_shape(request: Request) -> bool:
     """
     state, shape = request.state, request.shape
     traits = state.traits
+    if shape.extent is not None:
+        check_rank(state.unit, len(shape.extent), shape.extent)
     if shape.extent is not None and shape.block_dim is None and traits.uses_block:
         raise LaunchConfigError(
             f"{state.unit.qualname} uses block-level operations (shared memory, barriers "

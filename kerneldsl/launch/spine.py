@@ -21,6 +21,7 @@ from kerneldsl.launch.arguments.promise_table import NOTHING
 from kerneldsl.launch.artifact import find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide, mapping_of
+from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded, find_loaded
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
@@ -52,6 +53,8 @@ def choose_member(request: Request) -> Request:
     shape = request.shape
     if shape.space is None:
         return request
+    if shape.extent is not None:  # before members are compiled
+        check_rank(request.state.unit, len(shape.extent), shape.extent)
     if shape.extent is not None and 0 in shape.extent:
         return request.of(shape.space.members[0])
     choice = request.state.choices.get(request.key) or make_choice(request)
