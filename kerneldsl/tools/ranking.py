@@ -1,4 +1,11 @@
-"""Ranking of devices by their score, or by the time of a small copy and some arithmetic."""
+"""Ranking of devices by their score, or by the time of a small copy and some arithmetic.
+
+Floors of the arithmetic are operations over what it takes; what a device can do is reached where
+its units are never idle. A GPU hides the latency of one chain of multiply-adds by its many threads.
+A core of a CPU does not: it needs about 2 units times 4 cycles = 8 vectors that do not wait for
+each other (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Fused Multiply-Add"),
+which here are four chains of each index, short enough for several vectors of indices to overlap.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from typing import Any, Literal
 from kerneldsl.contract import DeviceInfo, DeviceLike
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.kernels.decorators import kernel
+from kerneldsl.kernels.decorators import func, kernel
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.language.intrinsics import grid
 from kerneldsl.memory.creation import empty, full
@@ -29,8 +36,13 @@ __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_device
 _BUDGET_SECONDS = 1.0
 #: An array of the copy: larger than the caches, small beside the memory.
 _COPY_BYTES = 128 * 2**20
+#: Elements of the arithmetic: enough for all threads of a GPU; of a CPU those that stay in a core's
+#: second cache with their results, for each core.
 _ARITHMETIC_ELEMENTS = 2**22
+_ELEMENTS_OF_A_CORE = 2**17
+#: Multiply-adds of an index: in one chain on a GPU, in four of eight each on a CPU.
 _FUSED_OPERATIONS = 256
+_FUSED_OPERATIONS_ON_HOST = 32
 #: A sample lasts about so long where a launch is short, so that waiting for it does not count.
 _SAMPLE_SECONDS = 0.005
 
@@ -42,9 +54,11 @@ class Measurement:
     Parameters
     ----------
     copy_bytes_per_s : float
-        Bytes read and written in a second by a kernel that copies float32.
+        Bytes read and written in a second by a kernel that copies float32, from an array of up to
+        128 MiB to another: each byte of both counts once.
     float32_operations_per_s : float
-        Additions and multiplications in a second by a kernel of fused multiply-adds.
+        Additions and multiplications in a second by a kernel of multiply-adds, which count as two,
+        over values that stay in the caches.
     """
 
     copy_bytes_per_s: float
@@ -288,6 +302,31 @@ def _multiply_add(source, out):  # type: ignore[no-untyped-def]
         out[i] = y
 
 
+@func
+def _eight(y, x):  # type: ignore[no-untyped-def]
+    y = y * x + x
+    y = y * x + x
+    y = y * x + x
+    y = y * x + x
+    y = y * x + x
+    y = y * x + x
+    y = y * x + x
+    return y * x + x
+
+
+@kernel
+def _multiply_add_on_host(source, out):  # type: ignore[no-untyped-def]
+    i = grid(1)
+    if i < out.size:
+        x = source[i]
+        double = x + x
+        a = _eight(x, x)
+        b = _eight(double, x)
+        c = _eight(double + x, x)
+        d = _eight(double + double, x)
+        out[i] = (a + b) + (c + d)
+
+
 def _measured(entry: RankedDevice, seconds: float) -> RankedDevice:
     if entry.problem is not None:
         return entry
@@ -305,9 +344,13 @@ def _measure(info: DeviceInfo, seconds: float) -> Measurement:
     with fallback("never"), use(info):  # else a GPU that fails would show the CPU's figures
         source, out = full(nbytes // 4, 0.5, "float32"), empty(nbytes // 4, "float32")
         copying = _best_seconds(_copy, (source, out), info, seconds / 2)
-        n = min(_ARITHMETIC_ELEMENTS, source.size)
-        computing = _best_seconds(_multiply_add, (source[:n], out[:n]), info, seconds / 2)
-    return Measurement(2 * nbytes / copying, 2 * _FUSED_OPERATIONS * n / computing)
+        arithmetic, fused, n = _multiply_add, _FUSED_OPERATIONS, _ARITHMETIC_ELEMENTS
+        if info.device.is_host:
+            arithmetic, fused = _multiply_add_on_host, _FUSED_OPERATIONS_ON_HOST
+            n = _ELEMENTS_OF_A_CORE * info.device.limits.multiprocessor_count
+        n = min(n, source.size)
+        computing = _best_seconds(arithmetic, (source[:n], out[:n]), info, seconds / 2)
+    return Measurement(2 * nbytes / copying, 2 * fused * n / computing)
 
 
 def _best_seconds(
