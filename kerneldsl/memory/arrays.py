@@ -9,13 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
+from kerneldsl.contract.locations import alignment_number
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
-from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
+from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.strided import Order, contiguous_strides, read_dtype, read_host_array
+from kerneldsl.memory.strided import (
+    Order,
+    checked_dtype,
+    contiguous_strides,
+    read_dtype,
+    read_host_array,
+)
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
@@ -27,7 +34,7 @@ __all__ = ["DeviceArray", "new_array"]
 _LEGACY_DEFAULT_STREAM = 1
 
 
-class DeviceArray(ArrayGeometry):
+class DeviceArray(ArrayOperators):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
@@ -134,6 +141,64 @@ class DeviceArray(ArrayGeometry):
                 value=wanted,
                 limit=f"NumPy says: {error}",
             ) from error
+
+    def transpose(self, *axes: Any) -> Self:
+        """Return a view with the axes in another order: reversed, or as they are given.
+
+        Raises
+        ------
+        ArgumentValueError
+            If `axes`, ints or one tuple of them, is no permutation of the axes.
+        """
+        try:
+            return self._view(self._phantom().transpose(*axes))
+        except Exception as error:
+            if isinstance(error, KernelError):
+                raise
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} cannot be transposed to the axes "
+                f"{safe_repr(axes)}",
+                value=axes,
+                limit=f"NumPy says: {error}",
+            ) from error
+
+    def view(self, dtype: Any = None) -> Self:
+        """Return a view of the same bytes, of another dtype if one is given.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Where its elements have another size, the last axis is contiguous and becomes longer or
+            shorter, as in `numpy.ndarray.view`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there are no device arrays of the dtype, or its elements would not be aligned.
+        ArgumentValueError
+            If the last axis is not contiguous, or its bytes make no whole number of elements.
+        """
+        element = self.dtype if dtype is None else checked_dtype(dtype)
+        try:
+            view = self._phantom().view(element)
+        except (ValueError, TypeError) as error:
+            raise ArgumentValueError(
+                f"an array of shape {self.shape}, strides {self.strides} and dtype {self.dtype} "
+                f"cannot be viewed as {element}",
+                value=element,
+                limit=f"NumPy says: {error}",
+                remedy="Convert the elements with array.astype(dtype)",
+            ) from error
+        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
+        if any(n % element.alignment for n in (alignment_number(self.location), *steps)):
+            raise ArgumentTypeError(
+                f"elements of {element} would not be aligned in an array of dtype {self.dtype} "
+                f"and strides {self.strides}",
+                value=element,
+                limit=f"A device reads such elements at multiples of {element.alignment} bytes",
+                remedy="Take the view of a copy: copy.copy(array).view(dtype)",
+            )
+        return self._over(self.location, view.shape, view.strides, self.is_read_only, element)
 
     def _phantom(self) -> np.ndarray[Any, Any]:
         return phantom(self.shape, self.strides, self.dtype)
@@ -369,9 +434,9 @@ class DeviceArray(ArrayGeometry):
         return dlpack.export(self, stream, max_version, dl_device, copy)
 
     def __repr__(self) -> str:
-        strides = "" if self.layout == "C" else f", strides={self.strides}"
-        notes = strides + (", closed" if self.is_closed else "")
-        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}{notes}, device={self.device})"
+        from kerneldsl.memory.display import format_array
+
+        return format_array(self)
 
     def _repr_html_(self) -> str:
         rows = {

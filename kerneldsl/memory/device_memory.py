@@ -230,8 +230,8 @@ class PooledBuffer(Buffer):
         self.is_shared = False
         #: Whether a graph works with it.
         self.is_recorded = False
-        #: The arrays over this memory, once there is more than one.
-        self.family: weakref.WeakSet[DeviceArray] | None = None
+        #: The arrays over this memory by their identity, once there is more than one.
+        self.family: weakref.WeakValueDictionary[int, DeviceArray] | None = None
 
     @property
     def device(self) -> Device:  # type: ignore[override]  # read alone

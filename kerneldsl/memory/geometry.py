@@ -163,19 +163,21 @@ class ArrayGeometry:
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         is_read_only: bool,
+        dtype: np.dtype[Any] | None = None,
     ) -> Self:
         """Return an array over the same memory, which is closed when this one is."""
         self.check_open()
-        owner = self._owner
-        view = type(self)(self.device, location, shape, strides, self.dtype, owner, is_read_only)
+        owner, dtype = self._owner, self.dtype if dtype is None else dtype
+        view = type(self)(self.device, location, shape, strides, dtype, owner, is_read_only)
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
             with _family_lock:
                 if owner.family is None:
-                    owner.family = weakref.WeakSet((self,))
+                    # By identity: arrays have no hash.
+                    owner.family = weakref.WeakValueDictionary({id(self): self})
                 family = owner.family
         if family is not _NO_FAMILY:
-            family.add(view)
+            family[id(view)] = view
         return view
 
     # ------------------------------------------------------------------ the memory
@@ -208,7 +210,8 @@ class ArrayGeometry:
         """
         owner = self._owner
         is_lent = getattr(owner, "is_shared", False) or getattr(owner, "is_recorded", False)
-        for array in (self, *(getattr(owner, "family", None) or ())):
+        family = getattr(owner, "family", None)
+        for array in (self, *(() if family is None else family.values())):
             array.is_closed = True
             array.code = -1  # so that a launch looks
             array._block = None
@@ -232,7 +235,8 @@ class ArrayGeometry:
         self.check_open()
         if self.is_read_only:
             raise ReadOnlyArrayError(
-                f"{self!r} is read-only",
+                f"an array of shape {self.shape} and dtype {self.dtype} on {self.device} is "
+                "read-only",
                 value=self,
                 remedy="Write to the array it is a view of, or to a copy",
             )

@@ -19,7 +19,7 @@ from kerneldsl.errors import (
     KernelError,
 )
 from kerneldsl.streams.current import BaseStream, as_stream, note_uses
-from kerneldsl.streams.order import refuse_recording
+from kerneldsl.streams.order import note_recording, refuse_recording
 from kerneldsl.streams.stream_handles import forget_recorded, register
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -327,6 +327,7 @@ class capture(ProcessOwned):
             refuse_recording(device_stream, "capture a second graph")
             device_stream.begin_capture()
             self._recording = device_stream.recording = Recording(device_stream)
+            note_recording(self._recording)
         register(stream.device, device_stream.handle, device_stream)
         stream.__enter__()
         self._graph = Graph(stream.device)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kerneldsl.contract import Device, DeviceEvent, DeviceStream
+from kerneldsl.contract import Device, DeviceEvent, DeviceStream, Recording
 from kerneldsl.errors import DriverError, GraphError
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = [
+    "is_capturing",
     "is_foreign",
     "is_recorded",
     "keep_until_done",
     "let_go",
     "note_recorded",
+    "note_recording",
     "owners_of",
     "put",
     "record_launch",
@@ -57,6 +60,20 @@ def refuse_recording(stream: Any, doing: str, remedy: str | None = None) -> None
             limit="Captured work does not run before its graph is launched",
             remedy=remedy or "Do it before or after the `with stream.capture()`",
         )
+
+
+#: The recordings that are kept, those that have ended among them.
+_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+
+
+def note_recording(recording: Recording) -> None:
+    """Note a recording that begins."""
+    _recordings.add(recording)
+
+
+def is_capturing(device: Device) -> bool:
+    """Return whether a stream of a device is recorded, in whichever thread."""
+    return any(each.is_open and each.streams[0].device is device for each in _recordings.copy())
 
 
 def put(stream: Any, what: str, run: Callable[[], None], *needed: Any) -> None:

@@ -155,7 +155,7 @@ def test_plain_python_habits():
     with pytest.raises(kd.ArgumentValueError, match="60"):
         device.item()
     assert device[1, 2, 3].item() == SOURCE[1, 2, 3]
-    assert repr(device) == "DeviceArray(shape=(3, 4, 5), dtype=float32, device=fake:0)"
+    assert repr(device).endswith("dtype=float32, device=fake:0)")
     assert "3 × 4 × 5" in device._repr_html_()
     assert not hasattr(device, "__cuda_array_interface__")
 

@@ -1,0 +1,207 @@
+"""Operators and NumPy's methods of device arrays: what a read of one element can do, and the rest.
+
+An array of one element is read as a number is, with a transfer. Nothing else is computed here:
+the methods that the library has are the library's, and all others say where the elements can be
+computed with. Nothing compares by identity, since NumPy compares elements.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.placement.registry import load_own
+
+__all__ = ["ArrayOperators"]
+
+#: Methods that the library has, each a function of the array.
+_LIBRARY = {"sum": "stdlib_kernels.reduce:sum", "astype": "stdlib_kernels.conversion:convert"}
+#: Methods of NumPy's arrays that have no counterpart here.
+_OF_NUMPY = frozenset(
+    name
+    for name in dir(np.ndarray)
+    if not name.startswith("_") and name not in ("device", "ctypes")
+)
+_ON_HOST = "Copy the elements: array.copy_to_host()"
+
+
+def _forward(function: Callable[..., Any], symbol: str) -> Any:
+    def apply(self: ArrayOperators, other: Any) -> Any:
+        return self._apply(function, symbol, other)
+
+    return apply
+
+
+def _reflected(function: Callable[..., Any], symbol: str) -> Any:
+    def apply(self: ArrayOperators, other: Any) -> Any:
+        return self._apply(lambda mine, others: function(others, mine), symbol, other)
+
+    return apply
+
+
+def _unary(function: Callable[..., Any], symbol: str) -> Any:
+    def apply(self: ArrayOperators) -> Any:
+        return function(self._element()) if not self.shape else self._refuse(symbol)
+
+    return apply
+
+
+class ArrayOperators(ArrayGeometry):
+    """What NumPy's arrays can do by operators, for device arrays."""
+
+    __slots__ = ()
+
+    # Elements are compared, so that no array is the key of anything.
+    __hash__ = None  # type: ignore[assignment]
+
+    def copy_to_host(self) -> np.ndarray[Any, Any]:
+        """Copy the elements into a NumPy array; device arrays do."""
+        raise NotImplementedError
+
+    def _element(self) -> Any:
+        """Return the element of an array of rank 0 as a NumPy scalar."""
+        return self.copy_to_host()[()]
+
+    def _apply(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Any:
+        if isinstance(other, ArrayOperators) and not other.shape:
+            other = other._element()
+        if isinstance(other, np.ndarray) and other.ndim and self.device.shares_host_memory:
+            return NotImplemented  # NumPy takes this array where it is
+        if self.shape or isinstance(other, ArrayGeometry):
+            return self._refuse(symbol)
+        if not isinstance(other, (bool, int, float, complex, np.generic, np.ndarray)):
+            return NotImplemented
+        return function(self._element(), other)
+
+    def _refuse(self, symbol: str) -> NoReturn:
+        raise ArgumentTypeError(
+            f"{symbol} is not there for a device array of shape {self.shape}",
+            value=self,
+            limit="Elements are computed with, and compared, in kernels",
+            remedy="Write a kernel, take a function of stdlib_kernels, or compute on the host with "
+            "array.copy_to_host(); whether two names are one array is told by `is`",
+        )
+
+    # ------------------------------------------------------------------ numbers
+
+    def tolist(self) -> Any:
+        """Return the elements as Python numbers, in nested lists; a transfer from the device."""
+        return self.copy_to_host().tolist()
+
+    def _number(self, kind: Callable[[Any], Any]) -> Any:
+        if self.size != 1:
+            raise ArgumentTypeError(
+                f"an array of {self.size} elements is no single number",
+                value=self,
+                limit="Arrays of one element are converted to Python numbers",
+                remedy="Take one element, as in float(array[0]), or array.copy_to_host()",
+            )
+        return kind(self.copy_to_host().reshape(())[()])
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ArgumentValueError(
+                f"the truth value of an array of {self.size} elements is ambiguous",
+                value=self,
+                limit="An array of one element is true if the element is not 0",
+                remedy="Ask for `array is not None` or array.size, or use array.copy_to_host() "
+                "with .any() or .all()",
+            )
+        return bool(self._number(bool))
+
+    def __int__(self) -> int:
+        return int(self._number(int))
+
+    def __float__(self) -> float:
+        return float(self._number(float))
+
+    def __complex__(self) -> complex:
+        return complex(self._number(complex))
+
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise ArgumentTypeError(
+                f"an array of shape {self.shape} and dtype {self.dtype} is no index",
+                value=self,
+                limit="An index is an array of rank 0 of integers, such as array[0]",
+                remedy=_ON_HOST,
+            )
+        return int(self._number(int))
+
+    # ------------------------------------------------------------------ operators
+
+    __eq__ = _forward(operator.eq, "==")
+    __ne__ = _forward(operator.ne, "!=")
+    __lt__ = _forward(operator.lt, "<")
+    __le__ = _forward(operator.le, "<=")
+    __gt__ = _forward(operator.gt, ">")
+    __ge__ = _forward(operator.ge, ">=")
+    __add__, __radd__ = _forward(operator.add, "+"), _reflected(operator.add, "+")
+    __sub__, __rsub__ = _forward(operator.sub, "-"), _reflected(operator.sub, "-")
+    __mul__, __rmul__ = _forward(operator.mul, "*"), _reflected(operator.mul, "*")
+    __truediv__, __rtruediv__ = (
+        _forward(operator.truediv, "/"),
+        _reflected(operator.truediv, "/"),
+    )
+    __floordiv__, __rfloordiv__ = (
+        _forward(operator.floordiv, "//"),
+        _reflected(operator.floordiv, "//"),
+    )
+    __mod__, __rmod__ = _forward(operator.mod, "%"), _reflected(operator.mod, "%")
+    __pow__, __rpow__ = _forward(operator.pow, "**"), _reflected(operator.pow, "**")
+    __matmul__, __rmatmul__ = _forward(operator.matmul, "@"), _reflected(operator.matmul, "@")
+    __and__, __rand__ = _forward(operator.and_, "&"), _reflected(operator.and_, "&")
+    __or__, __ror__ = _forward(operator.or_, "|"), _reflected(operator.or_, "|")
+    __xor__, __rxor__ = _forward(operator.xor, "^"), _reflected(operator.xor, "^")
+    __neg__, __pos__ = _unary(operator.neg, "-"), _unary(operator.pos, "+")
+    __abs__, __invert__ = _unary(abs, "abs()"), _unary(operator.invert, "~")
+
+    # ------------------------------------------------------------------ methods
+
+    def astype(self, dtype: Any) -> Any:
+        """Return a new array of another dtype on the same device, converted there by a kernel.
+
+        Parameters
+        ----------
+        dtype : dtype
+            The new one; conversions are NumPy's ``casting="unsafe"``. A float that the new dtype
+            does not hold becomes what the device makes of it.
+
+        Returns
+        -------
+        DeviceArray
+            Of the same shape, contiguous in C order.
+        """
+        return load_own(_LIBRARY["astype"])(self, dtype)
+
+    def sum(self, *, out: Any = None) -> Any:
+        """Add all elements on the device, by ``stdlib_kernels.reduce.sum``.
+
+        Parameters
+        ----------
+        out : DeviceArray of rank 0, optional
+            Where the sum goes.
+
+        Returns
+        -------
+        DeviceArray
+            Of rank 0: ``float(array.sum())`` is the number.
+        """
+        return load_own(_LIBRARY["sum"])(self, out=out)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _OF_NUMPY:
+            raise AttributeUnavailableError(
+                f"a device array has no {name!r}",
+                value=name,
+                limit="stdlib_kernels has sums, scans, products and images of device arrays",
+                remedy=f"Write a kernel, or use NumPy's: array.copy_to_host().{name}",
+            )
+        if name in ArrayGeometry.__slots__:  # of an array that is not made yet
+            raise AttributeError(name)
+        raise AttributeError(f"an array on {self.device} has no attribute {name!r}")

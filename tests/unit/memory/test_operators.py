@@ -1,0 +1,249 @@
+"""Operators, methods and the repr of device arrays, beside those of NumPy's arrays."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.language.element_types import NUMPY_NAMES
+from tests.support.fake_target import FakeTarget, installed
+
+SOURCE = np.arange(12, dtype=np.float32).reshape(3, 4)
+OPERATORS = [
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.mod, operator.pow),
+]
+
+
+@pytest.fixture(params=["cpu", "fake"])
+def device(request):
+    with installed(FakeTarget()), kd.use(request.param):
+        yield request.param
+
+
+@pytest.mark.usefixtures("device")
+class TestScalars:
+    def test_an_element_is_read_as_a_number(self):
+        x = kd.to_device(SOURCE)
+        assert (float(x[1, 2]), int(x[1, 2]), complex(x[1, 2])) == (6.0, 6, 6 + 0j)
+        assert x[0, 0].item() == 0.0
+        assert x.tolist() == SOURCE.tolist()
+        assert bool(x[1, 2]) is True
+        assert bool(x[0, 0]) is False
+        assert [10, 20, 30][kd.to_device(np.arange(3))[2]] == 30
+        with pytest.raises(kd.ArgumentTypeError, match="no index"):
+            operator.index(x[0, 0])
+
+    @pytest.mark.parametrize("shape", [(0,), (2,), (2, 3)])
+    def test_more_elements_are_no_number(self, shape):
+        x = kd.zeros(shape)
+        for kind in (float, int, complex):
+            with pytest.raises(kd.ArgumentTypeError, match="no single number"):
+                kind(x)
+        with pytest.raises(kd.ArgumentValueError, match="ambiguous"):
+            bool(x)
+
+    def test_one_element_is_true_as_numpy_has_it(self):
+        for value in (0.0, -0.0, 1.0, np.nan):
+            assert bool(kd.full((1, 1), value)) == bool(np.full((1, 1), value))
+
+    @pytest.mark.parametrize("function", OPERATORS)
+    def test_elements_compute_as_numpys_do(self, function):
+        x = kd.to_device(SOURCE)
+        for other in (2, 2.5, np.float64(3), np.int8(2)):
+            expected = function(SOURCE[1, 2], other)
+            found = function(x[1, 2], other)
+            assert found == expected
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+        assert function(7, x[1, 2]) == function(7, SOURCE[1, 2])
+        assert function(x[1, 2], x[0, 3]) == function(SOURCE[1, 2], SOURCE[0, 3])
+
+    @pytest.mark.parametrize("function", OPERATORS)
+    def test_whole_arrays_say_where(self, function):
+        x = kd.to_device(SOURCE)
+        for left, right in ((x, x), (x, 1), (1, x), (x[0, 0], x), (x, None), (x, x.T), (x, "a")):
+            with pytest.raises(TypeError, match=r"stdlib_kernels|implicitly"):
+                function(left, right)
+
+    def test_no_array_is_a_key(self):
+        with pytest.raises(TypeError, match="unhashable"):
+            {kd.zeros(2): 1}
+
+    def test_elements_in_place(self):
+        x = kd.to_device(SOURCE)
+        x[0, 0] += 5
+        assert x[0, 0] == 5
+        with pytest.raises(kd.ArgumentTypeError):
+            x += 1
+
+    def test_views_are_closed_with_their_array(self):
+        x = kd.zeros(4)
+        views = [x[1:], x[2:]]
+        x.close()
+        assert all(view.is_closed for view in views)
+
+    def test_values_of_a_wrong_shape(self):
+        x = kd.zeros((2, 3))
+        with pytest.raises(kd.ArgumentValueError, match=r"shape \(5,\).*shape \(3,\)"):
+            x[0] = np.ones(5)
+        x[:] = np.arange(3.0)
+        np.testing.assert_array_equal(x.copy_to_host(), [[0, 1, 2]] * 2)
+
+    def test_methods_of_numpy_say_where(self):
+        x = kd.zeros(3)
+        with pytest.raises(AttributeError, match=r"copy_to_host\(\).mean"):
+            x.mean()
+        with pytest.raises(AttributeError, match="has no attribute 'meen'"):
+            x.meen()
+        assert not hasattr(x, "__torch_function__")
+        assert pickle.loads(pickle.dumps(x)).tolist() == [0.0] * 3  # noqa: S301
+
+
+def test_a_numpy_array_of_host_memory_is_a_view_and_of_other_memory_an_error():
+    with kd.use("cpu"):
+        x = kd.to_device(SOURCE)
+        np.asarray(x)[0, 0] = 9
+        assert x[0, 0] == 9
+        np.testing.assert_array_equal(x + np.ones(4), np.asarray(x) + 1)
+        np.testing.assert_array_equal(np.ones(4) == x, np.asarray(x) == 1)
+    with installed(FakeTarget()), kd.use("fake"):
+        x = kd.to_device(SOURCE)
+        for ask in (np.asarray, np.sqrt, lambda a: a + np.ones(4), lambda a: np.ones(4) == a):
+            with pytest.raises(kd.ArgumentTypeError, match=r"copy_to_host\(\)"):
+                ask(x)
+
+
+@pytest.mark.usefixtures("device")
+class TestViews:
+    @pytest.mark.parametrize("axes", [(), (1, 0, 2), ((2, 0, 1),), (-1, 0, 1), (None,)])
+    def test_transpose(self, axes):
+        source = np.arange(24).reshape(2, 3, 4)
+        view, expected = kd.to_device(source).transpose(*axes), source.transpose(*axes)
+        assert view.strides == expected.strides
+        np.testing.assert_array_equal(view.copy_to_host(), expected)
+
+    @pytest.mark.parametrize("axes", [(0,), (0, 0, 1), (0, 1, 3), ("a",)])
+    def test_transpose_by_no_permutation(self, axes):
+        with pytest.raises(kd.ArgumentValueError, match="NumPy says"):
+            kd.zeros((2, 3, 4)).transpose(*axes)
+
+    @pytest.mark.parametrize("name", ["uint8", "int16", "float32", "float64", "complex64", "bool"])
+    @pytest.mark.parametrize("index", [np.s_[:], np.s_[1], np.s_[:, ::2], np.s_[::2], np.s_[0, 0]])
+    def test_view_by_dtype_follows_numpy(self, name, index):
+        source = np.arange(24, dtype=np.float32).reshape(4, 6)
+        try:
+            expected = (source[(*index, ...)] if index == (0, 0) else source[index]).view(name)
+        except ValueError:
+            with pytest.raises(kd.ArgumentValueError, match="cannot be viewed"):
+                kd.to_device(source)[index].view(name)
+            return
+        view = kd.to_device(source)[index].view(name)
+        assert (view.shape, view.dtype) == (expected.shape, expected.dtype)
+        assert view.copy_to_host().tobytes() == expected.tobytes()
+        view.fill(1)
+        assert kd.to_device(source)[index].size == source[index].size
+
+    def test_a_view_that_is_not_aligned(self):
+        x = kd.zeros(9, np.float32)
+        with pytest.raises(kd.ArgumentTypeError, match="aligned"):
+            x[1:].view(np.float64)
+        assert x[2:8].view(np.float64).shape == (3,)
+
+
+def converted(source, name):
+    with np.errstate(all="ignore"):
+        return source.astype(name)
+
+
+@pytest.mark.parametrize("source", NUMPY_NAMES)
+@pytest.mark.parametrize("target", NUMPY_NAMES)
+def test_astype_converts_as_numpy_does(source, target):
+    numbers = np.array([0, 1, 2, 3, 100, 117], source)
+    if np.dtype(source).kind == "f":
+        numbers = np.concatenate([numbers, np.array([0.5, 1.75, 2.9], source)])
+    elif np.dtype(source).kind == "i" and np.dtype(target).kind != "u":
+        numbers = np.concatenate([numbers, -numbers])
+    with kd.use("cpu"):
+        x = kd.to_device(numbers)
+        if np.dtype(source).kind == "c" and np.dtype(target).kind != "c":
+            with pytest.raises(kd.ArgumentTypeError, match="imaginary"):
+                x.astype(target)
+            return
+        found = x.astype(target)
+    assert found.dtype == np.dtype(target)
+    np.testing.assert_array_equal(found.copy_to_host(), converted(numbers, target))
+
+
+def test_astype_of_views_and_shapes():
+    with kd.use("cpu"):
+        source = np.arange(24.0).reshape(2, 3, 4)
+        x = kd.to_device(source)
+        for index in (np.s_[:], np.s_[:, ::2], np.s_[0, 0, 0], np.s_[:0]):
+            np.testing.assert_array_equal(
+                x[index].astype(np.int32).copy_to_host(), source[index].astype(np.int32)
+            )
+        assert x.astype(np.float64).location != x.location
+        assert float(x.sum()) == source.sum()
+        assert x.T.sum() == source.sum()
+
+
+@pytest.mark.usefixtures("device")
+class TestRepr:
+    @pytest.mark.parametrize(
+        "source",
+        [
+            np.arange(3.0),
+            np.arange(6, dtype=np.int8).reshape(2, 3),
+            np.array(1.5),
+            np.empty((0, 3)),
+            np.array([np.nan, 1e300, -0.0]),
+            np.arange(5000.0),
+            np.arange(40_000).reshape(200, 200),
+            np.arange(60_000, dtype=np.float32).reshape(20, 3, 1000).transpose(2, 0, 1),
+            np.array([True, False]),
+            np.ones(1001, complex),
+        ],
+    )
+    def test_values_are_shown_as_numpy_shows_them(self, source, device):
+        x = kd.to_device(source)
+        shown = np.array2string(source, separator=", ", prefix="DeviceArray(")
+        shape = f", shape={source.shape}" if source.size > 1000 or not source.size else ""
+        name = {"cpu": "cpu", "fake": "fake:0"}[device]
+        assert repr(x) == f"DeviceArray({shown}{shape}, dtype={source.dtype}, device={name})"
+
+    def test_of_a_large_array_the_edges_are_copied(self):
+        x = kd.zeros((1000, 1000))
+        before = kd.stats().to_dict()
+        assert "..." in repr(x)
+        copied = [d["device_to_host_bytes"] for d in kd.stats().to_dict()["devices"]]
+        assert sum(copied) - sum(d["device_to_host_bytes"] for d in before["devices"]) < 200_000
+
+    def test_a_closed_array(self):
+        x = kd.zeros(3)
+        x.close()
+        assert "shape=(3,), dtype=float64" in repr(x)
+        assert "closed" in repr(x)
+
+    def test_a_capture_is_left_alone(self):
+        x = kd.zeros(3)
+        stream = kd.Stream()
+        with stream.capture():
+            assert "being captured" in repr(x)
+        assert "[0., 0., 0.]" in repr(x)
+
+    def test_a_device_that_fails(self, monkeypatch):
+        x = kd.zeros(3)
+
+        def fail(*args, **named):
+            raise kd.DeviceLostError("cuda:0 is lost", code=700, name="CUDA_ERROR")
+
+        monkeypatch.setattr(type(x), "copy_to_host", fail)
+        assert "shape=(3,)" in repr(x)
+        assert "is lost" in repr(x)
+        monkeypatch.undo()
+        monkeypatch.setattr(type(x.device), "unusable_reason", lambda self: "it was forked")
+        assert "it was forked" in repr(x)
