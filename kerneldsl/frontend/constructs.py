@@ -100,6 +100,11 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         and _is_string(node.func.value)
     ):
         _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+        odd = [each for each in node.keywords if each.arg in ("sep", "end", "file", "flush")]
+        if odd:
+            remedy = "Give print the values alone: it writes them on a line, with spaces between"
+            _refuse(odd[0], f"{odd[0].arg}= of print", remedy, reporter)
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         _refuse(node, "assigning to an attribute", "Assign to a variable or an element", reporter)
     # Annotations are dropped, so what stands in them is of no account.

@@ -5,6 +5,7 @@ Nothing of Numba is imported here: its objects are recognized by their module's 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kerneldsl.language.intrinsics import INTRINSICS, Scope
@@ -27,6 +28,9 @@ _SAME_MEANING = {
     "atomic.compare_and_swap": "atomic.cas",
 }
 
+_DRAW = "Draw the numbers before the launch, and pass them in an array"
+_VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
+
 _REMEDIES = {
     "const.array_like": "Capture a NumPy array, or pass the array as an argument",
     "const": "Capture a NumPy array, or pass the array as an argument",
@@ -35,10 +39,11 @@ _REMEDIES = {
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
     "fp16": "Half precision is not available; use np.float32",
     "fma": "Write a * b + c; it becomes one operation, unless contract=False",
-    "cbrt": "Write x ** (1.0 / 3.0)",
+    "cbrt": "Write math.copysign(abs(x) ** (1.0 / 3.0), x)",
     "selp": "Write a if condition else b",
     "nanosleep": "Kernels cannot sleep; leave it out",
     "libdevice": "Use the functions of math and NumPy",
+    "random": _DRAW,
 }
 
 
@@ -98,6 +103,10 @@ def foreign_remedy(name: str) -> str:
     known = _REMEDIES.get(name) or _REMEDIES.get(first)
     if known is not None:
         return known
+    if name.startswith("xoroshiro128p"):
+        return _DRAW
+    if _VECTOR_TYPE.fullmatch(first):
+        return "Use a tuple of numbers, or an array with one more axis"
     if name.endswith(("_sync", "_sync_intrinsic")):
         exchanges = (f"kd.{i.name}" for i in INTRINSICS.values() if i.scope is Scope.WARP)
         return f"Between the lanes of a warp there are {', '.join(exchanges)}"

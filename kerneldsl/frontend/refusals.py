@@ -67,10 +67,15 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
     )
     # A module's generic functions: np.sqrt is a ufunc, np.sum an array function dispatcher.
     if not is_fine:
+        remedy = f"Pass {path} as an argument, or capture the numbers that are needed of it"
+        if isinstance(value, list):
+            remedy = f"Capture tuple({path}) or np.array({path}) instead, under a name of its own"
+        elif isinstance(value, dict):
+            remedy = "Give each value that is needed a name of its own, and capture that"
         reporter.fail(
             node,
             f"The kernel captures {path}, which is of type {type(value).__name__}",
-            f"Pass {path} as an argument, or capture the numbers that are needed of it",
+            remedy,
             limit=CAPTURABLE,
             value=value,
         )

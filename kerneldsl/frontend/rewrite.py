@@ -195,7 +195,8 @@ class Rewriter(ast.NodeTransformer):
             )
         if is_constant(value) and (not self._is_plain or constant_problem(value) is None):
             return self._constant(node, resolved)
-        if not self._is_plain:
+        owner = self._scope.resolve(root_of(node)).value
+        if not self._is_plain and not draws(owner, resolved.path):  # which keeping it refuses
             refuse_unknown(self._reporter, node, resolved)
         return self._keep(resolved, node)
 

@@ -184,6 +184,8 @@ class LaunchMixin(Generic[P]):
             shorten(error)
             raise
 
+    forall.__qualname__ = "Kernel.forall"  # Python says it of an unknown keyword
+
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""
         launch = make_launch(self, shape)

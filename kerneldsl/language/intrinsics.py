@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
 from kerneldsl.language.element_types import ELEMENT_TYPES, Atomics
+from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [
     "ATOMIC_ARITHMETIC",
@@ -178,6 +179,7 @@ class Intrinsic:
         text = f"{signature if self.parameters else self.name}\n\n{self.summary}"
         return text + (f"\n\nElement dtypes: {', '.join(self.dtypes)}." if self.dtypes else "")
 
+    @shorten_errors
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: an intrinsic means something inside a kernel only."""
         self._refuse()

@@ -25,6 +25,8 @@ _AXES = "XYZ"
 
 def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
     items = value if isinstance(value, (tuple, list)) else (value,)
+    for item in items:
+        _refuse_array(item, field)
     if not 1 <= len(items) <= 3:
         raise LaunchConfigError(
             f"{field} {safe_repr(value)} has {len(items)} axes",
@@ -56,6 +58,19 @@ def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
             )
         found.append(number)
     return tuple(found)
+
+
+def _refuse_array(item: Any, field: str) -> None:
+    """Refuse an array in the place of its size, without what is in it."""
+    shape = getattr(type(item), "shape", None) and getattr(item, "shape", None)
+    if not isinstance(shape, tuple) or not shape:
+        return
+    raise LaunchConfigError(
+        f"{field} was given an array of shape {shape}",
+        value=shape,
+        limit=f"{field} must be an int or a tuple of 1 to 3 ints",
+        remedy="Give the array's size or shape: array.size, or *array.shape",
+    )
 
 
 def read_dim3(value: Any, field: str) -> Dim3:

@@ -27,11 +27,15 @@ _Matches = Callable[[ast.AST], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """Cause of a compilation error, in plain words, and the node it is about."""
+    """Cause of a compilation error, in plain words, and the node it is about.
+
+    Where nothing matches, it is the one expression that `may_match`; of several it is none.
+    """
 
     what: str
     remedy: str
     matches: _Matches
+    may_match: _Matches | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +131,17 @@ def _locate(
 def _node_of(tree: ast.FunctionDef, line: int | None, finding: _Finding | None) -> ast.expr | None:
     if finding is None:
         return None
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.expr) or not finding.matches(node):
-            continue
-        if line is None or node.lineno <= line <= (node.end_lineno or node.lineno):
-            return node
-    return None
+    nodes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr)
+        and (line is None or node.lineno <= line <= (node.end_lineno or node.lineno))
+    ]
+    found = next(filter(finding.matches, nodes), None)
+    if found is not None or finding.may_match is None:
+        return found
+    possible = list(filter(finding.may_match, nodes))
+    return possible[0] if len({ast.dump(node) for node in possible}) == 1 else None
 
 
 def _first_line(text: str) -> str:
@@ -194,6 +203,30 @@ def _is_subscript(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript)
 
 
+def _is_read_element(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+
+
+def _has_indices(count: int) -> _Matches:
+    """Return a test for subscripts of so many indices."""
+
+    def matches(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Subscript):
+            return False
+        return (len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1) == count
+
+    return matches
+
+
+def _has_float_index(node: ast.AST) -> bool:
+    """Return whether an expression is a subscript whose index certainly is a float."""
+    return isinstance(node, ast.Subscript) and any(
+        (isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div))
+        or (isinstance(inner, ast.Constant) and isinstance(inner.value, float))
+        for inner in ast.walk(node.slice)
+    )
+
+
 def _is_operation(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
 
@@ -222,7 +255,8 @@ def _explain_memory() -> _Finding:
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
         "allocate",
         "Write a loop over the elements, each thread over its own",
-        lambda node: _needs_memory(node) or _is_operation(node),
+        _needs_memory,
+        lambda node: isinstance(node, ast.BinOp | ast.UnaryOp),
     )
 
 
@@ -248,7 +282,8 @@ def _explain_undefined(name: str) -> _Finding:
 def _explain_index_type(index: str) -> _Finding:
     return _Finding(
         f"an array is indexed by a value of type {_plain(index)}",
-        "Index by an integer: int(…) makes one of a float",
+        "Index by an integer: // divides integers, int(…) makes one of a float",
+        _has_float_index,
         _is_subscript,
     )
 
@@ -257,6 +292,7 @@ def _explain_index_count(array: str, count: str) -> _Finding:
     return _Finding(
         f"an array of type {_plain(array)} is indexed with {count} indices",
         "Use one index for each axis, or pass an array of that rank",
+        _has_indices(int(count)),
         _is_subscript,
     )
 
@@ -264,6 +300,12 @@ def _explain_index_count(array: str, count: str) -> _Finding:
 def _explain_unify(one: str, other: str, name: str) -> _Finding:
     variable = name.partition(".")[0].lstrip("$")
     one, other = (re.sub(r"Literal\[(\w+)\]\(.*?\)", r"\1", t) for t in (one, other))
+    if name.startswith(("$", "phi")) or re.fullmatch(r"phi\d+(\.\d+)?", variable):
+        return _Finding(
+            f"a conditional expression is {_plain(one)} on one path and {_plain(other)} on another",
+            "Give it values of one type, or write if and else",
+            lambda node: isinstance(node, ast.IfExp | ast.BoolOp),
+        )
     return _Finding(
         f"the variable {variable} is {_plain(one)} on one path and {_plain(other)} on another",
         f"Give {variable} values of one type, or use two variables",
@@ -295,6 +337,13 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+_MAKERS = frozenset(
+    f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
+) | {"arange", "array", "copy", "linspace"}
+#: Numba's names of methods of arrays.
+_REDUCTIONS = {"npy_max": "max", "npy_min": "min"}
+
+
 def _explain_no_implementation(function: str, arguments: str) -> _Finding:
     name, types = _last_name(function), _plain(arguments)
     if name in ("getitem", "static_getitem"):
@@ -309,11 +358,39 @@ def _explain_no_implementation(function: str, arguments: str) -> _Finding:
             "Pass the array as an argument",
             _is_subscript,
         )
+    if name == "setitem" and arguments.endswith("Unknown"):
+        return _Finding(
+            "a value without a type is stored: a variable in it is used before it is assigned",
+            "Assign the variable first, on every path",
+            lambda node: False,
+        )
+    stored = re.fullmatch(r".*, (array\(\w+, \dd, \w\))\)?", arguments)
+    if name == "setitem" and stored is not None:
+        return _Finding(
+            f"an array, {_plain(stored[1])}, is stored in one element",
+            "Use one index for each axis of the array that is read, or loop over its elements",
+            lambda node: False,
+            _is_read_element,
+        )
     if name == "setitem":
         return _Finding(
             f"cannot assign to an element: {types} (array, index, value)",
             "Store a value that converts to the array's element type, at an integer index",
             _is_subscript,
+        )
+    if name in _MAKERS:
+        return _Finding(
+            f"np.{name} allocates memory, which a kernel cannot",
+            "Write kd.local.array(shape, dtype), whose shape is a constant, and fill it in a loop; "
+            "or make the array before the launch, and pass it",
+            _is_call_of(name),
+        )
+    if name in _REDUCTIONS:
+        called = _REDUCTIONS[name]
+        return _Finding(
+            f"arrays have no {called}() in a kernel",
+            "Write a loop over the elements",
+            _is_attribute(called),
         )
     if name in _OPERATORS:
         return _Finding(
@@ -323,7 +400,9 @@ def _explain_no_implementation(function: str, arguments: str) -> _Finding:
         )
     return _Finding(
         f"{name} cannot be called with ({types})",
-        f"Call {name} with scalars that it takes, or write it out",
+        "Write a loop over the elements"
+        if "array(" in arguments
+        else f"Call {name} with scalars that it takes, or write it out",
         _is_call_of(name),
     )
 

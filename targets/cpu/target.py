@@ -250,7 +250,10 @@ def refuse_divergent_barriers(specialization: Specialization) -> None:
             if problem.is_provable
             else "The CPU target runs only barriers that it can prove every thread reaches"
         )
-        remedy = "Move the barrier out of the condition, and guard only the work around it"
+        remedy = (
+            "Move the barrier out of the condition, and guard only the work around it; or, where "
+            "the other threads have nothing left to do, let them return first: if i >= n: return"
+        )
         if not problem.is_provable:
             remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
         raise BarrierDivergenceError(

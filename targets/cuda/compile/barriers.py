@@ -27,7 +27,8 @@ def check_barriers(specialization: Specialization) -> None:
                 where=problem.where,
                 limit="Every thread of a block must reach the same barrier",
                 remedy="Move the barrier out of the condition, or make the condition the same in "
-                "every thread of the block",
+                "every thread of the block; or, where the other threads have nothing left to do, "
+                "let them return first: if i >= n: return",
                 chain=problem.chain,
             )
     for problem in problems:

@@ -1,0 +1,184 @@
+"""Mistakes that people make: short programs, each of which ends with an error or a warning."""
+
+from __future__ import annotations
+
+__all__ = ["HEADER", "MISTAKES"]
+
+HEADER = """\
+import math
+
+import numpy as np
+import kerneldsl as kd
+
+x, out = np.arange(8.0), np.zeros(8)
+"""
+
+_SCALE = """\
+@kd.kernel
+def scale(a, x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[i]
+"""
+
+
+_CUDA = "from numba import cuda"
+
+
+def _element(statement: str, call: str = "k.forall(8)(x, out)", before: str = "") -> str:
+    """Return a program whose kernel has one statement for each element."""
+    return f"""{before}
+@kd.kernel
+def k(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        {statement}
+
+{call}
+"""
+
+
+#: Name to program, without the header.
+MISTAKES: dict[str, str] = {
+    # ------------------------------------------------------------------ launches
+    "called_like_a_function": _SCALE + "scale(2.0, x, out)",
+    "grid_alone": _SCALE + "scale[8](2.0, x, out)",
+    "extent_is_an_array": _SCALE + "scale.forall(out)(2.0, x, out)",
+    "extent_is_a_float": _SCALE + "scale.forall(x.size / 2)(2.0, x, out)",
+    "extent_is_negative": _SCALE + "scale.forall(-1)(2.0, x, out)",
+    "unknown_keyword": _SCALE + "scale.forall(8, blocks=4)(2.0, x, out)",
+    "an_argument_is_missing": _SCALE + "scale.forall(8)(2.0, x)",
+    "an_argument_too_many": _SCALE + "scale.forall(8)(2.0, x, out, 8)",
+    "a_list_is_passed": _SCALE + "scale.forall(8)(2.0, [1.0, 2.0], out)",
+    "a_string_is_passed": _SCALE + "scale.forall(8)('2.0', x, out)",
+    "strings_in_an_array": _SCALE + "scale.forall(2)(2.0, np.array(['a', 'b']), out)",
+    "None_is_passed": _SCALE + "scale.forall(8)(None, x, out)",
+    "a_dict_is_passed": _SCALE + "scale.forall(8)({'a': 2.0}, x, out)",
+    "an_int_beyond_int64": _SCALE + "scale.forall(8)(2**63, x, out)",
+    "the_output_is_read_only": _SCALE + "out.flags.writeable = False\nscale.forall(8)(2.0, x, out)",
+    "too_many_threads_in_a_block": _SCALE + "scale[1, (64, 32)](2.0, x, out)",
+    "the_grid_is_a_float": _SCALE + "scale[out.size / 256, 256](2.0, x, out)",
+    "an_unknown_target": "kd.use('metal')",
+    "an_unknown_architecture": _SCALE + "scale.ptx('f8, f8[::1], f8[::1]', arch='sm_999')",
+    "a_wrong_signature": _SCALE + "scale.ptx('f8, float[::1], f9[::1]', arch='sm_90')",
+    "no_block_for_a_block_kernel": """\
+@kd.kernel
+def reverse(x):
+    s = kd.shared.array(8, kd.float64)
+    t = kd.threadIdx.x
+    s[t] = x[t]
+    kd.syncthreads()
+    x[t] = s[7 - t]
+
+reverse.forall(8)(x)
+""",
+    "dynamic_shared_memory_without_bytes": """\
+@kd.kernel
+def reverse(x):
+    s = kd.shared.array(0, kd.float64)
+    s[kd.threadIdx.x] = x[kd.threadIdx.x]
+
+reverse[1, 8](x)
+""",
+    "grid_2_under_an_extent_of_1": """\
+@kd.kernel
+def k(out):
+    i, j = kd.grid(2)
+    out[i] = j
+
+k.forall(8)(out)
+""",
+    # ------------------------------------------------------------------ types
+    "one_index_for_two_axes": """\
+@kd.kernel
+def k(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i]
+
+k.forall(8)(np.zeros((8, 8)), out)
+""",
+    "two_indices_for_one_axis": _element("out[i] = x[i, 0]"),
+    "a_float_index": _element("out[i] = x[i / 2]"),
+    "a_float_index_on_both_sides": _element("x[i] += x[i + i / 2]"),
+    "text_and_number": _element("out[i] = x[i] + 'a'"),
+    "the_maximum_of_a_row": """\
+@kd.kernel
+def k(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i].max()
+
+k.forall(8)(np.zeros((8, 8)), out)
+""",
+    "two_types_of_a_variable": _element("y = 0.0 if x[i] > 0 else x"),
+    "a_method_that_is_not_there": _element("out[i] = x.mode()"),
+    "a_whole_array_expression": _element("out = x + 1"),
+    "a_slice_is_copied": _element("out[:] = x[:]"),
+    "np_zeros": _element("t = np.zeros(4); out[i] = t[0]"),
+    "np_random": _element("out[i] = np.random.rand()"),
+    "random_random": _element("out[i] = random.random()", before="import random"),
+    "np_linalg": _element("out[i] = np.linalg.norm(x)"),
+    "np_unknown": _element("out[i] = np.fft.fft(x)[i]"),
+    "math_misspelled": _element("out[i] = math.sine(x[i])"),
+    "an_undefined_name": _element("out[i] = y[i]"),
+    "used_before_it_is_assigned": _element("out[i] = y; y = x[i]"),
+    # ------------------------------------------------------------------ constructs
+    "a_list_comprehension": _element("out[i] = sum([v for v in x])"),
+    "a_list": _element("w = [1.0, 2.0]; out[i] = w[0]"),
+    "a_captured_list": _element("out[i] = weights[0] * x[i]", before="weights = [1.0, 2.0]"),
+    "a_captured_dict": _element("out[i] = table['a'] * x[i]", before="table = {'a': 1.0}"),
+    "a_captured_object": _element(
+        "out[i] = config.a * x[i]",
+        before="class Config: pass\nconfig = Config()\nconfig.a = object()",
+    ),
+    "an_f_string": _element("print(f'{i}')"),
+    "a_plain_function": _element("out[i] = f(x[i])", before="def f(v): return v + 1\n"),
+    "a_default_value": "@kd.kernel\ndef k(x, n=3):\n    x[0] = n\n\nk.forall(8)(x)",
+    "a_value_is_returned": "@kd.kernel\ndef k(x):\n    return x[0]\n\nk.forall(8)(x)",
+    "try_except": """\
+@kd.kernel
+def k(x):
+    try:
+        x[0] = 1
+    except IndexError:
+        pass
+
+k.forall(8)(x)
+""",
+    "recursion": _element(
+        "out[i] = f(3)", before="@kd.func\ndef f(n): return 1 if n < 2 else n * f(n - 1)\n"
+    ),
+    "a_barrier_under_a_guard": """\
+@kd.kernel
+def k(x, n):
+    s = kd.shared.array(8, kd.float64)
+    i = kd.grid(1)
+    if i < n:
+        s[kd.threadIdx.x] = x[i]
+        kd.syncthreads()
+        x[i] = s[7 - kd.threadIdx.x]
+
+k[1, 8](x, 8)
+""",
+    "threadIdx_bare": _element("out[kd.threadIdx] = x[i]"),
+    "a_shared_array_of_a_variable_size": _element("s = kd.shared.array(x.size, kd.float64)"),
+    "an_atomic_of_a_float_index": _element("kd.atomic.add(out, 0.5, 1.0)"),
+    "an_intrinsic_outside": "kd.grid(1)",
+    "signature_mismatch": (
+        "@kd.kernel('f4, f8[:]')\ndef k(a, x):\n    x[kd.grid(1)] = a\n\nk.forall(8)(2.0, 3.0)"
+    ),
+    # ------------------------------------------------------------------ further
+    "a_keyword_of_print": _element("print(x[i], end='')"),
+    "a_maximum_by_np": _element("out[i] = np.max(x)"),
+    "np_arange": _element("t = np.arange(4); out[i] = t[0]"),
+    "a_float_index_in_a_variable": _element("p = i / 2; out[i] = x[p]"),
+    "an_array_as_grid": _SCALE + "scale[out, 32](2.0, x, out)",
+    "numba_cuda_vector": _element("v = cuda.float32x2(1.0, 2.0); out[i] = v.x", before=_CUDA),
+    "numba_cuda_xoroshiro": _element(
+        "out[i] = xoroshiro128p_uniform_float32(x, i)",
+        before="from numba.cuda.random import xoroshiro128p_uniform_float32",
+    ),
+    "numba_cuda_cbrt": _element("out[i] = cuda.cbrt(x[i])", before=_CUDA),
+    "numba_cuda_device_array": _element("t = cuda.device_array(4); out[i] = t[0]", before=_CUDA),
+}
