@@ -197,3 +197,16 @@ def test_a_closed_array_is_not_converted_to_numpy(place: str) -> None:
         array.close()
         with pytest.raises(kd.ClosedResourceError, match="used after it had been closed"):
             np.asarray(array)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 2.5, np.nan])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_an_array_of_one_element_is_as_true_as_that(value, shape):
+    with kd.use("cpu"):
+        assert bool(kd.to_device(np.full(shape, value))) == bool(value)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2,), (3, 1), (0, 1)])
+def test_other_arrays_are_neither_true_nor_false(shape):
+    with kd.use("cpu"), pytest.raises(kd.ArgumentValueError, match=r"elements is true(.|\n)*any"):
+        bool(kd.zeros(shape))
