@@ -262,7 +262,7 @@ def rank_devices(
                 f"among is {safe_repr(among)}",
                 value=among,
                 limit="It must be a list of devices",
-                remedy="Write among=['cpu', 'cuda:0'], or among=kd.devices()",
+                remedy="Pass among=kd.devices(), or some of these",
             )
         infos = [d if isinstance(d, DeviceInfo) else device_info(d) for d in listed]
     ranked = [
