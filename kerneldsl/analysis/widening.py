@@ -73,7 +73,7 @@ def _stores(tree: ast.FunctionDef, types: InferredTypes) -> Iterator[tuple[ast.e
 
 
 class _Causes:
-    """What makes values of one function float64."""
+    """Sources of float64 values in one function."""
 
     def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind], types: InferredTypes) -> None:
         self._unit = unit

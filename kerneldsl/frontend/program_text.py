@@ -100,8 +100,8 @@ def _input_file() -> str | None:
     """Read standard input again, where it is a file, without moving in it."""
     try:
         information = os.fstat(0)
-        if not stat.S_ISREG(information.st_mode) or not hasattr(os, "pread"):
-            return None
-        return os.pread(0, information.st_size, 0).decode()
+        if stat.S_ISREG(information.st_mode) and hasattr(os, "pread"):
+            return os.pread(0, information.st_size, 0).decode()
     except (OSError, UnicodeDecodeError):
-        return None
+        pass
+    return None

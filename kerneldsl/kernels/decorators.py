@@ -39,7 +39,10 @@ def _read_signatures(signature: Any) -> tuple[tuple[Kind, ...], ...]:
         return read_signatures(signature)
     except Exception as error:
         raise ArgumentValueError(
-            str(error) or f"the signature is {safe_repr(signature)}", value=signature
+            str(error) or f"the signature is {safe_repr(signature)}",
+            value=signature,
+            limit="It names the type of each parameter",
+            remedy='Write "float32, float32[::1]", or a list of such texts',
         ) from error
 
 

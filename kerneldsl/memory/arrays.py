@@ -429,7 +429,12 @@ class DeviceArray(ArrayOperators):
         wanted = view.dtype if dtype is None else read_dtype(dtype)
         if view.dtype != wanted:
             if copy is False:
-                raise ArgumentValueError("a conversion to another dtype needs a copy", value=dtype)
+                raise ArgumentValueError(
+                    "a conversion to another dtype needs a copy",
+                    value=dtype,
+                    limit="copy=False was given",
+                    remedy="Leave copy away",
+                )
             return view.astype(wanted)
         return view.copy() if copy is not None and read_flag("copy", copy) else view
 

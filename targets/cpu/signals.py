@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 #: Where the layouts of C's structures are known.
-IS_SUPPORTED = sys.platform in ("linux", "darwin")
+IS_SUPPORTED = sys.platform == "linux"
 #: Bytes of ``struct sigaction``, and where its flags are; with 64-bit addresses.
-_ACTION_BYTES, _FLAGS = (152, 136) if sys.platform == "linux" else (16, 12)
-_SA_SIGINFO, _SA_ONSTACK = (4, 0x08000000) if sys.platform == "linux" else (0x40, 1)
+_ACTION_BYTES, _FLAGS = 152, 136
+_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 
 _lock = ForkSafeLock()
 #: Address of the launch that the main thread waits for, or 0.
@@ -110,7 +110,7 @@ def watch_interrupts_again() -> None:
 def _install_first() -> None:
     global _key, _engine  # noqa: PLW0603 -- one for the process
     ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
-    key = ctypes.c_uint32() if sys.platform == "linux" else ctypes.c_ulong()
+    key = ctypes.c_uint32()
     if ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None):
         logger.debug("there is no key of POSIX threads: faults name no kernel")
         return

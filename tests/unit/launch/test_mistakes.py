@@ -155,8 +155,8 @@ def test_print(tmp_path):
     )
     assert done.stdout.splitlines() == [
         "in a function 1.5",
-        "in a function -0",
-        "100% 0 -0 True captured -7",
+        "in a function -0.0",
+        "100% 0 -0.0 True captured -7",
         "100% 1 1.5 False captured -7",
     ]
 
