@@ -45,7 +45,10 @@ def import_own(name: str) -> ModuleType:
             value=package,
             remedy="Install kerneldsl again, or put the root of its checkout on the path",
         )
-    if found is None or not _is_same(found, ours):
+    if package not in sys.modules and found is not None and _is_running_script(found):
+        # It is __main__ already; by its file's name it would be run a second time.
+        _import_file(package, ours)
+    elif found is None or not _is_same(found, ours):
         _import_parts(package, found)
     return importlib.import_module(name)
 
@@ -59,6 +62,11 @@ def _location(package: str) -> Path | None:
         spec = importlib.util.find_spec(package)
         file = spec.origin if spec is not None else None
     return Path(file) if file is not None else None
+
+
+def _is_running_script(found: Path) -> bool:
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return file is not None and _is_same(Path(file), found)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -159,6 +159,14 @@ def test_a_program_can_have_a_module_named_targets(tmp_path, form, before):
     assert answer == f"[0.0, 2.0, 4.0, 6.0, 8.0] True\n7 {place}\n"
 
 
+def test_a_script_can_be_named_targets(tmp_path):
+    """It is run once, although Python finds it by the name of our package."""
+    place = tmp_path / "targets.py"
+    text = OWN_TARGETS.format(folder=str(tmp_path), before="").partition("import targets")[0]
+    place.write_text(text + "print(__name__)\n")
+    assert python(str(place)).stdout == "[0.0, 2.0, 4.0, 6.0, 8.0] True\n__main__\n"
+
+
 def test_a_package_of_the_program_with_a_part_of_our_name_is_named(tmp_path):
     place = tmp_path / "targets" / "__init__.py"
     place.parent.mkdir()
