@@ -34,6 +34,22 @@ __all__ = ["DeviceArray", "new_array"]
 _LEGACY_DEFAULT_STREAM = 1
 
 
+#: What the rest of kerneldsl uses of an array; interpreters complete other names alone.
+_INTERNAL = frozenset(
+    {
+        "check_open",
+        "check_writable",
+        "code",
+        "lend",
+        "location",
+        "note_use",
+        "over",
+        "packed",
+        "seal",
+    }
+)
+
+
 class DeviceArray(ArrayOperators):
     """An array in the memory of one device.
 
@@ -454,6 +470,9 @@ class DeviceArray(ArrayOperators):
         from kerneldsl.memory import dlpack
 
         return dlpack.export(self, stream, max_version, dl_device, copy)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - _INTERNAL)
 
     def __repr__(self) -> str:
         from kerneldsl.memory.display import format_array

@@ -210,3 +210,21 @@ def test_an_array_of_one_element_is_as_true_as_that(value, shape):
 def test_other_arrays_are_neither_true_nor_false(shape):
     with kd.use("cpu"), pytest.raises(kd.ArgumentValueError, match=r"elements is true(.|\n)*any"):
         bool(kd.zeros(shape))
+
+
+def test_an_interpreter_completes_no_internal_names() -> None:
+    array = kd.zeros(3, np.float32)
+    internal = [
+        "check_open",
+        "check_writable",
+        "code",
+        "lend",
+        "location",
+        "note_use",
+        "over",
+        "packed",
+        "seal",
+    ]
+    assert all(hasattr(array, name) for name in internal)
+    assert not set(internal) & set(dir(array))
+    assert {"shape", "copy_to_host", "T", "fill", "close"} <= set(dir(array))
