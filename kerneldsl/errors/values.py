@@ -19,7 +19,7 @@ def safe_repr(value: Any) -> str:
     Examples
     --------
     >>> safe_repr((64, "a")), safe_repr(10**9999)
-    ("(64, 'a')", 'an int of 33217 bits')
+    ("(64, 'a')", 'an int of 33216 bits')
     """
     try:
         if isinstance(value, int) and value.bit_length() > 256:

@@ -11,6 +11,7 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.language.kinds import format_signature
+from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.untrusted import parse_json
@@ -56,7 +57,8 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         As :meth:`Compiler.compile`.
     """
     try:
-        return _compile_or_load(compiler, specialization)
+        with refuse_deep_nesting(None):
+            return _compile_or_load(compiler, specialization)
     except (ImportError, AttributeError) as error:
         from kerneldsl.lowering.numba_internals.moved import moved_name
 

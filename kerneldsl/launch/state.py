@@ -13,6 +13,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.promise_table import PromiseTable
+from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.planner.choose import Choice
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
@@ -250,7 +251,9 @@ class KernelStates:
         from kerneldsl.frontend.normalize import make_unit
 
         function, _, signatures, constants = self.definition
-        unit: FunctionUnit = make_unit(function, constants=constants)
+        with refuse_deep_nesting(function):
+            unit: FunctionUnit = make_unit(function, constants=constants)
+            traits = analyze(unit)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -266,7 +269,7 @@ class KernelStates:
             logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
         # Only a kernel with a space is part of a cycle of references.
         of_member = None if constants is None else self._state_of
-        return KernelState(self.definition, unit, analyze(unit), of_member)
+        return KernelState(self.definition, unit, traits, of_member)
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """Return what has been compiled so far, for captured constants and members of any value."""
