@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import ParamSpec, TypeVar
@@ -29,8 +28,11 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 OWN_FOLDERS = tuple(
     os.path.join(_ROOT, name, "") for name in ("kerneldsl", "targets", "stdlib_kernels")
 )
-#: Libraries through which errors of ours come.
-_LIBRARIES = sys.stdlib_module_names | {"llvmlite", "numba", "numpy"}
+#: Libraries through which errors of ours come, and the folder of Python's own; programs may have
+#: modules with names of the latter.
+_LIBRARIES = frozenset({"llvmlite", "numba", "numpy"})
+_PYTHON_FOLDER = os.path.join(os.path.dirname(os.__file__), "")
+_INSTALLED_FOLDERS = ("dist-packages", "site-packages")
 
 
 def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
@@ -95,6 +97,11 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_of_library(code: CodeType, module: object) -> bool:
-    if code.co_filename.startswith(OWN_FOLDERS):
+    file = code.co_filename
+    if file.startswith((*OWN_FOLDERS, "<frozen ")):
         return True
+    if file.startswith(_PYTHON_FOLDER):
+        installed = file[len(_PYTHON_FOLDER) :].startswith(_INSTALLED_FOLDERS)
+        if not installed:
+            return True
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES

@@ -81,6 +81,30 @@ def test_a_script_prints_the_users_frames_and_the_message(tmp_path: Path) -> Non
     assert any("numba" in line for line in full)
 
 
+_OWN_STATISTICS = """\
+import kerneldsl as kd
+
+@kd.kernel
+def fill(x):
+    x[0] = 1
+
+def run():
+    try:
+        raise ValueError("the program's own")
+    except ValueError:
+        fill.forall(-1)
+"""
+
+
+def test_a_module_of_the_program_may_be_called_like_one_of_pythons(tmp_path: Path) -> None:
+    (tmp_path / "statistics.py").write_text(_OWN_STATISTICS)
+    script = tmp_path / "main.py"
+    script.write_text("import statistics\nstatistics.run()\n")
+    lines = _run(script)
+    assert "ValueError: the program's own" in lines
+    assert lines[-1].startswith("kerneldsl.errors.LaunchConfigError: ")
+
+
 def test_what_is_not_shown_is_in_details() -> None:
     error = _caught(adds_text)
     assert error.__cause__ is None
