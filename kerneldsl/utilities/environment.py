@@ -102,8 +102,11 @@ def _is_linux() -> bool:
 
 
 def pool_is_off() -> bool:
-    """Return whether ``KERNELDSL_POOL`` asks for memory straight from the driver."""
-    return os.environ.get("KERNELDSL_POOL", "on").strip().lower() in _FALSE
+    """Return whether ``KERNELDSL_POOL`` asks for memory straight from the driver.
+
+    Raises `ArgumentValueError` if it says neither yes nor no.
+    """
+    return not _is_on("KERNELDSL_POOL", "on")
 
 
 def debug_is_on() -> bool:
@@ -111,10 +114,15 @@ def debug_is_on() -> bool:
 
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
-    text = os.environ.get("KERNELDSL_DEBUG", "").strip().lower()
+    return _is_on("KERNELDSL_DEBUG", "")
+
+
+def _is_on(name: str, default: str) -> bool:
+    """Return whether a variable says yes; refuse what is neither yes nor no."""
+    text = os.environ.get(name, default).strip().lower()
     if text not in _FALSE and text not in _TRUE:
         raise ArgumentValueError(
-            f"KERNELDSL_DEBUG is {text!r}",
+            f"{name} is {text!r}",
             value=text,
             limit="It must be on or off (1 or 0, true or false, yes or no)",
             remedy="Set it to one of them, or unset it",
