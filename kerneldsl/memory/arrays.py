@@ -233,23 +233,6 @@ class DeviceArray(ArrayOperators):
             raise TypeError("len() of a device array of rank 0")
         return self.shape[0]
 
-    def __bool__(self) -> bool:
-        """Return whether the one element is true, as of a NumPy array; this copies it.
-
-        Raises
-        ------
-        ArgumentValueError
-            If the array has no element, or several.
-        """
-        if self.size != 1:
-            raise ArgumentValueError(
-                f"whether a device array of {self.size} elements is true was asked",
-                value=self.shape,
-                limit="Only an array of one element is true or false, as in NumPy",
-                remedy="Ask array.copy_to_host().any() or .all(), array.size, or array is not None",
-            )
-        return bool(self.item())
-
     def __iter__(self) -> Iterator[Any]:
         raise ArgumentTypeError(
             "a device array cannot be iterated over element by element",
