@@ -45,9 +45,9 @@ def _compile(tmp_path: Path) -> tuple[Path, list[tuple[int, str, str]], str]:
         command, capture_output=True, text=True, timeout=300, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr + done.stdout
-    beside = [p for p in tmp_path.iterdir() if p not in (source, ptx) and p.is_file()]
-    assert len(beside) == 1, beside
-    return ptx, *_read_layout(beside[0].read_text())
+    beside = {p.name for p in tmp_path.iterdir() if p not in (source, ptx) and p.is_file()}
+    assert beside == {f"{ptx.name}.params.txt", f"{ptx.name}.params.json"}
+    return ptx, *_read_layout(ptx.with_name(f"{ptx.name}.params.txt").read_text())
 
 
 def _read_layout(text: str) -> tuple[list[tuple[int, str, str]], str]:
