@@ -22,17 +22,14 @@ from targets.cuda.driver.driver import Driver
 
 __all__ = ["WORD_BYTES", "fill_ptx", "fill_words"]
 
-#: Addresses and patterns are multiples of it.
+#: Bytes that a thread writes at one time; addresses must be multiples of it.
 WORD_BYTES = 8
-#: Bytes that a thread writes at one time, at multiples of as many.
-_PAIR_BYTES = 2 * WORD_BYTES
 _ENTRY = "kerneldsl_fill"
 _BLOCK_THREADS = 256
 #: Blocks for each multiprocessor, each thread of which goes on in steps of the whole grid.
 _BLOCKS_PER_MULTIPROCESSOR = 8
 
-# Pairs of words are written from a multiple of their size on; the first thread writes the word
-# before them, which is as the second of a pair, and the one behind them, where there are such.
+# The step is even, so each thread writes either the even words of the pattern or the odd ones.
 _PTX = """\
 .version {major}.{minor}
 .target {arch}
@@ -40,24 +37,22 @@ _PTX = """\
 
 .visible .entry {entry}(
     .param .u64 destination,
-    .param .u64 pair_count,
-    .param .u64 first_word,
-    .param .u64 second_word,
-    .param .u64 word_before,
-    .param .u64 word_behind
+    .param .u64 word_count,
+    .param .u64 even_word,
+    .param .u64 odd_word
 )
 {{
-    .reg .pred %is_other, %is_none, %is_done;
-    .reg .b32 %block, %threads, %thread, %blocks;
-    .reg .b64 %i, %step, %count, %first, %second, %address, %offset, %single;
+    .reg .pred %is_odd, %is_done;
+    .reg .b32 %block, %threads, %thread, %blocks, %parity;
+    .reg .b64 %i, %step, %count, %word, %other, %address, %offset;
 
     mov.u32 %block, %ctaid.x;
     mov.u32 %threads, %ntid.x;
     mov.u32 %thread, %tid.x;
     mov.u32 %blocks, %nctaid.x;
-    ld.param.u64 %count, [pair_count];
-    ld.param.u64 %first, [first_word];
-    ld.param.u64 %second, [second_word];
+    ld.param.u64 %count, [word_count];
+    ld.param.u64 %word, [even_word];
+    ld.param.u64 %other, [odd_word];
     ld.param.u64 %address, [destination];
     cvta.to.global.u64 %address, %address;
 
@@ -65,28 +60,17 @@ _PTX = """\
     cvt.u64.u32 %offset, %thread;
     add.s64 %i, %i, %offset;
     mul.wide.u32 %step, %blocks, %threads;
-    setp.ne.u64 %is_other, %i, 0;
-    shl.b64 %offset, %i, 4;
+    and.b32 %parity, %thread, 1;
+    setp.ne.u32 %is_odd, %parity, 0;
+    selp.b64 %word, %other, %word, %is_odd;
+    shl.b64 %offset, %i, 3;
     add.s64 %address, %address, %offset;
-    shl.b64 %offset, %step, 4;
-    @%is_other bra next;
-
-    ld.param.u64 %single, [word_before];
-    setp.eq.u64 %is_none, %single, 0;
-    @%is_none bra behind;
-    cvta.to.global.u64 %single, %single;
-    st.global.u64 [%single], %second;
-behind:
-    ld.param.u64 %single, [word_behind];
-    setp.eq.u64 %is_none, %single, 0;
-    @%is_none bra next;
-    cvta.to.global.u64 %single, %single;
-    st.global.u64 [%single], %first;
+    shl.b64 %offset, %step, 3;
 
 next:
     setp.ge.u64 %is_done, %i, %count;
     @%is_done bra done;
-    st.global.v2.u64 [%address], {{%first, %second}};
+    st.global.u64 [%address], %word;
     add.s64 %i, %i, %step;
     add.s64 %address, %address, %offset;
     bra next;
@@ -126,18 +110,10 @@ def fill_words(
     The address is a multiple of eight, and the pattern is repeated at least once.
     """
     function = _loaded.get(device.index) or _load(driver, device)
-    first, second = pattern[:WORD_BYTES], pattern[-WORD_BYTES:]
+    even, odd = pattern[:WORD_BYTES], pattern[-WORD_BYTES:]
     words = count * len(pattern) // WORD_BYTES
-    before = behind = 0
-    if destination % _PAIR_BYTES:
-        before, words = destination, words - 1
-        destination += WORD_BYTES
-        first, second = second, first
-    pairs, is_odd = divmod(words, 2)
-    if is_odd:
-        behind = destination + pairs * _PAIR_BYTES
     blocks = min(
-        -(-max(pairs, 1) // _BLOCK_THREADS),
+        -(-words // _BLOCK_THREADS),
         device.limits.multiprocessor_count * _BLOCKS_PER_MULTIPROCESSOR,
     )
     functions.launch(
@@ -145,7 +121,7 @@ def fill_words(
         function,
         (blocks, 1, 1),
         (_BLOCK_THREADS, 1, 1),
-        struct.pack("=QQ8s8sQQ", destination, pairs, first, second, before, behind),
+        struct.pack("=QQ8s8s", destination, words, even, odd),
         shared_bytes=0,
         stream=stream,
     )
