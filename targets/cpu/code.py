@@ -53,9 +53,11 @@ DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15
 class Compiled:
     """Machine code of one body."""
 
-    #: What owns the code: Numba's code library, or what was loaded of kept code.
+    #: What can tell LLVM's module and the assembly: Numba's code library, or a stand-in.
     library: Any
     #: Of the entry.
     address: int
     #: Symbol of the entry.
     entry_name: str
+    #: What owns the code; ``None`` where the library does.
+    loaded: Any = None

@@ -33,6 +33,7 @@ from targets.cpu.code import (
     Compiled,
 )
 from targets.cpu.library import create_library
+from targets.cpu.objects import load_object
 from targets.cpu.signals import IS_SUPPORTED
 from targets.cpu.storage import ALIGNMENT
 
@@ -103,7 +104,10 @@ def compile_body(
     )
     library.add_ir_module(module)
     library.finalize()
-    return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
+    if not library.is_object:
+        return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
+    loaded = load_object(library.machine_code, entry_name, library.outside_symbols())
+    return Compiled(library, loaded.address, entry_name, loaded)
 
 
 @dataclass

@@ -20,6 +20,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from kerneldsl.lowering.numba_internals.optimizing import run_passes
+
 __all__ = ["Divisions"]
 
 #: An instruction that divides by a value; a text that the module holds begins no line.
@@ -115,7 +117,7 @@ class Divisions:
         for name in names:
             getattr(passes, f"add_{name}_pass")()
         options = llvm.create_pipeline_tuning_options(speed_level=3)
-        passes.run(module, llvm.create_pass_builder(self._machine, options))
+        run_passes(passes, module, llvm.create_pass_builder(self._machine, options))
 
     def _link(self, definitions: Iterable[str]) -> None:
         for definition in definitions:

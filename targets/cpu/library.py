@@ -19,9 +19,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
+from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cpu.division import Divisions
 from targets.cpu.half_conversions import add_missing
+from targets.cpu.objects import IS_SUPPORTED
 
 __all__ = ["FunctionCompiler", "create_library", "keep_loop"]
 
@@ -64,7 +66,7 @@ def _optimize(module: Any, machine: Any) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     divisions = Divisions(module, machine)
     module = divisions.module
-    builder.getModulePassManager().run(module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
     divisions.restore()
     add_missing(module, machine)
     return module
@@ -76,4 +78,4 @@ FunctionCompiler = inlined_functions(_write)
 
 def create_library(name: str) -> HostLibrary:
     """Return an empty library for a kernel."""
-    return HostLibrary(name, _write, _optimize)
+    return HostLibrary(name, _write, _optimize, is_object=IS_SUPPORTED)

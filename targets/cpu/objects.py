@@ -1,6 +1,7 @@
-"""Object code that another process compiled, linked into this one by LLVM's ORC, without Numba.
+"""Object code, compiled here or by another process, linked by LLVM's ORC, without Numba.
 
-ORC reports what is missing or malformed; the older MCJIT, which Numba uses, ends the process.
+ORC reports what is missing or malformed, and unloads what nothing needs any more; the older MCJIT,
+which Numba uses, ends the process for the one, and keeps the other.
 
 References
 ----------
@@ -9,8 +10,9 @@ LLVM, "ORC Design and Implementation"; llvmlite, "JIT library builder".
 
 from __future__ import annotations
 
-import itertools
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kerneldsl.contract import UnusableCodeError
@@ -22,21 +24,52 @@ __all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "load_object"]
 #: Where this has been tried: the names of symbols differ on other systems.
 IS_SUPPORTED = sys.platform == "linux"
 
+#: Objects that one linker takes. It keeps some kilobytes of each one that is unloaded, until all of
+#: them are; and a linker takes milliseconds and a hundred kilobytes.
+_OBJECTS_A_LINKER = 32
+_NO_SYMBOLS: Mapping[str, int] = MappingProxyType({})
+
 _lock = ForkSafeLock()
-_numbers = itertools.count(1)
-_jit: Any = None
 
 
 class LoadedObject:
-    """Linked object code; it is unloaded with this."""
+    """Linked object code; it is unloaded with this.
 
-    def __init__(self, tracker: Any, address: int) -> None:
+    Whoever has the address of its code keeps this, too, until the code has returned.
+    """
+
+    def __init__(self, linker: Any, tracker: Any, address: int) -> None:
+        # llvmlite unloads the code with the tracker, but not while the interpreter ends: daemon
+        # threads may be running it.
         self._tracker = tracker
+        self._linker = linker
         self.address = address
 
 
-def load_object(code: bytes, entry_name: str) -> LoadedObject:
-    """Link an object file against the functions of this process.
+class _Linkers:
+    """Gives the linker of the next object."""
+
+    def __init__(self) -> None:
+        self._jit: Any = None
+        self._count = 0
+
+    def next(self, llvm: Any) -> tuple[Any, int]:
+        """Return a linker, and the number of an object in it."""
+        if self._jit is None or self._count == _OBJECTS_A_LINKER:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            self._jit, self._count = llvm.create_lljit_compiler(), 0
+        self._count += 1
+        return self._jit, self._count
+
+
+_linkers = _Linkers()
+
+
+def load_object(
+    code: bytes, entry_name: str, symbols: Mapping[str, int] = _NO_SYMBOLS
+) -> LoadedObject:
+    """Link an object file against the functions of this process, and `symbols` with addresses.
 
     Raises `UnusableCodeError` if it is not an object file for this machine, or calls what this
     process does not have.
@@ -48,23 +81,16 @@ def load_object(code: bytes, entry_name: str) -> LoadedObject:
     import llvmlite.binding as llvm
 
     with _lock:
-        jit = _start(llvm)
+        jit, number = _linkers.next(llvm)
         builder = llvm.JITLibraryBuilder()
         builder.add_object_img(code).add_current_process().export_symbol(entry_name)
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
         try:
-            tracker = builder.link(jit, f"kerneldsl {next(_numbers)}")
+            tracker = builder.link(jit, f"kerneldsl {number}")
         except RuntimeError as error:
             raise UnusableCodeError(f"LLVM cannot link it: {error}") from error
-        return LoadedObject(tracker, int(tracker[entry_name]))
-
-
-def _start(llvm: Any) -> Any:
-    global _jit  # noqa: PLW0603 -- one linker for the process
-    if _jit is None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        _jit = llvm.create_lljit_compiler()
-    return _jit
+        return LoadedObject(jit, tracker, int(tracker[entry_name]))
 
 
 def host_identity() -> dict[str, str]:

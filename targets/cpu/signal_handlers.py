@@ -18,6 +18,8 @@ _STDERR = 2
 _SI_CODE = 8
 #: Bytes for a number's digits.
 _NUMBER_BYTES = 24
+#: Who writes what a fault says.
+_NOBODY, _SOMEBODY, _TOLD = 0, 1, 2
 
 
 def compile_handlers(key: int, current: int, old: Mapping[int, int]) -> Any:
@@ -88,7 +90,19 @@ def _emit_fault(module: ir.Module, key: int, old: Mapping[int, int]) -> None:
     pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)
     described = f.block("described")
     f.b.cbranch(f.is_null(pieces), chain, described)
+    # Of threads that fault at once the first one tells; returning ends the process, so others wait.
     f.b.position_at_end(described)
+    telling = ir.GlobalVariable(module, I64, "telling")
+    telling.initializer, telling.linkage = I64(_NOBODY), "internal"
+    tell, wait = f.block("tell"), f.block("wait")
+    won = f.b.cmpxchg(telling, I64(_NOBODY), I64(_SOMEBODY), "acq_rel", "acquire")
+    f.b.cbranch(f.b.extract_value(won, 1), tell, wait)
+    f.b.position_at_end(wait)
+    poll = _declared(module, "poll", I32, POINTER, I64, I32)
+    f.b.call(poll, [ir.Constant(POINTER, None), I64(0), I32(1)])
+    is_told = f.equal(f.b.load_atomic(telling, "acquire", 8), I64(_TOLD))
+    f.b.cbranch(is_told, chain, wait)
+    f.b.position_at_end(tell)
     with f.loop(f.load(pieces)) as i:
         piece = f.at(pieces, f.b.add(I64(8), f.b.mul(i, I64(24))))
         f.b.call(write, [I32(_STDERR), f.load(piece, 0, POINTER), f.load(piece, 8)])
@@ -99,6 +113,7 @@ def _emit_fault(module: ir.Module, key: int, old: Mapping[int, int]) -> None:
         f.b.call(module.globals["number"], [f.load(f.at(launch, place))])
         f.b.branch(shown)
         f.b.position_at_end(shown)
+    f.b.store_atomic(I64(_TOLD), telling, "release", 8)
     f.b.branch(chain)
 
     f.b.position_at_end(chain)

@@ -9,7 +9,7 @@ from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
-from targets.cpu.objects import IS_SUPPORTED, LoadedObject, load_object
+from targets.cpu.objects import IS_SUPPORTED, load_object
 
 __all__ = ["dump", "restore"]
 
@@ -62,8 +62,7 @@ def restore(
     if not isinstance(entry_name, str) or not isinstance(is_element_space, bool):
         raise UnusableCodeError("the metadata is of other types")
     loaded = load_object(code, entry_name)
-    library = StoredLibrary(loaded, compile_anew)
-    compiled = Compiled(library, loaded.address, entry_name)
+    compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(specialization, entry_name, timings, source, compiled, is_element_space)
 
 
@@ -73,8 +72,7 @@ class StoredLibrary:
     `compile_anew` makes the same with Numba, which has LLVM's module and the assembly too.
     """
 
-    def __init__(self, loaded: LoadedObject, compile_anew: Callable[[], CpuArtifact]) -> None:
-        self.loaded = loaded
+    def __init__(self, compile_anew: Callable[[], CpuArtifact]) -> None:
         self._compile_anew = compile_anew
 
     def get_llvm_str(self) -> str:

@@ -6,7 +6,6 @@ helps it remove reference counts. A library of ours is optimized once, by a func
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -17,7 +16,7 @@ from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 
 from kerneldsl.lowering.numba_internals.moved import overriding
-from kerneldsl.lowering.numba_internals.text import ENVIRONMENT, is_of_this_process
+from kerneldsl.lowering.numba_internals.text import is_of_this_process
 
 __all__ = ["HostLibrary", "host_contexts", "inlined_functions", "size_of"]
 
@@ -43,21 +42,30 @@ def size_of(element: Any) -> int:
     return int(context.get_abi_sizeof(context.get_data_type(element)))
 
 
-@overriding("object_code")
+@overriding("object_code", "outside_symbols")
 class HostLibrary(JITCodeLibrary):
-    """Code for this machine, in Numba's own execution engine.
+    """Code for this machine, as an object file or in Numba's own execution engine.
 
     `write` gives the text of a module; `optimize`, if there is any, optimizes the linked module.
+    Numba's engine never gives code back; an object file is for a linker that does.
     """
 
     _final_module: Any
 
-    def __init__(self, name: str, write: Writer, optimize: Optimizer | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Writer,
+        optimize: Optimizer | None = None,
+        *,
+        is_object: bool = False,
+    ) -> None:
         super().__init__(cpu_target.target_context.codegen(), name)
         self._write = write
         self._optimize = optimize
-        if optimize is not None:
-            self.enable_object_caching()  # keeps the object code, a few kilobytes
+        self.is_object = is_object
+        #: The object file, once it is made.
+        self.machine_code = b""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         """Add a module."""
@@ -74,31 +82,48 @@ class HostLibrary(JITCodeLibrary):
         if self._optimize is not None:
             self._final_module = self._optimize(self._final_module, self._codegen._tm)
 
+    def _finalize_final_module(self) -> None:
+        if not self.is_object:
+            super()._finalize_final_module()
+            return
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self.machine_code = bytes(self._codegen._tm.emit_object(self._final_module))
+        self._finalized = True
+
     def object_code(self) -> bytes | None:
-        """Return the object code; ``None`` where it works in this process alone."""
-        if self.has_dynamic_globals or is_of_this_process(self._final_module):
-            return None
-        return bytes(self._get_compiled_object())
+        """Return the object file; ``None`` where it works in this process alone, or is not made."""
+        is_bound = self.has_dynamic_globals or is_of_this_process(self._final_module)
+        return None if is_bound or not self.is_object else self.machine_code
+
+    def outside_symbols(self) -> dict[str, int]:
+        """Return the addresses of functions that the code calls, Numba's own among them."""
+        declared = (f.name for f in self._final_module.functions if f.is_declaration)
+        found = {name: llvm.address_of_symbol(name) for name in declared}
+        return {name: address for name, address in found.items() if address is not None}
+
+
+class _NoEnvironments:
+    """Stands for Numba's code generator where it is told a function's environment.
+
+    An environment is what a function knows of Python objects, which kernels have none of.
+    """
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Leave it."""
 
 
 @overriding()
 class _InlinedLibrary(HostLibrary):
     """Code of one device function, which is optimized and run as a part of its kernels alone."""
 
+    @property
+    def codegen(self) -> Any:
+        """Return what the function's environment is told."""
+        return _NoEnvironments()
+
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
-        # Numba writes the address of a function's environment into this variable, which the
-        # kernel's code shares.
-        variables = "".join(
-            f'@"{variable.name}" = common global ptr null\n'
-            for variable in self._final_module.global_variables
-            if variable.name.startswith(ENVIRONMENT)
-        )
-        environment = llvm.parse_assembly(variables)
-        cleanup = self._codegen._add_module(environment)
-        if cleanup:
-            weakref.finalize(self, cleanup)
-        self._codegen._engine.finalize_object()
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-__all__ = ["ENVIRONMENT", "is_of_this_process", "let_integers_wrap", "module_text"]
+__all__ = ["is_of_this_process", "let_integers_wrap", "module_text"]
 
 #: How the names of variables begin that hold the address of a function's environment: what Numba's
 #: functions know of the Python objects around them.

@@ -114,6 +114,8 @@ def cut_out(path: Path, functions: Iterable[str], layout: str) -> Any:
     """
     import llvmlite.binding as llvm
 
+    from kerneldsl.lowering.numba_internals.optimizing import run_passes
+
     wanted = frozenset(functions)
     bitcode = _cuttings.get((path, wanted))
     if bitcode is None:
@@ -126,7 +128,7 @@ def cut_out(path: Path, functions: Iterable[str], layout: str) -> Any:
         builder = llvm.create_pass_builder(
             _any_machine(), llvm.create_pipeline_tuning_options(speed_level=1)
         )
-        manager.run(module, builder)
+        run_passes(manager, module, builder)
         bitcode = _cuttings[(path, wanted)] = module.as_bitcode()
     module = llvm.parse_bitcode(bitcode)
     module.data_layout = layout

@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import CompileError
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
@@ -178,7 +179,7 @@ def write_ptx(
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
     _name_leftovers(module, entry_name)
     text = let_signs_wrap(count_anew(machine.emit_assembly(module)))
     return text, count_anew(str(module))

@@ -1,0 +1,175 @@
+"""Machine code of kernels: it goes with its kernel, and never while it can run."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from targets.cpu import compiler, objects
+from tests.support.redefining import define, growth
+
+pytestmark = pytest.mark.skipif(
+    not objects.IS_SUPPORTED, reason="code is not linked by ORC on this system"
+)
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[objects.LoadedObject]]:
+    """Code that was linked since the test began."""
+    found: list[weakref.ref[objects.LoadedObject]] = []
+
+    def load(*args: Any) -> objects.LoadedObject:
+        result = objects.load_object(*args)
+        found.append(weakref.ref(result))
+        return result
+
+    monkeypatch.setattr(compiler, "load_object", load)
+    return found
+
+
+def run(number: int) -> None:
+    out, launch = np.zeros(4), define(number).forall(4)
+    for _ in range(3):  # the second launch is the native launcher's
+        out[:] = 0
+        launch(out)
+        assert (out == number).all()
+
+
+def test_code_goes_with_its_kernel(
+    loaded: list[weakref.ref[objects.LoadedObject]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "_OBJECTS_A_LINKER", 4)
+    kept = define(1000)
+    out = np.zeros(4)
+    kept.forall(4)(out)
+    for number in range(2 * objects._OBJECTS_A_LINKER):
+        run(1001 + number)
+    gc.collect()
+    assert [each() is not None for each in loaded] == [True] + [False] * 8
+    out[:] = 0
+    kept.forall(4)(out)
+    assert (out == 1000).all()
+
+
+def test_a_bound_launch_keeps_the_code(loaded: list[weakref.ref[objects.LoadedObject]]) -> None:
+    out = np.zeros(4)
+    bound = define(2000).forall(4).bind(out)
+    run(2001)
+    gc.collect()
+    for _ in range(3):
+        out[:] = 0
+        bound()
+        assert (out == 2000).all()
+    del bound
+    gc.collect()
+    assert all(each() is None for each in loaded)
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_launch_in_another_thread_keeps_the_code(
+    loaded: list[weakref.ref[objects.LoadedObject]], is_bound: bool, debug: bool
+) -> None:
+    """The call alone holds the launch, and the launch its kernel."""
+
+    @kd.kernel(debug=debug)
+    def wait(flag, out):
+        i = kd.grid(1)
+        kd.atomic.add(flag, 0, 1)
+        while kd.atomic.add(flag, 1, 0) == 0:
+            pass
+        out[i] = 7
+
+    flag, out = np.array([0, 1]), np.zeros(1)
+    launches = [wait.forall(1)]
+    if is_bound:
+        launches = [launches[0].bind(flag, out)]
+    arguments = () if is_bound else (flag, out)
+    launches[0](*arguments)
+    launches[0](*arguments)
+    assert flag[0] == 2
+    assert out[0] == 7
+    flag[1] = out[0] = 0
+    del wait
+    thread = threading.Thread(target=lambda: launches.pop()(*arguments))
+    thread.start()
+    while flag[0] < 3:
+        pass
+    assert not launches
+    for number in range(3000, 3004):
+        run(number)
+    gc.collect()
+    assert loaded[0]() is not None
+    flag[1] = 1
+    thread.join()
+    assert out[0] == 7
+    del thread
+    gc.collect()
+    assert all(each() is None for each in loaded)
+
+
+def test_threads_define_run_and_forget_at_once() -> None:
+    def work(first: int) -> None:
+        for number in range(first, first + 6):
+            run(number)
+            gc.collect()
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work, 4000 + 100 * i) for i in range(3)]:
+            done.result()
+
+
+def test_code_stays_to_the_end_of_the_process(tmp_path: Any) -> None:
+    """A daemon thread runs kernels when the interpreter ends."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import threading, time
+            import numpy as np, kerneldsl as kd
+
+            @kd.kernel
+            def double(x):
+                i = kd.grid(1)
+                if i < x.size:
+                    for _ in range(1000):
+                        x[i] = x[i] * 1.0000001
+                    x[i] = 2
+
+            def forever(launch, x):
+                while True:
+                    launch(x)
+
+            x = np.ones(10_000)
+            launch = double.forall(x.size)
+            launch(x)
+            threading.Thread(target=forever, args=(launch, x), daemon=True).start()
+            time.sleep(0.2)
+            del launch, x
+            print("ends")
+            """
+        )
+    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+@pytest.mark.full
+def test_memory_of_redefined_kernels_comes_back() -> None:
+    """What still grows is some 9 KB each, after a first 10 MB in which the allocator settles."""
+    count = 200
+    _, trimmed = growth(400, count)
+    assert trimmed < count * 20_000
