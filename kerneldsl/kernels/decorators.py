@@ -14,6 +14,7 @@ from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.modules import is_of_numba
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _is_signature(value: Any) -> bool:
     """Return whether a decorator was given types in the place of a function."""
     if isinstance(value, (str, tuple, list)):
         return True
-    return type(value).__module__.startswith("numba.core.ty") and not hasattr(value, "py_func")
+    return is_of_numba(value, "Type") or is_of_numba(value, "Signature")
 
 
 def _plain(function: Any, decorator: str) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
+from kerneldsl.utilities.modules import is_of_numba
 
 if TYPE_CHECKING:
     import ast
@@ -178,7 +179,7 @@ def _step_of(axis: ast.expr) -> int | None:
 
 def is_signature(value: object) -> bool:
     """Return whether an object is the text of a signature, or a signature of Numba's."""
-    return isinstance(value, str) or _is_of_numba(value, "Signature")
+    return isinstance(value, str) or is_of_numba(value, "Signature")
 
 
 def read_signature(value: Any) -> tuple[Kind, ...]:
@@ -201,7 +202,7 @@ def read_signature(value: Any) -> tuple[Kind, ...]:
     """
     if isinstance(value, str):
         return parse_signature(value)
-    if _is_of_numba(value, "Signature"):
+    if is_of_numba(value, "Signature"):
         if str(value.return_type) != "none":
             raise ValueError(
                 f"signature {value}: it returns {value.return_type}, and kernels return nothing: "
@@ -228,25 +229,17 @@ def _kind_of(value: Any) -> Kind:
         kinds = parse_signature(value)
         if len(kinds) == 1:
             return kinds[0]
-    elif _is_of_numba(value, "Array"):
+    elif is_of_numba(value, "Array"):
         dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
         if dtype in DTYPE_NAMES:
             return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
-    elif _is_of_numba(value, "BaseTuple"):
+    elif is_of_numba(value, "BaseTuple"):
         return TupleKind(tuple(map(_kind_of, value.types)))
-    elif _is_of_numba(value, "Type"):
+    elif is_of_numba(value, "Type"):
         dtype = _ALIASES.get(str(value), str(value))
         if dtype in DTYPE_NAMES:
             return ScalarKind(dtype)
     raise ValueError(
         f"signature: {value!r} is the type of no argument; an argument is one of "
         f"{', '.join(DTYPE_NAMES)}, an array such as float32[:], or a tuple of those"
-    )
-
-
-def _is_of_numba(value: object, kind: str) -> bool:
-    """Return whether an object is of a class of Numba's of that name."""
-    return any(
-        base.__name__ == kind and base.__module__.startswith(("numba.", "numba_cuda."))
-        for base in type(value).__mro__
     )

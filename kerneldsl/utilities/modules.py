@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["imported"]
+__all__ = ["imported", "is_of_numba"]
 
 
 def imported(name: str) -> Any:
@@ -23,3 +23,11 @@ def imported(name: str) -> Any:
     if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
         return None
     return module
+
+
+def is_of_numba(value: object, kind: str) -> bool:
+    """Return whether an object is of a class of Numba's of that name; Numba is not imported."""
+    return any(
+        base.__name__ == kind and base.__module__.startswith(("numba.", "numba_cuda."))
+        for base in type(value).__mro__
+    )

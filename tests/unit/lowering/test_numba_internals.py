@@ -162,7 +162,7 @@ for target, module, owner, name, file in (
     ("cpu", "compiler", "", "_EarlyPipelineCompletion", "compiling.py"),
     ("cpu", "compiler_lock", "", "global_compiler_lock", "compiling.py"),
     ("cpu", "codegen", "CPUCodeLibrary", "_optimize_final_module", "host_code.HostLibrary"),
-    ("cpu", "codegen", "CodeLibrary", "_get_compiled_object", "host_code.py"),
+    ("cpu", "codegen", "CPUCodeLibrary", "_finalize_final_module", "host_code.HostLibrary"),
     ("null", "callconv", "", "MinimalCallConv", "calling.py"),
     ("null", "base", "BaseContext", "insert_const_string", "device_target.DeviceContext"),
     ("null", "target_extension", "", "dispatcher_registry", "device_target.py"),
