@@ -52,7 +52,7 @@ def _unary(function: Callable[..., Any], symbol: str) -> Any:
 
 
 class ArrayOperators(ArrayGeometry):
-    """What NumPy's arrays can do by operators, for device arrays."""
+    """Operators of NumPy's arrays, for device arrays."""
 
     __slots__ = ()
 

@@ -47,5 +47,4 @@ def test_a_sum_of_many_terms(count, tmp_path):
         assert count > 180, "so many compile"
         assert "total += c" in refused.remedy
         assert refused.where.filename.endswith(f"sum_of_{count}.py")
-    assert count < 2000 or refused is not None
     refusal_of(lambda: deep.ptx("float64[::1], float64[::1]", arch="sm_90"))

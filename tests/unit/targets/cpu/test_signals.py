@@ -21,6 +21,19 @@ from targets.cpu import signals
 
 pytestmark = pytest.mark.skipif(not signals.IS_SUPPORTED, reason="the system has other signals")
 
+
+@pytest.fixture(autouse=True)
+def interrupts():
+    """A program that a shell has put into the background ignores interrupts."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signals.watch_interrupts_again()
+    yield
+    if before is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, before)
+
+
 FAR = """
 import faulthandler, os, signal, sys
 import numpy as np, kerneldsl as kd
