@@ -1,9 +1,9 @@
 """From a request to its plan: block, mapping and member, where they are the planner's to choose.
 
 A plan is made once for each kernel, signature, device, class of extents
-(:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises that hold; whoever
-launches looks it up by the request's key, which holds those. Targets that map elements to threads
-as mappings say (:attr:`~kerneldsl.contract.Compiler.maps_elements`) are planned for; others choose by
+(:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises that hold; whoever launches
+looks it up by the request's key, which holds those. Targets that map elements to threads as
+mappings say (:attr:`~kerneldsl.contract.Compiler.maps_elements`) are planned for; others choose by
 themselves. Where a kernel has a space, its members are candidates on every target, and one that is
 chosen serves whatever is promised of the arguments.
 """
