@@ -37,7 +37,6 @@ __all__ = [
     "prepare_signals",
     "set_current_launch",
     "thread_key",
-    "watch_interrupts_again",
 ]
 
 #: Where the layouts of C's structures are known.
@@ -53,8 +52,10 @@ _current = (ctypes.c_int64 * 1)()
 _main_state = (ctypes.c_int64 * 1)()
 _key = -1
 _engine: Any = None
-#: Python's own handler that ours stands before.
-_seen: Any = None
+_library: Any = None
+#: Address of our handler of SIGINT; and a ``struct sigaction`` of the main thread's to read into.
+_interrupt = (ctypes.c_uint64 * 1)()
+_action = (ctypes.c_uint64 * (_ACTION_BYTES // 8))()
 _old: dict[int, Any] = {}
 
 
@@ -84,13 +85,13 @@ def is_main_thread() -> bool:
 
 
 def prepare_signals() -> None:
-    """Put the handlers in place: at the first launch, and where Python's for SIGINT was set anew.
+    """Put the handlers in place: at the first launch, and where a program has set that of SIGINT.
 
-    It is asked at each launch that goes through Python, and does nothing where nothing is to do.
+    A program that sets one of its own and takes it back, as asyncio's runner does, puts Python's in
+    the place of ours. It is asked at each launch that goes through Python, and does nothing where
+    nothing is to do.
     """
-    if _key >= 0 and (_seen is signal.getsignal(signal.SIGINT) or not is_main_thread()):
-        return
-    if not IS_SUPPORTED:
+    if not IS_SUPPORTED or (_key >= 0 and (not is_main_thread() or _is_prepared())):
         return
     with _lock:
         if _key < 0:
@@ -100,18 +101,22 @@ def prepare_signals() -> None:
             _install_interrupt()
 
 
-def watch_interrupts_again() -> None:
-    """Put the handler of SIGINT in place again: a notebook's kernel sets Python's for each cell."""
-    global _seen  # noqa: PLW0603 -- one for the process
-    _seen = None
-    prepare_signals()
+def _is_prepared() -> bool:
+    """Return whether the main thread has nothing left to put in place."""
+    if not _main_state[0]:
+        return False
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return True  # the program's own stays
+    # Its first word is the handler's address.
+    return not _library.sigaction(signal.SIGINT, None, _action) and _action[0] == _interrupt[0]
 
 
 def _install_first() -> None:
-    global _key, _engine  # noqa: PLW0603 -- one for the process
+    global _key, _engine, _library  # noqa: PLW0603 -- one for the process
+    _library = ctypes.CDLL(None)
     ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
     key = ctypes.c_uint32()
-    if ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None):
+    if _library.pthread_key_create(ctypes.byref(key), None):
         logger.debug("there is no key of POSIX threads: faults name no kernel")
         return
     from targets.cpu.signal_handlers import compile_handlers
@@ -121,6 +126,7 @@ def _install_first() -> None:
     _engine = compile_handlers(
         key.value, ctypes.addressof(_current), {n: ctypes.addressof(o) for n, o in _old.items()}
     )
+    _interrupt[0] = _engine.get_function_address("interrupt")
     ctypes.pythonapi.Py_IncRef(ctypes.py_object((_engine, _old, _current)))  # to the very end
     for number in numbers:
         _put(number, "fault", _SA_SIGINFO | _SA_ONSTACK)
@@ -130,15 +136,13 @@ def _install_first() -> None:
 
 def _install_interrupt() -> None:
     """Put our handler of SIGINT before Python's, unless the program has one of its own."""
-    global _seen  # noqa: PLW0603 -- one for the process
-    _seen = signal.getsignal(signal.SIGINT)
-    if _seen is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         _put(signal.SIGINT, "interrupt", _SA_ONSTACK)
 
 
 def _put(number: int, symbol: str, flags: int) -> None:
     """Put a native handler in place, and hold what was there."""
-    sigaction = ctypes.CDLL(None).sigaction
+    sigaction = _library.sigaction
     before = ctypes.create_string_buffer(_ACTION_BYTES)
     if sigaction(number, None, before):
         return
@@ -157,8 +161,8 @@ def _watch_notebook() -> None:
     """Hear of each cell of a notebook, before it runs."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is not None:
-        shell.events.register("pre_run_cell", lambda *_: watch_interrupts_again())
+    if shell is not None:  # its kernel sets Python's handler of SIGINT for each cell
+        shell.events.register("pre_run_cell", lambda *_: prepare_signals())
 
 
 def _after_fork_in_child() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.launch.native import machine
 from targets.cpu import signals
 
 pytestmark = pytest.mark.skipif(not signals.IS_SUPPORTED, reason="the system has other signals")
@@ -28,7 +29,7 @@ def interrupts():
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signals.watch_interrupts_again()
+        signals.prepare_signals()
     yield
     if before is not signal.default_int_handler:
         signal.signal(signal.SIGINT, before)
@@ -195,6 +196,19 @@ def test_launches_of_other_threads_go_on():
         assert sent
         thread.join()
     assert (other >= 0.0).all()
+
+
+def test_a_launch_is_stopped_after_a_program_has_had_a_handler_of_its_own():
+    out = np.zeros(1 << 20)
+    with kd.use("cpu"):
+        slow_elements.forall(out.size)(out, 1)
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        slow_elements.forall(out.size)(out, 1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sent = interrupt_after(0.3)
+        with machine.suspended(), pytest.raises(KeyboardInterrupt):
+            slow_elements.forall(out.size)(out, 20_000)
+        assert time.perf_counter() - sent[0] < 0.5
 
 
 def test_a_handler_of_the_programs_own_stops_nothing():
