@@ -203,7 +203,6 @@ def test_a_launch_is_stopped_after_a_program_has_had_a_handler_of_its_own():
     with kd.use("cpu"):
         slow_elements.forall(out.size)(out, 1)
         signal.signal(signal.SIGINT, lambda number, frame: None)
-        slow_elements.forall(out.size)(out, 1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sent = interrupt_after(0.3)
         with machine.suspended(), pytest.raises(KeyboardInterrupt):
