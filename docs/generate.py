@@ -11,7 +11,8 @@ from pathlib import Path
 
 from kerneldsl.contract import DeviceInfo
 from kerneldsl.contract.info_fields import Field
-from kerneldsl.language.intrinsics import INTRINSICS, Intrinsic, Typing
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
 
 __all__ = ["attributes_table", "intrinsics_table", "with_attributes", "with_table"]
 

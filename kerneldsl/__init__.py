@@ -101,20 +101,8 @@ if TYPE_CHECKING:
     from kerneldsl.kernels.decorators import func as func, kernel as kernel
     from kerneldsl.kernels.kernel import DeviceFunction as DeviceFunction, Kernel as Kernel
     from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
-    from kerneldsl.language.intrinsics import (
-        all_sync as all_sync,
-        any_sync as any_sync,
-        atomic as atomic,
-        ballot_sync as ballot_sync,
-        grid as grid,
-        gridsize as gridsize,
-        local as local,
-        popc as popc,
-        shared as shared,
-        shfl_down_sync as shfl_down_sync,
-        shfl_sync as shfl_sync,
-        shfl_up_sync as shfl_up_sync,
-        shfl_xor_sync as shfl_xor_sync,
+    from kerneldsl.language.intrinsics.atomics import atomic as atomic
+    from kerneldsl.language.intrinsics.barriers import (
         syncthreads as syncthreads,
         syncthreads_and as syncthreads_and,
         syncthreads_count as syncthreads_count,
@@ -123,8 +111,19 @@ if TYPE_CHECKING:
         threadfence as threadfence,
         threadfence_block as threadfence_block,
         threadfence_system as threadfence_system,
-        uniform as uniform,
     )
+    from kerneldsl.language.intrinsics.lanes import (
+        all_sync as all_sync,
+        any_sync as any_sync,
+        ballot_sync as ballot_sync,
+        shfl_down_sync as shfl_down_sync,
+        shfl_sync as shfl_sync,
+        shfl_up_sync as shfl_up_sync,
+        shfl_xor_sync as shfl_xor_sync,
+    )
+    from kerneldsl.language.intrinsics.memory import local as local, shared as shared
+    from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
+    from kerneldsl.language.intrinsics.values import popc as popc, uniform as uniform
     from kerneldsl.launch.timing import Timing as Timing
     from kerneldsl.memory.arrays import DeviceArray as DeviceArray
     from kerneldsl.memory.copies import (
@@ -202,7 +201,7 @@ if TYPE_CHECKING:
     from kerneldsl.tools.versions import show_versions as show_versions
 
     # Inside a kernel these are numbers, which is what a type checker has to know of them; the
-    # objects are in kerneldsl.language.intrinsics.
+    # objects are in kerneldsl.language.intrinsics.places.
     class _Index(Protocol):
         x: int
         y: int
@@ -240,12 +239,19 @@ _MODULES = {
     "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
     "kerneldsl.kernels.launches": "BoundLaunch Launch",
-    "kerneldsl.language.intrinsics": (
-        "all_sync any_sync atomic ballot_sync blockDim blockIdx grid gridDim gridsize laneid "
-        "local popc shared shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads "
-        "syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx threadfence "
-        "threadfence_block threadfence_system uniform warpsize"
+    "kerneldsl.language.intrinsics.atomics": "atomic",
+    "kerneldsl.language.intrinsics.barriers": (
+        "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "
+        "threadfence_block threadfence_system"
     ),
+    "kerneldsl.language.intrinsics.lanes": (
+        "all_sync any_sync ballot_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
+    ),
+    "kerneldsl.language.intrinsics.memory": "local shared",
+    "kerneldsl.language.intrinsics.places": (
+        "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
+    ),
+    "kerneldsl.language.intrinsics.values": "popc uniform",
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",

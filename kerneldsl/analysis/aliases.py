@@ -30,7 +30,7 @@ from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.analysis.tuple_indices import TupleIndices, Tuples, longest, substitute
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics import Effect, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
 from kerneldsl.language.kinds import Kind
 
 __all__ = [

@@ -11,7 +11,7 @@ from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics import BLOCK_LEVEL, Effect
+from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect
 from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
 __all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "tuple_parameters"]

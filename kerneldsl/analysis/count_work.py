@@ -36,7 +36,7 @@ from kerneldsl.analysis.trips import (
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import REAL_KINDS, names_of
-from kerneldsl.language.intrinsics import Effect, Intrinsic, Scope, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
 
 __all__ = ["body_work"]
 

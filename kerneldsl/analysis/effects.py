@@ -22,7 +22,7 @@ from kerneldsl.analysis.library_effects import (
 from kerneldsl.analysis.tuple_indices import Tuples
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call"]

@@ -15,7 +15,7 @@ from kerneldsl.analysis.expressions import folded, index_parts
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics import Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.promotion import (
     result_of_function,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing
 
 __all__ = ["find_guard", "returns_alone"]
 

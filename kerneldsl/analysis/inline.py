@@ -21,7 +21,7 @@ from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import BLOCK_LEVEL
+from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL
 
 __all__ = ["inline_block_functions"]
 

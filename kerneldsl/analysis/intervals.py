@@ -18,7 +18,7 @@ from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.expressions import operands
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Scope
+from kerneldsl.language.intrinsics.intrinsic import Scope
 
 __all__ = ["Intervals"]
 

@@ -31,7 +31,7 @@ from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics import Effect, Scope, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]

@@ -42,7 +42,7 @@ from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
 from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Scope
+from kerneldsl.language.intrinsics.intrinsic import Scope
 
 __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 

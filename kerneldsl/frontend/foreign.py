@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kerneldsl.language.intrinsics import INTRINSICS, Scope
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.intrinsics.table import INTRINSICS
 
 __all__ = [
     "foreign_group",

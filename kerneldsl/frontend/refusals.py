@@ -11,7 +11,8 @@ from kerneldsl.frontend.captured import CAPTURABLE
 from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved
-from kerneldsl.language.intrinsics import INTRINSICS, Dim3, Intrinsic, IntrinsicGroup, Typing
+from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGroup, Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
 
 __all__ = [
     "is_read",

@@ -13,7 +13,7 @@ from kerneldsl.frontend.captured import is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.language.intrinsics import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
 __all__ = ["Resolved", "Scope", "device_function", "is_kernel"]
 

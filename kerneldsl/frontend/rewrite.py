@@ -35,11 +35,8 @@ from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kern
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import Captured, FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics import (
-    INTRINSICS,
-    Intrinsic,
-    IntrinsicGroup,
-)
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Rewriter"]

@@ -13,7 +13,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
-from kerneldsl.language.intrinsics import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
-from kerneldsl.language.intrinsics import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
 __all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
 

@@ -23,7 +23,8 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from kerneldsl.errors import SourceUnavailableError
-from kerneldsl.language.intrinsics import INTRINSICS, Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["load_function", "reduce_function"]

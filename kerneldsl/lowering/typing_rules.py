@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import errors, types
 
-from kerneldsl.language.intrinsics import Intrinsic, Typing
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["check_index", "typing_rule"]

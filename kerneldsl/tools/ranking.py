@@ -21,7 +21,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import func, kernel
 from kerneldsl.kernels.kernel import Kernel
-from kerneldsl.language.intrinsics import grid
+from kerneldsl.language.intrinsics.places import grid
 from kerneldsl.memory.creation import empty, full
 from kerneldsl.placement.devices import device_info, use
 from kerneldsl.placement.fallback import fallback

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from kerneldsl.analysis.expressions import assigned_names, augmented_value
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect, Scope
+from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.purity import PureValues
 
 __all__ = ["BlockVariables", "assigned_value"]

@@ -23,7 +23,8 @@ from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.language.intrinsics import INTRINSICS, Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.trees import copy_tree

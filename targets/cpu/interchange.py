@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from kerneldsl.analysis.expressions import does_nothing, index_parts, loaded_names
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.narrowing import narrow
 from targets.cpu.purity import PureValues, negate

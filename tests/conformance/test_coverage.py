@@ -6,7 +6,8 @@ import pytest
 
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
-from kerneldsl.language.intrinsics import INTRINSICS, Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from tests.conformance.kernels import CASES
 from tests.support.arrays import HOST_DTYPES

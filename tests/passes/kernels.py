@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.language import intrinsics as kd
+import kerneldsl as kd
 
 TILE = 16
 

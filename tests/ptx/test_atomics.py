@@ -6,7 +6,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
+from kerneldsl.language.intrinsics.atomics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
 from tests.ptx.helpers import ARCH_PARAMETERS, body_of, compile_ptx
 
 _PTX = {

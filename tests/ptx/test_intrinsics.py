@@ -8,7 +8,8 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import KernelTypingError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
-from kerneldsl.language.intrinsics import INTRINSICS, Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 
 

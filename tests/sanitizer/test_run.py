@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import BarrierDivergenceWarning
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.conformance.kernels import CASES
 from tests.sanitizer import planted, run
 from tests.sanitizer.planted import PLANTED

@@ -19,7 +19,7 @@ from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.analysis.widening import wide_stores
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Scope
+from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering.passes.tuple_names import tuple_lengths
 from targets.cpu.liveness import flow_of

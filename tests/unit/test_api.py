@@ -16,7 +16,7 @@ import kerneldsl as kd
 from kerneldsl import contract as target
 from kerneldsl import errors
 from kerneldsl.language.element_types import NUMPY_NAMES
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics.table import INTRINSICS
 
 
 def run_python(code, **env):
@@ -44,7 +44,7 @@ def imported_by(package):
         for alias in statement.names
     }
     return imported | {
-        statement.target.id: "kerneldsl.language.intrinsics"
+        statement.target.id: "kerneldsl.language.intrinsics.places"
         for statement in guarded.body
         if isinstance(statement, ast.AnnAssign)
     }

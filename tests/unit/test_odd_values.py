@@ -13,7 +13,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities import tracebacks
 from tests.support.odd_values import ODD
 

@@ -57,7 +57,7 @@ def _template(bound: BoundIntrinsic) -> type[AbstractTemplate]:
             "kind": "intrinsic",
             "name": bound.name,
             "sig": "unknown",
-            "filename": "kerneldsl/language/intrinsics.py",
+            "filename": "kerneldsl/language/intrinsics/table.py",
             "lines": (0, 0),
             "docstring": "",
         }

@@ -10,7 +10,7 @@ from typing import TypeVar
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree

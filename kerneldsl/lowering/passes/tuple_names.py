@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics import Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind, TupleKind
 
 __all__ = ["TupleLengths", "tuple_arguments", "tuple_lengths"]

@@ -11,7 +11,7 @@ from kerneldsl.contract import Device, Target
 from kerneldsl.contract.checks import Check
 from kerneldsl.errors import KernelError
 from kerneldsl.kernels.decorators import kernel
-from kerneldsl.language.intrinsics import grid
+from kerneldsl.language.intrinsics.places import grid
 from kerneldsl.memory.creation import to_device
 from kerneldsl.placement.devices import host_device, use
 from kerneldsl.placement.fallback import fallback

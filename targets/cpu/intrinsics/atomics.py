@@ -10,7 +10,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.language.intrinsics import INTRINSICS, Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from targets.cpu.intrinsics.operations import operation

@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.typing_rules import typing_rule
 

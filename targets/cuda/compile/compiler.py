@@ -16,7 +16,7 @@ from kerneldsl.errors import (
     ResourceLimitError,
 )
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics import Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultTable
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.language.intrinsics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE, ATOMIC_WRAPPING
+from kerneldsl.language.intrinsics.atomics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE, ATOMIC_WRAPPING
 from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numba import njit
 
+import kerneldsl as kd
 from kerneldsl.analysis.effects import array_effects
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language import intrinsics as kd
 
 
 class Func:

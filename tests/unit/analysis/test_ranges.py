@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kerneldsl as kd
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language import intrinsics as kd
 from tests.support.extent import examples
 
 #: What names outside the functions of these tests mean.

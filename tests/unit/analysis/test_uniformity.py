@@ -12,7 +12,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.intrinsics import Scope
+from kerneldsl.language.intrinsics.intrinsic import Scope
 
 
 def thread_condition(x):

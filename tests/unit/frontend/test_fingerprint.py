@@ -14,7 +14,7 @@ from kerneldsl.frontend.normalize import make_unit
 
 HEAD = """
 import numpy as np
-from kerneldsl.language import intrinsics as kd
+import kerneldsl as kd
 class Func:
     def __init__(self, function):
         self.__kerneldsl_function__ = function

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from numba import cuda, float32, njit
 
+import kerneldsl as kd
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language import intrinsics as kd
-from kerneldsl.language.intrinsics import atomic, blockIdx, syncthreads
+from kerneldsl.language.intrinsics.atomics import atomic
+from kerneldsl.language.intrinsics.barriers import syncthreads
+from kerneldsl.language.intrinsics.places import blockIdx
 
 TILE = 16
 SHAPE = (4, 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.language.intrinsics import INTRINSICS
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.intrinsics.table import LOWERINGS
 from targets.cuda.intrinsics.table import EMITTERS
 

@@ -1,0 +1,1 @@
+"""The vocabulary of a kernel, as data: each intrinsic once, in the module of its kind."""

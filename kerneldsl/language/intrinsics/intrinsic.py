@@ -1,0 +1,209 @@
+"""The vocabulary of a kernel, as data: each intrinsic once.
+
+An :class:`Intrinsic` says what an operation is called, what it means, how its result varies
+between threads, what it does to memory and to control, and how it is typed. It says nothing of how
+a target performs it: each target holds a table of lowerings keyed by :attr:`Intrinsic.name`, and a
+test holds that no name is missing there.
+
+The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error.
+
+The terms are the CUDA Programming Guide's.
+
+References
+----------
+CUDA C++ Programming Guide, sections "Built-in Variables", "Synchronization Functions", "Memory
+Fence Functions" and "Atomic Functions".
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from kerneldsl.errors import OutsideKernelError
+from kerneldsl.utilities.tracebacks import shorten_errors
+
+__all__ = [
+    "BLOCK_LEVEL",
+    "Dim3",
+    "Effect",
+    "Intrinsic",
+    "IntrinsicGroup",
+    "Scope",
+    "Typing",
+]
+
+
+class Scope(enum.IntEnum):
+    """A group of threads; each holds those before it.
+
+    References
+    ----------
+    CUDA C++ Programming Guide, sections "Thread Hierarchy" and "Thread Block Clusters".
+    """
+
+    THREAD = 0
+    WARP = 1
+    BLOCK = 2
+    CLUSTER = 3
+    GRID = 4
+
+
+class Effect(enum.Flag):
+    """Side effect of an intrinsic."""
+
+    NONE = 0
+    BARRIER = enum.auto()
+    """The threads of a scope must reach it, and wait there for each other."""
+    FENCE = enum.auto()
+    """Orders this thread's memory accesses as others see them."""
+    ATOMIC = enum.auto()
+    """Reads and writes one element indivisibly."""
+    ALLOCATE_SHARED = enum.auto()
+    ALLOCATE_LOCAL = enum.auto()
+
+
+#: What makes a kernel a block kernel.
+BLOCK_LEVEL = Effect.BARRIER | Effect.ALLOCATE_SHARED
+
+
+class Typing(enum.Enum):
+    """Typing rule of an intrinsic's arguments and result."""
+
+    INDEX = "() -> int64"
+    """A thread, block or lane coordinate, or a size."""
+    INDEX_TUPLE = "(ndim) -> int64, or a tuple of ndim int64"
+    """`ndim` is a constant 1, 2 or 3; 1 gives a scalar."""
+    NOTHING = "(…) -> none"
+    """Arguments are converted to int32; there is no result."""
+    VOTE = "(predicate) -> int32"
+    """`predicate` is a boolean or integer; the result counts or is 0/1."""
+    SHUFFLE = "(mask, value, lane) -> type of value"
+    """`mask` and `lane` are converted to int32; `value` is a number of 32 or 64 bits, and smaller
+    integers and booleans are converted to int32."""
+    BALLOT = "(mask, predicate) -> int32"
+    """`mask` is converted to int32; `predicate` is a boolean or integer; the result is a mask."""
+    WARP_VOTE = "(mask, predicate) -> bool"
+    """As BALLOT, with one truth value for the lanes of the mask."""
+    BITS = "(value) -> type of value"
+    """`value` is an integer."""
+    ARRAY = "(shape, dtype) -> array"
+    """`shape` is a constant int or tuple of 1-3 ints, `dtype` a constant dtype; C layout."""
+    ATOMIC = "(array, index, value) -> element"
+    """`value` is converted to the element type; the old element is returned."""
+    ATOMIC_CAS = "(array, index, expected, value) -> element"
+    """As ATOMIC, with a comparison."""
+    VALUE = "(value) -> same type"
+    """Passes its argument on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """One operation of the language.
+
+    Parameters
+    ----------
+    name : str
+        Dotted name below ``kerneldsl``, such as ``"atomic.add"`` or ``"threadIdx.x"``.
+    summary : str
+        Its meaning, in one sentence.
+    typing : Typing
+        Rule by which a target types it.
+    parameters : tuple of str
+        Names of the parameters, in order.
+    uniform_in : Scope or None
+        The largest scope in which every thread gets the same result, whatever its arguments are;
+        ``None`` for a result that is as uniform as the arguments.
+    effect : Effect
+        What it does beside computing.
+    scope : Scope
+        Of a barrier: the threads that wait for each other.
+    dtypes : tuple of str
+        Element dtypes it takes; empty where it takes no array.
+    static : tuple of str
+        Parameters that must be constants when the kernel is compiled.
+    defaults : dict
+        Values of parameters that may be left out.
+    """
+
+    name: str
+    summary: str
+    typing: Typing
+    parameters: tuple[str, ...] = ()
+    uniform_in: Scope | None = None
+    effect: Effect = Effect.NONE
+    scope: Scope = Scope.THREAD
+    dtypes: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_barrier(self) -> bool:
+        """True if threads wait for each other in it."""
+        return Effect.BARRIER in self.effect
+
+    def synchronizes(self, scope: Scope) -> bool:
+        """Return whether it is a barrier that every thread of a scope must reach."""
+        return self.is_barrier and self.scope >= scope
+
+    @property
+    def is_index(self) -> bool:
+        """True if it is a coordinate or a size, which differs outside its scope for certain."""
+        return self.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
+
+    @property
+    def symbol(self) -> str:
+        """The name as one identifier: ``threadIdx_x`` for ``threadIdx.x``."""
+        return self.name.replace(".", "_")
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        signature = f"{self.name}({', '.join(self.parameters)})"
+        text = f"{signature if self.parameters else self.name}\n\n{self.summary}"
+        return text + (f"\n\nElement dtypes: {', '.join(self.dtypes)}." if self.dtypes else "")
+
+    @shorten_errors
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: an intrinsic means something inside a kernel only."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise OutsideKernelError(
+            f"kerneldsl.{self.name} was used outside a kernel",
+            value=self.name,
+            limit="It has a meaning only in functions decorated with @kd.kernel or @kd.func",
+            remedy="Call it from a kernel, and launch that with kernel.forall(n)(…) "
+            "or kernel[grid, block](…)",
+        )
+
+    def __repr__(self) -> str:
+        return f"kerneldsl.{self.name}"
+
+
+class IntrinsicGroup:
+    """A namespace of intrinsics, such as ``kd.atomic``."""
+
+    def __init__(self, name: str, members: dict[str, Intrinsic]) -> None:
+        self._name = name
+        self._members = members
+        self.__doc__ = f"kerneldsl.{name}: " + ", ".join(members)
+
+    def __getattr__(self, name: str) -> Intrinsic:
+        try:
+            return self.__dict__["_members"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(
+                f"kerneldsl.{self.__dict__.get('_name')} has no member {name!r}; "
+                f"it has {', '.join(self.__dict__.get('_members', ()))}"
+            ) from None
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._members)
+
+    def __repr__(self) -> str:
+        return f"kerneldsl.{self._name}"
+
+
+class Dim3(IntrinsicGroup):
+    """A group with members x, y and z that are read, not called."""

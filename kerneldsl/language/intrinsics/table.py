@@ -1,0 +1,29 @@
+"""List every intrinsic of the language.
+
+A module's ``__all__`` names its intrinsics, and groups of them such as ``kd.atomic``.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.language.intrinsics import atomics, barriers, lanes, memory, places, values
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+
+__all__ = ["INTRINSICS"]
+
+_KINDS = (places, barriers, lanes, values, memory, atomics)
+
+
+def _table() -> dict[str, Intrinsic]:
+    table = {}
+    for declared in (getattr(kind, name) for kind in _KINDS for name in kind.__all__):
+        match declared:
+            case Intrinsic():
+                table[declared.name] = declared
+            case IntrinsicGroup():
+                members = (getattr(declared, name) for name in dir(declared))
+                table.update({member.name: member for member in members})
+    return table
+
+
+#: Every intrinsic by its dotted name.
+INTRINSICS: dict[str, Intrinsic] = _table()
