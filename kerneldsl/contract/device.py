@@ -68,9 +68,10 @@ class Device:
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     kind: DeviceKind = "other"
 
-    #: Whether it is the host's own processors: what fallback turns to, and never away from, and
-    #: what distributes the indices of a launch by itself.
+    #: Whether it is the host's own processors: what fallback turns to, and never away from.
     is_host: ClassVar[bool] = False
+    #: Whether a plan divides a launch among threads of the host (`HostShare`), whatever its blocks.
+    is_shared_out: ClassVar[bool] = False
     #: Whether kernels read and write NumPy arrays where they are, and the host reads its memory.
     shares_host_memory: ClassVar[bool] = False
     #: Whether launches and copies have finished when they return, so that no stream orders them.

@@ -51,7 +51,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
     if shape.launch_attributes != NO_ATTRIBUTES:
         config = _add_attributes(request, loaded.executable, config)
-    if device.is_host:
+    if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
         config = replace(config, share=given or _share(request, config))
     if len(loaded.configs) >= _MAX_CONFIGS:
@@ -113,6 +113,6 @@ def _add_attributes(request: Request, executable: Executable, config: LaunchConf
         cluster_dim=launch_attributes.cluster_dim,
         is_cooperative=launch_attributes.is_cooperative,
     )
-    resources = None if executable.device.is_host else executable.resources
+    resources = None if executable.device.is_shared_out else executable.resources
     check_attributes(name, config, executable.device, resources)
     return config

@@ -101,7 +101,7 @@ def decide(
     if known is not None:
         return known
     assert shape.extent is not None
-    if shape.space is not None and request.device.is_host:
+    if shape.space is not None and request.device.is_shared_out:
         best = host_members(request)[0]
         found = Choice(Candidate(best.block_dim, ONE_EACH, best), {})
     elif shape.plan is not None and shape.space is None:

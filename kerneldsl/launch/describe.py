@@ -33,7 +33,7 @@ def describe_plan(request: Request) -> LaunchPlan:
         plan = replace(
             _bare(taken, (0, 0, 0)), reasons=("The extent is empty: nothing is launched.",)
         )
-    elif device.is_host:
+    elif device.is_shared_out:
         plan = _on_host(taken)
     else:
         plan = _decided(request) if is_planned(request) else _given(taken)
@@ -54,7 +54,7 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
     taken = choose_member(request)
     check_shape(taken)
     extent = request.shape.extent
-    if is_planned(request) and not request.device.is_host and extent and 0 not in extent:
+    if is_planned(request) and not request.device.is_shared_out and extent and 0 not in extent:
         problems = make_problems(request, extent)
         if problems is not None:
             compiled = {
@@ -63,7 +63,12 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
                 for mapping in each.mappings()
             }
             return tuple(_placed(each, taken) for each in every_plan(problems, compiled))
-    if request.shape.space is not None and request.device.is_host and extent and 0 not in extent:
+    if (
+        request.shape.space is not None
+        and request.device.is_shared_out
+        and extent
+        and 0 not in extent
+    ):
         return tuple(
             describe_plan(request.of(member))
             for member in host_members(request)

@@ -137,7 +137,7 @@ def make_request(
             device = chosen
     if shape.space is not None:
         limits = device.limits
-        extents = shape.planned_for if device.is_host else shape.planned_within(limits)
+        extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)
         key = (binding.codes, device, extents, shape.launch_attributes, shape.space)
         return Request(state, shape, device, binding, False, NOTHING, extents, key, stand_in)
     found = _complete(state, shape, device, binding)

@@ -156,7 +156,7 @@ class CpuCompiler(Compiler):
 class CpuDevice(Device):
     """The processors of this machine."""
 
-    is_host = shares_host_memory = is_synchronous = True
+    is_host = is_shared_out = shares_host_memory = is_synchronous = True
     memory_type = MemoryType.CPU
     compiler = CpuCompiler()
 
