@@ -7,7 +7,7 @@ import ast
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["refuse_unsupported"]
+__all__ = ["BUILTINS", "refuse_unsupported"]
 
 _LOOP = "Write a loop over kd.local.array or an array argument"
 _OUTSIDE = "Do it outside the kernel"
@@ -44,6 +44,31 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "NamedExpr": (":=", "Assign in a statement of its own"),
     "TypeAlias": ("a type alias", "Define it outside the kernel"),
     "TemplateStr": ("a template string", "Give print the values, separated by commas"),
+}
+
+_TEXT = "A kernel makes no text: give print the values, separated by commas"
+_FLAG = "Join single conditions by and/or, or set a flag in a loop"
+_COUNT_DOWN = "Count down: range(n - 1, -1, -1)"
+_SORT = "Sort before the launch, and pass the result; or sort a kd.local.array in loops"
+_MEMBER = "Write the attribute itself, such as x.size"
+
+#: Python's own functions that can never be compiled, by name, each with what to write instead.
+BUILTINS: dict[str, str] = {
+    "reversed": _COUNT_DOWN,
+    "sorted": _SORT,
+    **dict.fromkeys(("all", "any"), _FLAG),
+    **{name.lower(): _REFUSED[name][1] for name in ("List", "Set", "Dict")},
+    "frozenset": _REFUSED["Set"][1],
+    **dict.fromkeys(("ascii", "bin", "chr", "format", "hex", "oct", "repr", "str"), _TEXT),
+    **dict.fromkeys(("delattr", "getattr", "setattr"), _MEMBER),
+    **dict.fromkeys(
+        (
+            *("breakpoint", "bytearray", "callable", "compile", "dir", "eval", "exec", "globals"),
+            *("hash", "id", "input", "issubclass", "locals", "memoryview", "object", "open"),
+            *("super", "vars", "__import__"),
+        ),
+        _OUTSIDE,
+    ),
 }
 
 
@@ -92,8 +117,10 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         _refuse_reserved(node.id, node, reporter)
     if isinstance(node, ast.BinOp) and _is_string(node.left) and isinstance(node.op, ast.Mod):
         _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        _refuse(node, "@", "Write the loops, or launch a matmul kernel", reporter)
+    if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+        operator = "@" if isinstance(node, ast.BinOp) else "@="
+        remedy = "Write the loops, or call stdlib_kernels.linalg.matmul outside the kernel"
+        _refuse(node, operator, remedy, reporter)
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

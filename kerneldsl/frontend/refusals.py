@@ -8,6 +8,7 @@ import types
 from typing import NoReturn
 
 from kerneldsl.frontend.captured import CAPTURABLE
+from kerneldsl.frontend.constructs import BUILTINS
 from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved
@@ -17,6 +18,7 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 __all__ = [
     "is_read",
     "message_of",
+    "refuse_builtin",
     "refuse_foreign",
     "refuse_group",
     "refuse_unknown",
@@ -44,6 +46,15 @@ def refuse_foreign(reporter: Reporter, node: ast.expr, name: str) -> NoReturn:
         remedy = f"Write {' or '.join(f'kd.{m}' for m in members)}"
         reporter.fail(node, f"cuda.{name} is used without naming a member", remedy)
     reporter.fail(node, f"numba.cuda's {name} is not available in a kernel", foreign_remedy(name))
+
+
+def refuse_builtin(reporter: Reporter, node: ast.expr, resolved: Resolved) -> None:
+    """Refuse a call of one of Python's own functions that can never be compiled."""
+    name = getattr(resolved.value, "__name__", None)
+    if isinstance(name, str) and getattr(builtins, name, None) is resolved.value:
+        remedy = BUILTINS.get(name)
+        if remedy is not None:
+            reporter.fail(node, f"{name}() cannot be used in a kernel", remedy)
 
 
 def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> None:

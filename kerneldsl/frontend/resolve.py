@@ -108,7 +108,9 @@ class Scope:
                 self._reporter.fail(
                     link,
                     f"{path} has no attribute {link.attr!r}",
-                    f"{path} is {_describe(value)}; check the spelling",
+                    "Check the spelling"
+                    if isinstance(value, types.ModuleType)
+                    else f"{path} is {_describe(value)}; check the spelling",
                     value=error,
                 )
             read = AttributeReader(read, link.attr)

@@ -25,6 +25,7 @@ from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
     is_read,
     message_of,
+    refuse_builtin,
     refuse_foreign,
     refuse_group,
     refuse_unknown,
@@ -130,8 +131,10 @@ class Rewriter(ast.NodeTransformer):
             callee = self._callee(resolved)
             if callee is not None:
                 return self._device_call(node, callee, resolved)
-        if any(k.arg is None for k in node.keywords) and not self._is_plain:
-            self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
+        if not self._is_plain:
+            refuse_builtin(self._reporter, node, resolved)
+            if any(k.arg is None for k in node.keywords):
+                self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
         self.generic_visit(node)
         return node
 

@@ -138,6 +138,12 @@ class StaticEvaluator:
             )
         return shape
 
+    def _is_unknown(self, node: ast.expr) -> bool:
+        """Return whether a name has no constant value, so that its attributes have none."""
+        if not isinstance(node, ast.Name) or self._is_outside(node):
+            return False
+        return node.id not in self._local_constants or node.id in self._open
+
     def _evaluate(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> Any:
         def evaluate(x: ast.expr) -> Any:
             return self._evaluate(x, intrinsic, parameter)
@@ -166,7 +172,7 @@ class StaticEvaluator:
                     return compare(evaluate(node.left), evaluate(node.comparators[0]))
             if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
                 return evaluate(node.value)[evaluate(node.slice)]
-            if isinstance(node, ast.Attribute):
+            if isinstance(node, ast.Attribute) and not self._is_unknown(node.value):
                 return getattr(evaluate(node.value), node.attr)
             if isinstance(node, ast.IfExp):
                 return evaluate(node.body if evaluate(node.test) else node.orelse)

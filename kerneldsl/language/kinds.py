@@ -133,8 +133,13 @@ def format_signature(kinds: tuple[Kind, ...]) -> str:
     --------
     >>> format_signature((ScalarKind("float32"), ArrayKind("float32", 2, "C")))
     'float32, float32[:, ::1]'
+    >>> format_signature((TupleKind((ScalarKind("float32"),)),))
+    '(float32,),'
     """
-    return ", ".join(str(k) for k in kinds)
+    text = ", ".join(str(k) for k in kinds)
+    # Without the comma it could be meant as Numba's signature of one parameter that is no tuple.
+    is_tuple_of_one = len(kinds) == 1 and text.endswith(",)")
+    return f"{text}," if is_tuple_of_one else text
 
 
 def for_parameters(kinds: tuple[Kind, ...], count: int) -> tuple[Kind, ...]:

@@ -38,7 +38,8 @@ def parse_signature(text: str) -> tuple[Kind, ...]:
     -------
     tuple of Kind
         One for each parameter; parentheses around all of them are a tuple here, see
-        :func:`~kerneldsl.language.kinds.for_parameters`.
+        :func:`~kerneldsl.language.kinds.for_parameters`. A comma at the end changes nothing, but
+        that ``"(f8[:],),"`` is read: without it that is an error, since Numba has it for an array.
 
     Raises
     ------
@@ -78,6 +79,8 @@ class _Text:
         if not isinstance(call, ast.Call) or call.keywords:
             self.fail("cannot read it as types with a comma between two")
         parts = call.args
+        if len(parts) == 1 and not body.endswith(","):
+            self.refuse_tuple_of_one(parts[0])
         if len(parts) == 1 and (inner := _call_of(parts[0])) is not None:
             returns, parts = inner
             if returns not in _RETURNS_NOTHING:
@@ -85,6 +88,17 @@ class _Text:
                     return (self.kind(call.args[0]),)
                 self.fail(f"it returns {returns}, and kernels return nothing: write void(…)")
         return tuple(map(self.kind, parts))
+
+    def refuse_tuple_of_one(self, node: ast.expr) -> None:
+        """Refuse ``"(f8[:],)"``, which for Numba is one array, and here would be a tuple of it."""
+        import ast
+
+        if isinstance(node, ast.Tuple) and len(node.elts) == 1:
+            inner, shown = ast.unparse(node.elts[0]), ast.unparse(node)
+            self.fail(
+                f"{shown} is a tuple of one. Write {inner!r} for a parameter that is no tuple, or "
+                f"'{shown},' for one that is"
+            )
 
     def kind(self, node: ast.expr) -> Kind:
         import ast
@@ -226,7 +240,7 @@ def _kind_of(value: Any) -> Kind:
     if isinstance(value, (ScalarKind, ArrayKind, TupleKind)):
         return value
     if isinstance(value, str):
-        kinds = parse_signature(value)
+        kinds = parse_signature(f"{value},")  # of one parameter, so that it may be any tuple
         if len(kinds) == 1:
             return kinds[0]
     elif is_of_numba(value, "Array"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import LaunchConfigError
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 _AXES = "XYZ"
+_ROUND_UP = "Round up: (n + block - 1) // block"
 
 
 def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
@@ -38,17 +40,18 @@ def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
         number = as_int(item)
         if number is None:
             raise LaunchConfigError(
-                f"{field} {safe_repr(value)} contains a {type(item).__name__}",
+                f"{field} {safe_repr(value)} {'is' if item is value else 'contains'} a "
+                + type(item).__name__,
                 value=value,
                 limit=f"{field} must be an int or a tuple of 1 to 3 ints",
-                remedy="Use // where a division gives a float",
+                remedy=_remedy(item, field),
             )
         if number < smallest:
             raise LaunchConfigError(
                 f"{field} {safe_repr(value)} contains {safe_repr(number)}",
                 value=value,
                 limit=f"Each axis of {field} must be at least {smallest}",
-                remedy="Round up: (n + block - 1) // block" if field == "grid_dim" else None,
+                remedy=_ROUND_UP if field == "grid_dim" else None,
             )
         if number >= 2**63:
             raise LaunchConfigError(
@@ -71,6 +74,12 @@ def _refuse_array(item: Any, field: str) -> None:
         limit=f"{field} must be an int or a tuple of 1 to 3 ints",
         remedy="Give the array's size or shape: array.size, or *array.shape",
     )
+
+
+def _remedy(item: Any, field: str) -> str | None:
+    if isinstance(item, bool) or not isinstance(item, numbers.Real):
+        return None
+    return _ROUND_UP if field == "grid_dim" else "Use //, which gives an int of two ints"
 
 
 def read_dim3(value: Any, field: str) -> Dim3:

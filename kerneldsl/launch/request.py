@@ -5,7 +5,7 @@ Launches, plans and inspections all begin here, with arguments or with the text 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
@@ -23,6 +23,7 @@ from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
 from kerneldsl.placement.devices import StandIn, device_of, resolve
 from kerneldsl.placement.registry import get_target, target_writing
+from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
@@ -186,8 +187,8 @@ def check_shape(request: Request) -> bool:
         raise LaunchConfigError(
             f"{state.unit.qualname} uses block-level operations (shared memory, barriers "
             "or warp operations), and forall was given no block",
-            limit="forall chooses blocks for element kernels alone",
-            remedy="Name it: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
+            limit="forall chooses a block only for kernels whose threads work on their own",
+            remedy="Give the block: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
         )
     if traits.uses_dynamic_shared and shape.shared_bytes == 0:
         raise LaunchConfigError(
@@ -222,7 +223,7 @@ def read_arguments(
             raise ArgumentValueError(str(error), value=args[0]) from error
         return read_kinds(state, for_parameters(kinds, state.parameter_count))
     if len(args) != state.parameter_count:
-        _refuse_count(state.unit, args)
+        _refuse_count(state.unit, len(args), state.unit.parameters[: len(args)])
     binding = bind(state.unit.parameters, args)
     if is_launch and binding.read_only and state.traits.written:
         check_writable(binding, state.unit.parameters, args, state.traits.written)
@@ -234,7 +235,7 @@ def read_arguments(
 def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
     """Stand for arguments of which the kinds alone are known."""
     if len(kinds) != state.parameter_count:
-        _refuse_count(state.unit, kinds)
+        _refuse_count(state.unit, len(kinds), state.unit.parameters[: len(kinds)])
     binding = Binding()
     binding.codes = binding.given = tuple(map(code_of, kinds))
     binding.is_assumed = True
@@ -264,22 +265,22 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
             value=wrong[0],
             limit=f"Its parameters are ({', '.join(unit.parameters)})",
         )
-    missing = [name for name in rest if name not in named]
-    if missing:
-        _refuse_count(unit, (*args, *named.values()))
+    if any(name not in named for name in rest):
+        _refuse_count(unit, len(args) + len(named), {*unit.parameters[: len(args)], *named})
     return (*args, *(named[name] for name in rest))
 
 
-def _refuse_count(unit: FunctionUnit, args: Sequence[Any]) -> NoReturn:
+def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoReturn:
+    """Say which of the parameters are not among the given ones, or how many arguments too many."""
     wanted = unit.parameters
-    if len(args) < len(wanted):
-        what = "missing " + ", ".join(map(repr, wanted[len(args) :]))
+    missing = [repr(name) for name in wanted if name not in given]
+    if missing:
+        what = "missing " + ", ".join(missing)
     else:
-        extra = len(args) - len(wanted)
-        what = f"{extra} too many, from argument {len(wanted) + 1} on"
+        what = f"{count - len(wanted)} too many, from argument {len(wanted) + 1} on"
     raise ArgumentTypeError(
-        f"{unit.qualname} was given {len(args)} arguments: {what}",
-        value=len(args),
+        f"{unit.qualname} was given {format_count(count, 'argument')}: {what}",
+        value=count,
         limit=f"Its parameters are ({', '.join(wanted)})",
     )
 

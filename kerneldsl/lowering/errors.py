@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import text_of
@@ -18,11 +18,24 @@ from kerneldsl.errors import (
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.lowering.mixed_floats import find_mixture
+from kerneldsl.lowering.node_tests import (
+    Matches,
+    has_float_index,
+    has_indices,
+    is_attribute,
+    is_call_of,
+    is_name,
+    is_operation,
+    is_read_element,
+    is_stored_element,
+    is_subscript,
+    needs_memory,
+)
 from kerneldsl.lowering.numba_internals.moved import moved_name
+from kerneldsl.lowering.numba_text import arguments_of, first_line, last_name, plain
 
 __all__ = ["translate"]
-
-_Matches = Callable[[ast.AST], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +47,8 @@ class _Finding:
 
     what: str
     remedy: str
-    matches: _Matches
-    may_match: _Matches | None = None
+    matches: Matches
+    may_match: Matches | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +75,13 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
         (rule.tell(*match.groups()) for rule in _RULES if (match := rule.pattern.search(text))),
         None,
     )
+    if finding is None and _NO_COMMON_TYPE.search(text):
+        finding = _explain_mixture(unit, kinds)
     where, expression = _locate(error, unit, finding)
     arguments = ", ".join(
         f"{name}: {kind}" for name, kind in zip(unit.parameters, kinds, strict=False)
     )
-    what = finding.what if finding is not None else _first_line(text)
+    what = finding.what if finding is not None else first_line(text)
     if expression is not None and finding is not None:
         what = f"{what}, in `{expression}`"
     kind = _class_of(error)
@@ -94,6 +109,8 @@ def _own_error(error: BaseException | None) -> KernelError | None:
 
 
 def _class_of(error: BaseException) -> type[KernelError]:
+    if isinstance(error, TypeError):  # NumPy's, of two types that nothing holds
+        return KernelTypingError
     names = {base.__name__ for base in type(error).__mro__}
     if names & {"UnsupportedError", "UnsupportedBytecodeError", "UnsupportedParforsError"}:
         return UnsupportedConstructError
@@ -109,6 +126,8 @@ def _locate(
     place = getattr(error, "loc", None)
     line = getattr(place, "line", None)
     filename = getattr(place, "filename", None)
+    if all(filename != reached.filename for reached in unit.reachable()):
+        line = None  # a place in Numba itself
     for reached in unit.reachable():
         tree = reached.tree
         is_inside = (
@@ -144,100 +163,6 @@ def _node_of(tree: ast.FunctionDef, line: int | None, finding: _Finding | None) 
     return possible[0] if len({ast.dump(node) for node in possible}) == 1 else None
 
 
-def _first_line(text: str) -> str:
-    """Return the first line that says something of its own."""
-    return next(_telling_lines(text), "the compiler gave no reason")
-
-
-def _telling_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        stripped = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
-        if stripped and not stripped.startswith(("Failed in ", "File ", "During: ", ">>>")):
-            yield stripped.rstrip(".")
-
-
-def _plain(numba_text: str) -> str:
-    """Return types as Numba prints them, in the notation of signatures."""
-    text = re.sub(r"Literal\[(\w+)\]\((.*?)\)", r"\2", numba_text)
-    text = re.sub(r"\b(?:Uni)?Tuple\(", "tuple(", text)
-
-    def array(match: re.Match[str]) -> str:
-        ndim, layout = int(match[2]), match[3]
-        axes = [":"] * ndim
-        if ndim and layout in "CF":
-            axes[-1 if layout == "C" else 0] = "::1"
-        return f"{match[1]}[{', '.join(axes)}]"
-
-    return re.sub(r"(?:readonly )?array\((\w+), (\d)d, (\w)\)", array, text)
-
-
-def _last_name(qualified: str) -> str:
-    """Return ``sqrt`` for ``<ufunc 'sqrt'>`` or ``<built-in function sqrt>``."""
-    quoted = re.search(r"'(\w+)'", qualified)
-    if quoted:
-        return quoted[1]
-    words = re.findall(r"\w+", re.sub(r" at 0x[0-9a-f]+", "", qualified))
-    return words[-1] if words else qualified
-
-
-def _is_attribute(name: str) -> _Matches:
-    return lambda node: isinstance(node, ast.Attribute) and node.attr == name
-
-
-def _is_name(name: str) -> _Matches:
-    return lambda node: isinstance(node, ast.Name) and node.id == name
-
-
-def _is_call_of(name: str) -> _Matches:
-    def matches(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Call):
-            return False
-        function = node.func
-        called = function.attr if isinstance(function, ast.Attribute) else ""
-        return name in (called, getattr(function, "id", None))
-
-    return matches
-
-
-def _is_subscript(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript)
-
-
-def _is_read_element(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
-
-
-def _has_indices(count: int) -> _Matches:
-    """Return a test for subscripts of so many indices."""
-
-    def matches(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Subscript):
-            return False
-        return (len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1) == count
-
-    return matches
-
-
-def _has_float_index(node: ast.AST) -> bool:
-    """Return whether an expression is a subscript whose index certainly is a float."""
-    return isinstance(node, ast.Subscript) and any(
-        (isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div))
-        or (isinstance(inner, ast.Constant) and isinstance(inner.value, float))
-        for inner in ast.walk(node.slice)
-    )
-
-
-def _is_operation(node: ast.AST) -> bool:
-    return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
-
-
-def _needs_memory(node: ast.AST) -> bool:
-    """Return whether an expression makes or moves a whole array."""
-    return isinstance(node, ast.Subscript) and any(
-        isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)
-    )
-
-
 def _explain_intrinsic(name: str, text: str) -> _Finding:
     """Return what a typing rule of ours says of an argument."""
     start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
@@ -255,67 +180,97 @@ def _explain_memory() -> _Finding:
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
         "allocate",
         "Write a loop over the elements, each thread over its own",
-        _needs_memory,
+        needs_memory,
         lambda node: isinstance(node, ast.BinOp | ast.UnaryOp),
     )
 
 
 def _explain_attribute(name: str, owner: str) -> _Finding:
-    what = f"a value of type {_plain(owner)} has no attribute {name!r}"
-    return _Finding(what, "Check the spelling and the argument's type", _is_attribute(name))
+    what = f"a value of type {plain(owner)} has no attribute {name!r}"
+    return _Finding(what, "Check the spelling and the argument's type", is_attribute(name))
 
 
 def _explain_module_attribute(name: str, owner: str) -> _Finding:
     return _Finding(
         f"{owner}.{name} is not available in a kernel",
-        "Write it out with the operations that there are",
-        _is_attribute(name),
+        "Write it with operations on single elements, or do it outside the kernel",
+        is_attribute(name),
     )
 
 
 def _explain_undefined(name: str) -> _Finding:
     return _Finding(
-        f"the variable {name} is not defined here", f"Assign {name} first", _is_name(name)
+        f"the variable {name} is not defined here", f"Assign {name} first", is_name(name)
     )
 
 
 def _explain_index_type(index: str) -> _Finding:
     return _Finding(
-        f"an array is indexed by a value of type {_plain(index)}",
+        f"an array is indexed by a value of type {plain(index)}",
         "Index by an integer: // divides integers, int(…) makes one of a float",
-        _has_float_index,
-        _is_subscript,
+        has_float_index,
+        is_subscript,
     )
 
 
 def _explain_index_count(array: str, count: str) -> _Finding:
     return _Finding(
-        f"an array of type {_plain(array)} is indexed with {count} indices",
+        f"an array of type {plain(array)} is indexed with {count} indices",
         "Use one index for each axis, or pass an array of that rank",
-        _has_indices(int(count)),
-        _is_subscript,
+        has_indices(int(count)),
+        is_subscript,
     )
 
 
 def _explain_unify(one: str, other: str, name: str) -> _Finding:
     variable = name.partition(".")[0].lstrip("$")
-    one, other = (re.sub(r"Literal\[(\w+)\]\(.*?\)", r"\1", t) for t in (one, other))
     if name.startswith(("$", "phi")) or re.fullmatch(r"phi\d+(\.\d+)?", variable):
         return _Finding(
-            f"a conditional expression is {_plain(one)} on one path and {_plain(other)} on another",
+            f"a conditional expression is {plain(one)} on one path and {plain(other)} on another",
             "Give it values of one type, or write if and else",
             lambda node: isinstance(node, ast.IfExp | ast.BoolOp),
         )
     return _Finding(
-        f"the variable {variable} is {_plain(one)} on one path and {_plain(other)} on another",
+        f"the variable {variable} is {plain(one)} on one path and {plain(other)} on another",
         f"Give {variable} values of one type, or use two variables",
-        _is_name(variable),
+        is_name(variable),
+    )
+
+
+def _explain_mixture(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> _Finding:
+    mixture = find_mixture(unit, kinds)
+    what = "a value is a float of 16 bits on one path and an integer on another"
+    if mixture is not None:
+        of = (
+            f"variable {mixture.node.id}"
+            if isinstance(mixture.node, ast.Name)
+            else "conditional expression"
+        )
+        what = f"the {of} is {mixture.narrow} on one path and {mixture.other} on another"
+    return _Finding(
+        f"{what}, and no type holds both",
+        "Convert each to one type, as in np.float32(value)",
+        lambda node: mixture is not None and node is mixture.node,
+    )
+
+
+#: What Python's names of types of objects stand for.
+_PYTHONS_OWN = {"type": "a class", "builtin_function_or_method": "a function of Python's"}
+
+
+def _explain_unknown_object(kind: str) -> _Finding:
+    name = last_name(kind)
+    what = _PYTHONS_OWN.get(name, f"an object of type {name}")
+    return _Finding(
+        f"{what} is used that has no meaning in a kernel",
+        "Use numbers, arrays and tuples of them; do the rest outside the kernel",
+        lambda node: False,
     )
 
 
 def _explain_return(types: str) -> _Finding:
     return _Finding(
-        f"a device function returns values of different types, {_plain(types)}",
+        f"a device function returns values of different types, {plain(types)}",
         "Return one type on every path",
         lambda node: False,
     )
@@ -345,67 +300,74 @@ _REDUCTIONS = {"npy_max": "max", "npy_min": "min"}
 
 
 def _explain_no_implementation(function: str, arguments: str) -> _Finding:
-    name, types = _last_name(function), _plain(arguments)
+    name, types = last_name(function), ", ".join(arguments_of(arguments))
     if name in ("getitem", "static_getitem"):
         return _Finding(
             f"unsupported index type in an expression: {types} (value, index)",
             "Index arrays by integers, and tuples by constants",
-            _is_subscript,
+            is_subscript,
         )
     if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
         return _Finding(
             "cannot assign to an element of a captured array, which is a constant",
             "Pass the array as an argument",
-            _is_subscript,
+            is_subscript,
         )
     if name == "setitem" and arguments.endswith("Unknown"):
         return _Finding(
-            "a value without a type is stored: a variable in it is used before it is assigned",
+            "what is stored contains a variable that is not assigned yet",
             "Assign the variable first, on every path",
             lambda node: False,
         )
     stored = re.fullmatch(r".*, (array\(\w+, \dd, \w\))\)?", arguments)
     if name == "setitem" and stored is not None:
         return _Finding(
-            f"an array, {_plain(stored[1])}, is stored in one element",
+            f"an array, {plain(stored[1])}, is stored in one element",
             "Use one index for each axis of the array that is read, or loop over its elements",
             lambda node: False,
-            _is_read_element,
+            is_read_element,
         )
     if name == "setitem":
+        array, _, value = arguments_of(arguments)
         return _Finding(
-            f"cannot assign to an element: {types} (array, index, value)",
-            "Store a value that converts to the array's element type, at an integer index",
-            _is_subscript,
+            f"a value of type {value} is stored in an element of {array}",
+            "Store a number: it is converted to the type of the elements",
+            is_stored_element,
         )
     if name in _MAKERS:
         return _Finding(
             f"np.{name} allocates memory, which a kernel cannot",
             "Write kd.local.array(shape, dtype), whose shape is a constant, and fill it in a loop; "
             "or make the array before the launch, and pass it",
-            _is_call_of(name),
+            is_call_of(name),
         )
     if name in _REDUCTIONS:
         called = _REDUCTIONS[name]
         return _Finding(
             f"arrays have no {called}() in a kernel",
             "Write a loop over the elements",
-            _is_attribute(called),
+            is_attribute(called),
         )
     if name in _OPERATORS:
+        operands = " and ".join(arguments_of(arguments))
         return _Finding(
-            f"the operator {_OPERATORS[name]} does not take {types}",
-            "Convert the operands, or work element by element",
-            _is_operation,
+            f"in a kernel, the operator {_OPERATORS[name]} does not take {operands}",
+            "Work element by element"
+            if "array(" in arguments
+            else "Convert the operands to numbers that it takes",
+            is_operation,
         )
     return _Finding(
-        f"{name} cannot be called with ({types})",
+        f"in a kernel, {name} cannot be called with ({types})",
         "Write a loop over the elements"
         if "array(" in arguments
         else f"Call {name} with scalars that it takes, or write it out",
-        _is_call_of(name),
+        is_call_of(name),
     )
 
+
+#: NumPy's text where no type holds two, and Numba's name of a type that NumPy has and it lacks.
+_NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re.MULTILINE)
 
 _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
@@ -422,6 +384,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"Unsupported array index type (.+?) in ", _explain_index_type),
         (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
         (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),
+        (r"Cannot determine Numba type of <class '([^']+)'>", _explain_unknown_object),
         (r"Can't unify return type from the following types: (.+?)\n", _explain_return),
         (r"Cannot bind '.+?' to signature '(.+?)'", _explain_binding),
         (

@@ -181,4 +181,20 @@ k[1, 8](x, 8)
     ),
     "numba_cuda_cbrt": _element("out[i] = cuda.cbrt(x[i])", before=_CUDA),
     "numba_cuda_device_array": _element("t = cuda.device_array(4); out[i] = t[0]", before=_CUDA),
+    "sep_of_print": _element("print(x[i], out[i], sep=', ')"),
+    "reversed_range": _element("for j in reversed(range(3)): out[i] = x[j]"),
+    "sorted_array": _element("out[i] = sorted(x)[0]"),
+    "any_of_an_array": _element("out[i] = any(x)"),
+    "a_product_in_place": _element("x @= out"),
+    "text_in_an_element": _element("out[i] = 'a'"),
+    "an_array_from_np_zeros": _element("out[i] = np.zeros(3)[0]"),
+    "an_element_is_None": _element("out[i] = None"),
+    "an_object_of_another_library": _element(
+        "out[i] = Decimal(3)", before="from decimal import Decimal\n"
+    ),
+    "one_argument_is_given": _SCALE + "scale.forall(8)(2.0)",
+    "an_argument_is_missing_by_name": _SCALE + "scale.forall(8)(2.0, out=out)",
+    "a_signature_in_parentheses": (
+        "@kd.kernel('(f8[:],)')\ndef k(x):\n    x[kd.grid(1)] = 0.0\n\nk.forall(8)(x)"
+    ),
 }

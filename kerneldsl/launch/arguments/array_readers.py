@@ -88,7 +88,7 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
     shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
     raise Refused(
         f"an array of dtype {shown} cannot be passed to a kernel",
-        limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+        limit=f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}",
         remedy=remedy,
     )
 

@@ -153,7 +153,7 @@ def _reader_of_type(kind: type) -> Reader | None:
 
 def _unknown(value: Any) -> Refused:
     name = type(value).__qualname__
-    what = f"a {name} cannot be passed to a kernel"
+    what = ("None" if value is None else f"a {name}") + " cannot be passed to a kernel"
     limit = "Kernels take NumPy and device arrays, numbers, and tuples of those"
     if isinstance(value, np.ma.MaskedArray):
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
@@ -162,7 +162,7 @@ def _unknown(value: Any) -> Refused:
     if isinstance(value, np.generic):
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
-            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+            limit=f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}",
             remedy="Convert it, to np.float32(value) for instance",
         )
     if isinstance(value, list):
@@ -171,9 +171,19 @@ def _unknown(value: Any) -> Refused:
         )
     if isinstance(value, str):
         return Refused(
-            what, limit=limit, remedy="Use a global constant of the kernel's module instead"
+            what,
+            limit=limit,
+            remedy="Pass a number, such as float(value); the kernel reads text from globals alone",
         )
-    return Refused(what, limit=limit)
+    if value is None:
+        return Refused(
+            what,
+            limit=limit,
+            remedy="Pass a number that stands for it, or write a kernel for that case",
+        )
+    return Refused(
+        what, limit=limit, remedy="Pass the numbers and arrays in it as arguments of their own"
+    )
 
 
 def _fill_table() -> None:

@@ -135,6 +135,7 @@ def _conform_one(
         f"parameter {name!r} was given {found}",
         value=found,
         limit=f"The kernel's signature expects {wanted}",
+        remedy="Convert the argument, or change the signature in the decorator",
     )
 
 

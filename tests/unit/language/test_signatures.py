@@ -28,8 +28,10 @@ from kerneldsl.language.signatures import parse_signature, read_signature, read_
         ("f4[:, ::1], f4[::1, :], f4[:,:], f4[()]",
          "float32[:, ::1], float32[::1, :], float32[:, :], float32[()]"),
         ("UniTuple(i4, 2), Tuple((f8, i8[:]))", "(int32, int32), (float64, int64[:])"),
-        ("Tuple((f8,))", "(float64,)"),
+        ("Tuple((f8,))", "(float64,),"),
         ("f8,\n  f8", "float64, float64"),
+        ("(f8[:],),", "(float64[:],),"),
+        ("f8,", "float64"),
     ],
 )  # fmt: skip
 def test_texts(text: str, kinds: str) -> None:
@@ -49,6 +51,7 @@ def test_texts(text: str, kinds: str) -> None:
         ("3", "cannot read '3'"),
         ("pkg.float64", "cannot read"),
         ("UniTuple(f8, -1)", "cannot read"),
+        ("(f8[:],)", "is a tuple of one. Write 'f8[:]' for a parameter that is no tuple, or "),
     ],
 )
 def test_texts_that_mean_nothing(text: str, why: str) -> None:
@@ -65,6 +68,7 @@ def test_texts_that_mean_nothing(text: str, why: str) -> None:
         ((numba.types.UniTuple(numba.int32, 2), "f8"), "(int32, int32), float64"),
         ((numba.types.Tuple((numba.int32, numba.double)),), "(int32, float64)"),
         (numba.float64[::1], "float64[::1]"),
+        (("f4", "(i4,)"), "float32, (int32,)"),
     ],
 )
 def test_objects(value: object, kinds: str) -> None:

@@ -125,13 +125,19 @@ def test_device_functions_are_callable_from_python():
     ("args", "words"),
     [
         ((), "0 arguments: missing 'a', 'x', 'y', 'out'"),
-        ((1, X), "missing 'y', 'out'"),
+        ((1,), "given 1 argument: missing 'x', 'y', 'out'"),
+        ((1, X), "given 2 arguments: missing 'y', 'out'"),
         ((1, X, X, X, X, 2), "2 too many, from argument 5 on"),
     ],
 )
 def test_wrong_number_of_arguments(args, words):
     with pytest.raises(kd.ArgumentTypeError, match=words):
         axpy.forall(8)(*args)
+
+
+def test_a_missing_argument_beside_named_ones():
+    with pytest.raises(kd.ArgumentTypeError, match="given 3 arguments: missing 'x'"):
+        axpy.forall(8)(1, y=X, out=X)
 
 
 def test_one_specialization_for_each_combination(fake):

@@ -274,3 +274,31 @@ kernel = kd.kernel(smaller)
 print("setp.lt" in kernel.ptx("float16[::1], float32[::1]", arch="sm_90"))
 """)
     assert out == "True\n"
+
+
+@kd.kernel
+def one_or_the_other(a, b, out):
+    value = a
+    if out[0] > 0:
+        value = b
+    out[0] = value
+
+
+@kd.kernel
+def chosen(a, b, out):
+    out[0] = a if out[0] > 0 else b
+
+
+@pytest.mark.parametrize("whole", [np.int8, np.int16, np.uint32])
+def test_a_variable_of_an_integer_and_a_narrow_float_is_a_typing_error(whole):
+    arguments = whole(3), kd.bfloat16(2), np.zeros(1)
+    for kernel, holder in (
+        (one_or_the_other, "variable value"),
+        (chosen, "conditional expression"),
+    ):
+        with kd.use("cpu"), pytest.raises(kd.KernelTypingError) as info:
+            kernel.forall(1)(*arguments)
+        name = np.dtype(whole).name
+        assert f"the {holder} is bfloat16 on one path and {name} on another" in str(info.value)
+        assert "Convert each to one type" in info.value.remedy
+        assert info.value.where.lineno > kernel.function.__code__.co_firstlineno

@@ -104,8 +104,8 @@ class Pair(NamedTuple):
         (np.ma.zeros(3), kd.ArgumentTypeError, ["MaskedArray", "filled"]),
         (Pair(1, 2), kd.ArgumentTypeError, ["Pair", "tuple(value)"]),
         ([1, 2], kd.ArgumentTypeError, ["list", "np.array"]),
-        ("text", kd.ArgumentTypeError, ["str", "global constant"]),
-        (None, kd.ArgumentTypeError, ["NoneType"]),
+        ("text", kd.ArgumentTypeError, ["str", "float(value)"]),
+        (None, kd.ArgumentTypeError, ["None cannot be passed", "stands for it"]),
         (object(), kd.ArgumentTypeError, ["object"]),
     ],
 )
