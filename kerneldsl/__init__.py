@@ -123,7 +123,26 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.memory import local as local, shared as shared
     from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
-    from kerneldsl.language.intrinsics.values import popc as popc, uniform as uniform
+    from kerneldsl.language.intrinsics.values import (
+        bitcast as bitcast,
+        brev as brev,
+        byte_perm as byte_perm,
+        cbrt as cbrt,
+        clz as clz,
+        dot4 as dot4,
+        ffs as ffs,
+        fma as fma,
+        funnelshift_l as funnelshift_l,
+        funnelshift_lc as funnelshift_lc,
+        funnelshift_r as funnelshift_r,
+        funnelshift_rc as funnelshift_rc,
+        mulhi as mulhi,
+        nanosleep as nanosleep,
+        popc as popc,
+        rsqrt as rsqrt,
+        selp as selp,
+        uniform as uniform,
+    )
     from kerneldsl.launch.timing import Timing as Timing
     from kerneldsl.memory.arrays import DeviceArray as DeviceArray
     from kerneldsl.memory.copies import (
@@ -251,7 +270,10 @@ _MODULES = {
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
     ),
-    "kerneldsl.language.intrinsics.values": "popc uniform",
+    "kerneldsl.language.intrinsics.values": (
+        "bitcast brev byte_perm cbrt clz dot4 ffs fma funnelshift_l funnelshift_lc funnelshift_r "
+        "funnelshift_rc mulhi nanosleep popc rsqrt selp uniform"
+    ),
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",

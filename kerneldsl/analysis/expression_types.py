@@ -301,6 +301,14 @@ def _limits(name: str) -> tuple[int, int]:
     return smallest, largest + 1
 
 
+def _float_of(arguments: tuple[Value, ...]) -> Value:
+    """Return the type in which a function of floats computes, if all are known."""
+    rows = [ELEMENT_TYPES[value] for value in arguments if isinstance(value, str)]
+    if len(rows) < len(arguments):
+        return None
+    return "float32" if all(row.is_float and row.nbytes <= 4 for row in rows) else "float64"
+
+
 def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
     """Return what is known of an intrinsic's result."""
     first = arguments[0] if arguments else None
@@ -318,8 +326,20 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return Elements(use.static["dtype"], len(use.static["shape"]))
         case Typing.ATOMIC | Typing.ATOMIC_CAS:
             return first.dtype if isinstance(first, Elements) else None
-        case Typing.BITS | Typing.VALUE:
+        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS:
             return first
+        case Typing.CHOICE:
+            return arguments[1]
+        case Typing.CAST:
+            return str(use.static["dtype"])
+        case Typing.BIT_POSITION | Typing.WORDS:
+            return "uint32"
+        case Typing.BIT_STRING if isinstance(first, str):
+            return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
+        case Typing.DOT if None not in arguments[:2]:
+            return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
+        case Typing.FLOATS:
+            return _float_of(arguments)
         case Typing.SHUFFLE:
             value = arguments[1]
             if not isinstance(value, str):

@@ -39,10 +39,6 @@ _REMEDIES = {
     "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
     "fp16": "Half precision is not available; use np.float32",
-    "fma": "Write a * b + c; it becomes one operation, unless contract=False",
-    "cbrt": "Write math.copysign(abs(x) ** (1.0 / 3.0), x)",
-    "selp": "Write a if condition else b",
-    "nanosleep": "Kernels cannot sleep; leave it out",
     "libdevice": "Use the functions of math and NumPy",
     "random": _DRAW,
 }

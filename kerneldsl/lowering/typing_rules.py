@@ -9,6 +9,7 @@ from numba import errors, types
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
 
 __all__ = ["check_index", "typing_rule"]
 
@@ -40,13 +41,8 @@ def _index_tuple(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[st
 
 def _nothing(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     for name, arg in zip(intrinsic.parameters, args, strict=True):
-        _check_integer(intrinsic, name, arg)
+        check_integer(intrinsic, name, arg)
     return types.void(*[types.int32 for _ in args])
-
-
-def _check_integer(intrinsic: Intrinsic, name: str, arg: Any) -> None:
-    if not isinstance(arg, types.Integer | types.Boolean):
-        raise errors.TypingError(f"{intrinsic!r}: {name} must be an integer, and is {arg}")
 
 
 #: Numbers that registers of 32 bits hold.
@@ -55,8 +51,8 @@ _SHUFFLED = (types.int32, types.int64, types.uint32, types.uint64, types.float32
 
 def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     mask, value, lane = args
-    _check_integer(intrinsic, intrinsic.parameters[0], mask)
-    _check_integer(intrinsic, intrinsic.parameters[2], lane)
+    check_integer(intrinsic, intrinsic.parameters[0], mask)
+    check_integer(intrinsic, intrinsic.parameters[2], lane)
     is_narrow = isinstance(value, types.Integer) and value.bitwidth < 32
     if is_narrow or isinstance(value, types.Boolean):
         value = types.int32
@@ -83,17 +79,10 @@ def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
 
 def _ballot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     mask, predicate = args
-    _check_integer(intrinsic, "mask", mask)
+    check_integer(intrinsic, "mask", mask)
     _check_predicate(intrinsic, predicate)
     result = types.int32 if intrinsic.typing is Typing.BALLOT else types.boolean
     return result(types.int32, predicate)
-
-
-def _bits(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    (value,) = args
-    if not isinstance(value, types.Integer):
-        raise errors.TypingError(f"{intrinsic!r}: value must be an integer, and is {value}")
-    return value(value)
 
 
 def _array(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -139,10 +128,6 @@ def check_index(what: str, array: Any, index: Any) -> Any:
     return types.Tuple(plain) if isinstance(index, types.BaseTuple) else plain[0]
 
 
-def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return args[0](args[0])
-
-
 _RULES = {
     Typing.INDEX: _index,
     Typing.INDEX_TUPLE: _index_tuple,
@@ -151,9 +136,8 @@ _RULES = {
     Typing.SHUFFLE: _shuffle,
     Typing.BALLOT: _ballot,
     Typing.WARP_VOTE: _ballot,
-    Typing.BITS: _bits,
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,
-    Typing.VALUE: _value,
+    **VALUE_RULES,
 }

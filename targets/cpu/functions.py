@@ -126,8 +126,8 @@ class Binder:
         """Bind one call of an intrinsic that has not become an expression or a cut."""
         assert isinstance(node.func, ast.Name)
         match LOWERINGS[use.intrinsic.name]:
-            case Operation(function=function):
-                namespace[node.func.id] = function
+            case Operation() as lowering:
+                namespace[node.func.id] = lowering.function(use)
             case Atomic() as atomic:
                 array = node.args[0]
                 private = isinstance(array, ast.Name) and array.id in private_arrays

@@ -37,6 +37,13 @@ class Expression:
         return self.dtype in INTEGERS
 
 
+#: What computes from one thread's values.
+INTRINSICS = (
+    *("popc", "clz", "ffs", "brev", "byte_perm", "mulhi", "dot4", "fma", "selp", "bitcast"),
+    *("funnelshift_l", "funnelshift_lc", "funnelshift_r", "funnelshift_rc"),
+)
+
+
 @dataclass(frozen=True)
 class ArrayName:
     """An array that can be read anywhere: its name, dtype and sizes.
@@ -113,6 +120,7 @@ class Expressions:
                 self._guarded_load,
                 self._square_root,
                 self._call,
+                self._intrinsic,
             )
         )
         return make(depth)
@@ -324,13 +332,40 @@ class Expressions:
         function = self.choose(numbers)
         return Expression(self.call(function), function.dtypes[0])
 
+    def _intrinsic(self, depth: int) -> Expression:
+        """What an intrinsic computes from this thread's values."""
+        name = self.choose(INTRINSICS)
+        dtype = self.choose(INTEGERS)
+        wide = self.choose(("int32", "uint32", "int64", "uint64"))
+        word = self.choose(("int32", "uint32"))
+        real = self.choose(FLOATS)
+        given, found = {
+            "popc": ((dtype,), dtype),
+            "clz": ((dtype,), dtype),
+            "ffs": ((dtype,), "uint32"),
+            "brev": ((dtype,), "uint64" if dtype.endswith("64") else "uint32"),
+            "byte_perm": ((dtype, word, "uint32"), "uint32"),
+            "mulhi": ((wide, wide), wide),
+            "dot4": ((word, word, dtype), word),
+            "fma": ((real, real, real), real),
+        }.get(name, ((wide, wide, dtype), wide))
+        args = [self.of_type(each, depth - 1 if k == 0 else 0) for k, each in enumerate(given)]
+        if name == "selp":
+            args = [self.condition(0), self.of_type(real, depth - 1), self.of_type(real, 0)]
+            found = real
+        if name == "bitcast":
+            found = ("u" if wide[0] != "u" else "") + wide.removeprefix("u")
+            args[1:] = [f"np.{found}"]
+        return Expression(f"kd.{name}({', '.join(args)})", found)
+
     def calls(self, value: Expression) -> bool:
-        """Whether an expression calls a device function.
+        """Whether an expression calls a device function or an intrinsic of values.
 
         The oracle cannot tell the type of such a call where it is not evaluated: in the branch
         that a conditional expression does not take.
         """
-        return any(f"{f.name}(" in value.text for f in self.functions)
+        names = (*(f.name for f in self.functions), *(f"kd.{name}" for name in INTRINSICS))
+        return any(f"{name}(" in value.text for name in names)
 
     def call(self, function: Function) -> str:
         """Return a call with random arguments."""

@@ -179,7 +179,7 @@ k[1, 8](x, 8)
         "out[i] = xoroshiro128p_uniform_float32(x, i)",
         before="from numba.cuda.random import xoroshiro128p_uniform_float32",
     ),
-    "numba_cuda_cbrt": _element("out[i] = cuda.cbrt(x[i])", before=_CUDA),
+    "numba_cuda_fp16": _element("out[i] = cuda.fp16.hadd(x[i], x[i])", before=_CUDA),
     "numba_cuda_device_array": _element("t = cuda.device_array(4); out[i] = t[0]", before=_CUDA),
     "sep_of_print": _element("print(x[i], out[i], sep=', ')"),
     "reversed_range": _element("for j in reversed(range(3)): out[i] = x[j]"),

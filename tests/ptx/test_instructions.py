@@ -455,3 +455,55 @@ def test_signs_of_other_sizes_are_left() -> None:
     assert "neg.s32" in body
     assert "abs.s32" in body
     assert ".u16" not in body
+
+
+def words(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i, 0] = kd.clz(x[i])
+        out[i, 1] = kd.brev(x[i])
+        out[i, 2] = kd.byte_perm(x[i], y[i], 0x3715)
+        out[i, 3] = kd.byte_perm(x[i], y[i], x[i])
+        out[i, 4] = kd.funnelshift_l(x[i], y[i], y[i])
+        out[i, 5] = kd.mulhi(x[i], y[i])
+        out[i, 6] = kd.dot4(x[i], y[i], x[i])
+        out[i, 7] = kd.bitcast(x[i], np.float32) * np.float32(2)
+        kd.nanosleep(100)
+
+
+_WORDS = "uint32[::1], uint32[::1], int64[:, ::1]"
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    ["clz.b32", "brev.b32", "prmt.b32", "shf.l.wrap.b32", "mul.hi.u32", "dp4a.u32.u32"],
+)
+def test_operations_on_words_are_one_instruction(instruction: str) -> None:
+    assert instruction in body_of(compile_ptx(words, _WORDS, "sm_70"))
+
+
+def test_a_selector_counts_modulo_eight() -> None:
+    """prmt's fourth bit would repeat a sign."""
+    body = body_of(compile_ptx(words, _WORDS))
+    assert re.search(r"and\.b32 \s*(%r\d+), %r\d+, 30583;\s*prmt\.b32 .*, \1;", body)
+
+
+def test_older_architectures_do_without_the_instructions_of_newer_ones() -> None:
+    old, new = (body_of(compile_ptx(words, _WORDS, arch)) for arch in ("sm_60", "sm_70"))
+    assert "nanosleep.u32 \t100;" in new
+    assert "nanosleep" not in old
+    assert "dp4a" in body_of(compile_ptx(words, _WORDS, "sm_61"))
+    assert "dp4a" not in old
+
+
+def roots(x):
+    i = kd.grid(1)
+    x[i] = kd.rsqrt(x[i]) + kd.fma(x[i], x[i], x[i + 1])
+
+
+def test_roots_and_fused_products_need_no_library() -> None:
+    for dtype in ("f32", "f64"):
+        artifact = compile_ptx(roots, f"float{dtype[1:]}[::1]", contract=False)
+        assert f"rsqrt.approx.{dtype}" in artifact.ptx
+        assert f"fma.rn.{dtype}" in artifact.ptx
+        assert not artifact.uses_libdevice

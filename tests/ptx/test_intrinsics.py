@@ -51,8 +51,44 @@ def warp_votes(p, out):
     out[t] = kd.all_sync(-1, p[t]) + kd.any_sync(0xFF, p[t])
 
 
-def population_count(x):
-    x[kd.threadIdx.x] = kd.popc(x[kd.threadIdx.x])
+def bits(x):
+    t = kd.threadIdx.x
+    x[t] = kd.popc(x[t]) + kd.clz(x[t]) + kd.ffs(x[t]) + kd.brev(x[t])
+    x[t] = kd.byte_perm(x[t], x[t + 1], 0x5410)
+
+
+def wide_integers(x):
+    t = kd.threadIdx.x
+    low, high = x[t], x[t + 1]
+    x[t] = kd.mulhi(low, high)
+    x[t] += kd.funnelshift_l(low, high, 3) + kd.funnelshift_r(low, high, t)
+    x[t] += kd.funnelshift_lc(low, high, t) + kd.funnelshift_rc(low, high, 99)
+
+
+def dot_products(x, y, z):
+    t = kd.threadIdx.x
+    z[t] = kd.dot4(x[t], y[t], kd.dot4(y[t], x[t], z[t]))
+
+
+def floats(x):
+    t = kd.threadIdx.x
+    x[t] = kd.fma(x[t], x[t + 1], kd.rsqrt(x[t])) + kd.cbrt(x[t])
+    kd.nanosleep(t)
+
+
+def choices(x):
+    t = kd.threadIdx.x
+    x[t] = kd.selp(t > 3, x[t], x[t + 1])
+
+
+def _cast(source, target):
+    dtype = target if target == "bfloat16" else getattr(kd, target)
+
+    def cast(x, y):
+        t = kd.threadIdx.x
+        y[t] = kd.bitcast(x[t], dtype)
+
+    return cast, f"{source}[::1], {target}[::1]"
 
 
 def uniform(x):
@@ -79,6 +115,13 @@ def _arrays(dtype):
         x[t + 96] = dynamic[dynamic.size - 1 - t]
 
     return arrays
+
+
+_CAST = [d for d in DTYPE_NAMES if ELEMENT_TYPES[d].is_integer or ELEMENT_TYPES[d].is_float]
+
+
+def _are_cast(source, target):
+    return source in _CAST and ELEMENT_TYPES[source].nbytes == ELEMENT_TYPES[target].nbytes
 
 
 _SHUFFLED = ("int32", "int64", "uint32", "uint64", "float32", "float64")
@@ -110,7 +153,16 @@ def _kernels():
         yield warp_votes, f"{dtype}[::1], int32[::1]"
     for dtype in DTYPE_NAMES:
         if ELEMENT_TYPES[dtype].is_integer:
-            yield population_count, f"{dtype}[::1]"
+            yield bits, f"{dtype}[::1]"
+        yield choices, f"{dtype}[::1]"
+        if ELEMENT_TYPES[dtype].is_integer and ELEMENT_TYPES[dtype].nbytes >= 4:
+            yield wide_integers, f"{dtype}[::1]"
+        if ELEMENT_TYPES[dtype].is_float or dtype == "int64":
+            yield floats, f"{dtype}[::1]"
+        yield from (_cast(dtype, other) for other in _CAST if _are_cast(dtype, other))
+    for first in ("int32", "uint32"):
+        for second in ("int32", "uint32"):
+            yield dot_products, f"{first}[::1], {second}[::1], int32[::1]"
     for dtype in ("bool", "int8", "uint16", *_SHUFFLED):
         yield shuffles, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
@@ -157,7 +209,7 @@ def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
 
 def test_bits_and_votes_of_numbers_that_are_no_integers_are_refused() -> None:
     with pytest.raises(KernelTypingError) as raised:
-        lower(population_count, "float32[::1]")
+        lower(bits, "float32[::1]")
     assert "value must be an integer, and is float32" in str(raised.value.__cause__)
     with pytest.raises(KernelTypingError) as raised:
         lower(warp_votes, "float32[::1], int32[::1]")
@@ -171,3 +223,47 @@ def test_an_index_of_the_wrong_rank_is_refused() -> None:
     with pytest.raises(KernelTypingError) as raised:
         lower(scatter, "int32[:, ::1]")
     assert "the array has 2 dimensions, and the index 1" in str(raised.value.__cause__)
+
+
+def _mixed_widths(x):
+    x[0] = kd.mulhi(x[0], 3)
+
+
+def _bytes_of_long_words(x):
+    x[0] = kd.dot4(x[0], x[1], 0)
+
+
+def _complex_root(x):
+    x[0] = kd.cbrt(x[0])
+
+
+def _mixed_choice(x):
+    x[0] = kd.selp(True, x[0], 2.0)
+
+
+def _other_width(x):
+    x[0] = kd.bitcast(x[0], np.int64)
+
+
+def _cast_of_bool(x):
+    x[0] = kd.bitcast(x[0], np.int8)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "message"),
+    [
+        (_mixed_widths, "uint32", "a and b must both be int32, uint32, int64 or uint64, and are"),
+        (_mixed_widths, "uint32", "kd.uint32(…) converts it"),
+        (wide_integers, "int16", "a and b must both be int32, uint32, int64 or uint64, and are"),
+        (_bytes_of_long_words, "int64", "a must be int32 or uint32"),
+        (_complex_root, "complex64", "x must be a real number, and is complex64"),
+        (_mixed_choice, "float32", "a and b must be numbers of one type, and are float32"),
+        (_other_width, "float32", "value has 32 bits (float32), and dtype 64 (int64)"),
+        (_cast_of_bool, "bool", "value must be an integer or a float, and is bool"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_values_of_types_that_do_not_fit_are_refused(function, dtype: str, message: str) -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(function, f"{dtype}[::1]")
+    assert message in str(raised.value)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tests.support.arrays import poisoned
-from tests.support.warps import EXCHANGES, WARP_SIZE, exchange, popc
+from tests.support.scalars import SCALARS
+from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
 __all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop", "Thread"]
 
@@ -111,7 +112,6 @@ class Thread:
 
     atomic = _Atomic()
     warpsize = np.int64(WARP_SIZE)
-    popc = staticmethod(popc)
 
     def __init__(self, launch: Launch, block: _Place, thread: _Place, shared: dict[Any, Any]):
         self._launch = launch
@@ -154,9 +154,12 @@ class Thread:
 
     threadfence_block = threadfence_system = threadfence
 
-    @staticmethod
-    def uniform(value: Any) -> Any:
-        return value
+    def __getattr__(self, name: str) -> Any:
+        """Return what computes from one thread's values alone."""
+        try:
+            return SCALARS[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 class Launch:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["EXCHANGES", "WARP_SIZE", "exchange", "popc"]
+__all__ = ["EXCHANGES", "WARP_SIZE", "exchange"]
 
 WARP_SIZE = 32
 
@@ -39,12 +39,6 @@ EXCHANGES = frozenset((*_SOURCES, *_VOTES))
 def _widened(value: Any) -> Any:
     narrow = np.asarray(value).dtype
     return np.int32(value) if narrow.kind in "biu" and narrow.itemsize < 4 else value
-
-
-def popc(value: Any) -> Any:
-    """Count the bits of an integer that are 1, in its own type."""
-    number = np.asarray(value)
-    return number.dtype.type(sum(byte.bit_count() for byte in number.tobytes()))
 
 
 def exchange(name: str, given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:

@@ -19,13 +19,11 @@ from targets.cpu.intrinsics.operations import operation
 __all__ = ["ATOMICS", "fence"]
 
 
-def _fence(call: Call) -> ir.Value:
+def fence(call: Call) -> ir.Value:
+    """Order memory accesses between threads."""
     call.builder.fence("seq_cst")
     return call.context.get_dummy_value()
 
-
-#: Orders memory accesses between threads.
-fence = operation("threadfence_system", _fence)
 
 _NATIVE_INTEGER = {
     "add": "add",

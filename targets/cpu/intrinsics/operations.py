@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numba import types
@@ -16,20 +16,22 @@ from kerneldsl.lowering.typing_rules import typing_rule
 __all__ = ["operation"]
 
 
-def operation(name: str, emitter: Emitter) -> Callable[..., Any]:
+def operation(
+    name: str, emitter: Emitter, static: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
     """Make the function that generated code calls.
 
-    The intrinsic's typing rule types the calls.
+    The intrinsic's typing rule types the calls, which share the constant parameters `static`.
     """
-    rule = typing_rule(INTRINSICS[name])
+    rule, constants = typing_rule(INTRINSICS[name]), static or {}
 
     @intrinsic
     def call(typingctx: Any, *args: Any) -> Any:
-        typed = rule(args, {})
+        typed = rule(args, constants)
 
         def generate(context: Any, builder: Any, packed: Any, values: Any) -> Any:
             members = tuple(cgutils.unpack_tuple(builder, values[0], len(typed.args)))
-            return emitter(Call(context, builder, typed, members, {}))
+            return emitter(Call(context, builder, typed, members, constants))
 
         return typed.return_type(types.StarArgTuple(typed.args)), generate
 

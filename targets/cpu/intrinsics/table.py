@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
+from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.lowering import scalars
+from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.operations import operation
@@ -54,8 +57,19 @@ class Atomic:
 class Operation:
     """An operation on numbers."""
 
-    #: What generated code calls.
-    function: Callable[..., Any]
+    #: Writes it.
+    emitter: Emitter
+
+    def function(self, use: IntrinsicUse) -> Callable[..., Any]:
+        """Return what generated code calls for one use; uses with equal constants share it."""
+        return _function(use.intrinsic.name, self.emitter, tuple(sorted(use.static.items())))
+
+
+@cache
+def _function(
+    name: str, emitter: Emitter, static: tuple[tuple[str, Any], ...]
+) -> Callable[..., Any]:
+    return operation(name, emitter, dict(static))
 
 
 Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation
@@ -75,5 +89,5 @@ LOWERINGS: dict[str, Lowering] = {
     "shared.array": Stored(),
     "local.array": Stored(),
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
-    **{name: Operation(operation(name, emit)) for name, emit in scalars.EMITTERS.items()},
+    **{name: Operation(emit) for name, emit in scalars.EMITTERS.items()},
 }

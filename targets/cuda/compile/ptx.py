@@ -24,6 +24,7 @@ from targets.cuda.compile import libdevice
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.ptx_text import count_anew, let_signs_wrap
+from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
 __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
@@ -150,6 +151,8 @@ def _libdevice_functions(module: Any) -> tuple[str, ...]:
             continue
         if name.startswith("llvm.") and not is_unselectable(name):
             continue
+        if is_by_architecture(name):
+            continue
         if not name.startswith("__nv_"):
             raise MissingFunction(name)
         names.append(name)
@@ -170,6 +173,7 @@ def write_ptx(
     module = linked.module
     module.triple = TRIPLE
     module.data_layout = _layout(arch.name, ptx_version)
+    _define_by_architecture(module, arch)
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
         module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
@@ -183,6 +187,19 @@ def write_ptx(
     _name_leftovers(module, entry_name)
     text = let_signs_wrap(count_anew(machine.emit_assembly(module)))
     return text, count_anew(str(module))
+
+
+def _define_by_architecture(module: Any, arch: Architecture) -> None:
+    symbols = [f.name for f in module.functions if is_by_architecture(f.name)]
+    if not symbols:
+        return
+    defined = _parse(definitions(symbols, arch.number))
+    defined.triple, defined.data_layout = module.triple, module.data_layout
+    module.link_in(defined)
+    for symbol in symbols:
+        function = module.get_function(symbol)
+        function.linkage = "internal"
+        function.add_function_attribute("alwaysinline")
 
 
 def _name_leftovers(module: Any, entry_name: str) -> None:

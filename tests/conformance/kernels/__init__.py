@@ -22,6 +22,7 @@ from tests.conformance.kernels import (
     narrow_floats,
     special_values,
     synchronization,
+    values,
     warps,
 )
 from tests.support.cases import Case
@@ -46,6 +47,7 @@ CASES: list[Case] = [
     *barrier_values.CASES,
     *barrier_functions.CASES,
     *synchronization.CASES,
+    *values.CASES,
     *warps.CASES,
     *atomics.CASES,
     *evaluation.CASES,

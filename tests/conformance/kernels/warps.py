@@ -380,22 +380,6 @@ for _dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"):
 
 
 @kd.kernel
-def bits(x, out):
-    i = kd.grid(1)
-    out[i] = kd.popc(x[i])
-
-
-for _dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
-
-    def _bits(rng, dtype=_dtype):
-        x = random_array(rng, 100, dtype)
-        x[:2] = 0, -1 if dtype.startswith("i") else np.iinfo(dtype).max
-        return x, poisoned(100, np.int64)
-
-    _list.add(f"bits_{_dtype}", bits, _bits, extent=(100,))
-
-
-@kd.kernel
 def votes_of_named_lanes(x, masks, out):
     # Both sides of a condition that varies within the warp vote, each for itself.
     i = kd.grid(1)
