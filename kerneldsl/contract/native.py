@@ -63,8 +63,8 @@ class HostEntry:
     current : int
         Address of an int64 that is set to the launch's address while the main thread waits for it,
         and to 0 then; 0 for none.
-    main_state : int
-        Address of the word that holds the main thread's ``PyThreadState *``.
+    main_thread : int
+        Address of an int64 with the main thread's :func:`threading.get_ident`.
     holds : tuple of Holds
         What must hold.
     keep : tuple
@@ -82,7 +82,7 @@ class HostEntry:
     thread_count: int = 1
     running: int = 0
     current: int = 0
-    main_state: int = 0
+    main_thread: int = 0
     holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
     failure_word: int = 0

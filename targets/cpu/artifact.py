@@ -23,7 +23,13 @@ from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded
-from targets.cpu.signals import current_launch, main_state, prepare_signals, thread_key
+from targets.cpu.signals import (
+    current_launch,
+    main_thread,
+    prepare_signals,
+    thread_key,
+    watch_address,
+)
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 if TYPE_CHECKING:
@@ -42,8 +48,8 @@ _MIN_STEP_THREADS = 16 * 1024
 _MIN_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
-_HEADER = struct.Struct("=16q")
-#: Threads of the kernel in the first piece of a launch, after which it may be stopped.
+_HEADER = struct.Struct("=18q")
+#: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped.
 _FIRST_THREADS = 1024
 _WORD = struct.Struct("=q")
 
@@ -126,6 +132,8 @@ class CpuExecutable(Executable):
             return None
         header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
+        is_one_piece = steps == 1 and units <= self._first_units(config, space)
+        current = 0 if is_one_piece else current_launch()  # there is nothing to stop
         address = self.artifact.compiled.address
         fail = partial(raise_incomplete, self.artifact)
         if not parallel or steps == 1 or layer.parallel_for is None:
@@ -133,8 +141,8 @@ class CpuExecutable(Executable):
                 address,
                 header,
                 steps,
-                current=current_launch(),
-                main_state=main_state(),
+                current=current,
+                main_thread=main_thread(),
                 keep=(self,),
                 failure_word=MISSING_BYTES_WORD,
                 fail=fail,
@@ -148,8 +156,8 @@ class CpuExecutable(Executable):
             layer.parallel_for_address,
             layer.thread_count,
             running_address(),
-            current_launch(),
-            main_state(),
+            current,
+            main_thread(),
             keep=(self, layer),
             failure_word=MISSING_BYTES_WORD,
             fail=fail,
@@ -158,13 +166,16 @@ class CpuExecutable(Executable):
     def _header(
         self, config: LaunchConfig, step: int, units: int, space: tuple[int, ...], fault: int
     ) -> bytes:
-        threads = space[0] if self.artifact.is_element_space else math.prod(config.block_dim)
-        first_units = max(1, _FIRST_THREADS // max(threads, 1))
-        description = self.description.address
+        description, first_units = self.description.address, self._first_units(config, space)
         return _HEADER.pack(
             *(step, units, *space, config.shared_bytes, 0, fault, 0),
-            *(description, 0, thread_key(), first_units),
+            *(description, 0, thread_key(), first_units, watch_address(), 0),
         )
+
+    def _first_units(self, config: LaunchConfig, space: tuple[int, ...]) -> int:
+        """Return the units in the first piece: one where threads have loops, of whatever length."""
+        threads = space[0] if self.artifact.is_element_space else math.prod(config.block_dim)
+        return 1 if self._has_loops else max(1, _FIRST_THREADS // max(threads, 1))
 
     @cached_property
     def description(self) -> Description:
@@ -172,11 +183,10 @@ class CpuExecutable(Executable):
         return describe_launch(self.artifact.specialization)
 
     @cached_property
-    def _most_segment(self) -> int:
+    def _has_loops(self) -> bool:
         units = self.artifact.specialization.unit.reachable()
         nodes = (node for unit in units for node in ast.walk(unit.tree))
-        has_loops = any(isinstance(node, ast.For | ast.While) for node in nodes)
-        return _MOST_SEGMENT_OF_LOOPS if has_loops else _MOST_SEGMENT
+        return any(isinstance(node, ast.For | ast.While) for node in nodes)
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer
@@ -214,7 +224,8 @@ class CpuExecutable(Executable):
         rows = ny * nz
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
         # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
-        segment = min(max(-(-nx // pieces), shortest), self._most_segment)
+        longest = _MOST_SEGMENT_OF_LOOPS if self._has_loops else _MOST_SEGMENT
+        segment = min(max(-(-nx // pieces), shortest), longest)
         segment = min(-(-segment // 64) * 64, max(nx, 1))
         units = rows * -(-nx // segment) if nx else 0
         return units, (segment, nx, ny, nz, 0, 0)

@@ -18,6 +18,8 @@ word  meaning
 13    set to 1 by a signal that stops the launch
 14    key under which a thread holds the launch that it is running; -1 for none
 15    units that are run before the launch is asked whether it is stopped, at first
+16    address of what a launch that takes long calls with its own, or 0
+17    when the launch began, in nanoseconds, once a thread has read the clock
 ====  ==========================================================
 """
 
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "BEGAN_WORD",
     "DESCRIPTION_WORD",
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
@@ -35,11 +38,12 @@ __all__ = [
     "STOPPED",
     "STOP_WORD",
     "THREAD_KEY_WORD",
+    "WATCH_WORD",
     "Compiled",
 ]
 
 #: Bytes of the header; the parameter buffer follows.
-HEADER_BYTES = 8 * 16
+HEADER_BYTES = 8 * 18
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
 #: Which word says that there was no scratch memory.
@@ -47,6 +51,7 @@ MISSING_BYTES_WORD = 11
 #: What it says where the launch was stopped.
 STOPPED = -1
 DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15
+WATCH_WORD, BEGAN_WORD = 16, 17
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import (
+    BEGAN_WORD,
     FIRST_UNITS_WORD,
     HEADER_BYTES,
     MISSING_BYTES_WORD,
@@ -30,11 +31,12 @@ from targets.cpu.code import (
     STOP_WORD,
     STOPPED,
     THREAD_KEY_WORD,
+    WATCH_WORD,
     Compiled,
 )
 from targets.cpu.library import create_library
 from targets.cpu.objects import load_object
-from targets.cpu.signals import IS_SUPPORTED
+from targets.cpu.signal_table import IS_SUPPORTED
 from targets.cpu.storage import ALIGNMENT
 
 __all__ = ["compile_body", "infer_types"]
@@ -162,7 +164,7 @@ class _Entry:
             )
             return status.is_error
 
-        is_error = self.in_pieces(first, last, run) if IS_SUPPORTED else run(first, last)
+        is_error = self.in_pieces(start, first, last, run) if IS_SUPPORTED else run(first, last)
         if self.uses_scratch:
             free = cgutils.get_or_insert_function(
                 self.module, ir.FunctionType(ir.VoidType(), [pointer]), "free"
@@ -172,28 +174,36 @@ class _Entry:
             self.set_word(3 + SPACE_WORDS, _I64(1))
         builder.ret_void()
 
-    def in_pieces(self, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
+    def in_pieces(self, step: Any, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
         """Run units piece by piece, and ask between them whether the launch is stopped.
 
         A piece that was over soon is followed by a longer one, one that took long by a shorter one,
-        so that asking costs little and is done often. The thread says meanwhile which launch it is
-        running. Returns whether a piece ended with a fault.
+        so that asking costs little and is done often. A launch that takes long calls what watches
+        over it. The thread says meanwhile which launch it is running. `step` is the first one of
+        the range. Returns whether a piece ended with a fault.
         """
         builder = self.builder
         hold = cgutils.get_or_insert_function(
             self.module, ir.FunctionType(_I32, [_I64, _BYTE.as_pointer()]), "pthread_setspecific"
         )
         builder.call(hold, [self.word(THREAD_KEY_WORD), self.launch])
-        loop, go_on, more, stopped, done = (
+        loop, late, look, go_on, more, stopped, done = (
             builder.append_basic_block(name)
-            for name in ("piece", "go_on", "more", "stopped", "pieces_done")
+            for name in ("piece", "late", "look", "go_on", "more", "stopped", "pieces_done")
         )
         first_units = self.word(FIRST_UNITS_WORD)
-        began = self.nanoseconds_in(first, last)
+        began = self.nanoseconds_in(step, first, last)
         before = builder.block
         builder.branch(loop)
         builder.position_at_end(loop)
         at, units, start = (builder.phi(_I64) for _ in range(3))
+        since = builder.sub(start, builder.load_atomic(self.word_at(BEGAN_WORD), "monotonic", 8))
+        is_late = builder.icmp_signed(">", since, _I64(_SHORT_NS))
+        builder.cbranch(is_late, late, look).set_weights([1, 1000])
+        builder.position_at_end(late)
+        self.watch()
+        builder.branch(look)
+        builder.position_at_end(look)
         # A signal sets it, so it is read anew each time.
         stop = builder.load_atomic(self.word_at(STOP_WORD), "monotonic", 8)
         is_stopped = builder.icmp_signed("!=", stop, _I64(0))
@@ -231,14 +241,30 @@ class _Entry:
         builder.call(hold, [self.word(THREAD_KEY_WORD), _BYTE.as_pointer()(None)])
         return ended_with_fault
 
-    def nanoseconds_in(self, first: Any, last: Any) -> Any:
-        """Return the time, where there is more than one piece; else 0."""
+    def watch(self) -> None:
+        """Call what watches over the launch, if there is anything."""
+        builder, pointer = self.builder, _BYTE.as_pointer()
+        address = builder.load_atomic(self.word_at(WATCH_WORD), "monotonic", 8)
+        with builder.if_then(builder.icmp_signed("!=", address, _I64(0))):
+            kind = ir.FunctionType(ir.VoidType(), [pointer])
+            builder.call(builder.inttoptr(address, kind.as_pointer()), [self.launch])
+
+    def nanoseconds_in(self, step: Any, first: Any, last: Any) -> Any:
+        """Return the time where there is more than one piece, or a step before this one; else 0.
+
+        The first thread to read it tells the launch when it began.
+        """
         builder = self.builder
         count = builder.sub(last, first)
-        is_long = builder.icmp_signed(">", count, self.word(FIRST_UNITS_WORD))
+        has_pieces = builder.icmp_signed(">", count, self.word(FIRST_UNITS_WORD))
+        is_later = builder.icmp_signed(">", step, _I64(0))
         before = builder.block
-        with builder.if_then(is_long):
+        with builder.if_then(builder.or_(has_pieces, is_later)):
             now = self.nanoseconds()
+            began_at = self.word_at(BEGAN_WORD)
+            began = builder.load_atomic(began_at, "monotonic", 8)
+            began = builder.select(builder.icmp_signed("==", began, _I64(0)), now, began)
+            builder.store_atomic(began, began_at, "monotonic", 8)
             timed = builder.block
         found = builder.phi(_I64)
         found.add_incoming(_I64(0), before)

@@ -9,6 +9,10 @@ kernel. So native handlers stand before those that were there:
 * that of ``SIGINT`` leaves a mark in the launch that the main thread waits for, which the entries
   look at between blocks, and calls Python's handler.
 
+A program that sets a handler of ``SIGINT`` of its own and takes it back, as asyncio's runner does,
+puts Python's in the place of ours. So a launch that takes longer than a millisecond has the main
+thread look, once, and put ours before it again; an interrupt that has come before that counts too.
+
 The entry tells which launch its thread is running, by a key of POSIX threads (:data:`thread_key`).
 The handlers use functions that are safe in them, memory made beforehand, and no lock.
 
@@ -26,52 +30,61 @@ import sys
 import threading
 from typing import Any
 
+from kerneldsl.contract import UnusableCodeError
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from targets.cpu.signal_table import (
+    ACTION_BYTES,
+    ACTION_FLAGS,
+    INSTALL,
+    IS_SUPPORTED,
+    ON_STACK,
+    WITH_INFORMATION,
+    SignalWord,
+    address_of,
+    table,
+)
 
 __all__ = [
     "IS_SUPPORTED",
     "current_launch",
+    "handlers_code",
     "is_main_thread",
-    "main_state",
+    "main_thread",
+    "offer_handlers",
     "prepare_signals",
     "set_current_launch",
     "thread_key",
+    "watch_address",
 ]
 
-#: Where the layouts of C's structures are known.
-IS_SUPPORTED = sys.platform == "linux"
-#: Bytes of ``struct sigaction``, and where its flags are; with 64-bit addresses.
-_ACTION_BYTES, _FLAGS = 152, 136
-_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
-
 _lock = ForkSafeLock()
-#: Address of the launch that the main thread waits for, or 0.
-_current = (ctypes.c_int64 * 1)()
-#: The interpreter's state of the main thread, which native code knows itself by; 0 if unknown.
-_main_state = (ctypes.c_int64 * 1)()
+_is_tried = False
 _key = -1
-_engine: Any = None
 _library: Any = None
-#: Address of our handler of SIGINT; and a ``struct sigaction`` of the main thread's to read into.
-_interrupt = (ctypes.c_uint64 * 1)()
-_action = (ctypes.c_uint64 * (_ACTION_BYTES // 8))()
+#: Object file of the handlers, once there is one.
+_code: bytes | None = None
 _old: dict[int, Any] = {}
 
 
 def current_launch() -> int:
     """Address of an int64 that holds the launch that the main thread waits for."""
-    return ctypes.addressof(_current)
+    return address_of(SignalWord.CURRENT)
 
 
 def set_current_launch(address: int) -> None:
     """Say which launch the main thread waits for; 0 for none."""
-    _current[0] = address
+    table[SignalWord.CURRENT] = address
 
 
-def main_state() -> int:
-    """Address of an int64 with the main thread's ``PyThreadState *``, once it has launched."""
-    return ctypes.addressof(_main_state)
+def main_thread() -> int:
+    """Address of an int64 with the main thread's :func:`threading.get_ident`."""
+    return address_of(SignalWord.MAIN_THREAD)
+
+
+def watch_address() -> int:
+    """Address of what a launch that takes long calls, ``void(ptr launch)``; 0 for nothing."""
+    return table[SignalWord.WATCH]
 
 
 def thread_key() -> int:
@@ -84,89 +97,99 @@ def is_main_thread() -> bool:
     return threading.get_ident() == threading.main_thread().ident
 
 
-def prepare_signals() -> None:
-    """Put the handlers in place: at the first launch, and where a program has set that of SIGINT.
+def offer_handlers(code: bytes | None) -> None:
+    """Take machine code of the handlers that an earlier process has compiled."""
+    global _code  # noqa: PLW0603 -- one for the process
+    if _code is None and code:
+        _code = code
 
-    A program that sets one of its own and takes it back, as asyncio's runner does, puts Python's in
-    the place of ours. It is asked at each launch that goes through Python, and does nothing where
-    nothing is to do.
-    """
-    if not IS_SUPPORTED or (_key >= 0 and (not is_main_thread() or _is_prepared())):
+
+def handlers_code() -> bytes:
+    """Return the handlers' machine code, compiled where nobody has offered any."""
+    global _code  # noqa: PLW0603 -- one for the process
+    with _lock:
+        if _code is None:
+            from targets.cpu.signal_handlers import compile_handlers
+
+            _code = compile_handlers()
+        return _code
+
+
+def prepare_signals() -> None:
+    """Put the handlers in place, before the first launch."""
+    if _is_tried or not IS_SUPPORTED:
         return
     with _lock:
-        if _key < 0:
-            _install_first()
-        if is_main_thread():
-            _main_state[0] = ctypes.pythonapi.PyThreadState_Get()
-            _install_interrupt()
+        if not _is_tried:
+            _install()
 
 
-def _is_prepared() -> bool:
-    """Return whether the main thread has nothing left to put in place."""
-    if not _main_state[0]:
-        return False
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return True  # the program's own stays
-    # Its first word is the handler's address.
-    return not _library.sigaction(signal.SIGINT, None, _action) and _action[0] == _interrupt[0]
-
-
-def _install_first() -> None:
-    global _key, _engine, _library  # noqa: PLW0603 -- one for the process
+def _install() -> None:
+    global _is_tried, _key, _library  # noqa: PLW0603 -- one for the process
+    _is_tried = True
     _library = ctypes.CDLL(None)
-    ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
     key = ctypes.c_uint32()
     if _library.pthread_key_create(ctypes.byref(key), None):
         logger.debug("there is no key of POSIX threads: faults name no kernel")
         return
-    from targets.cpu.signal_handlers import compile_handlers
-
-    numbers = (signal.SIGSEGV, signal.SIGBUS)
-    _old.update({n: ctypes.create_string_buffer(_ACTION_BYTES) for n in (*numbers, signal.SIGINT)})
-    _engine = compile_handlers(
-        key.value, ctypes.addressof(_current), {n: ctypes.addressof(o) for n, o in _old.items()}
-    )
-    _interrupt[0] = _engine.get_function_address("interrupt")
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object((_engine, _old, _current)))  # to the very end
-    for number in numbers:
-        _put(number, "fault", _SA_SIGINFO | _SA_ONSTACK)
+    numbers = {
+        signal.SIGSEGV: SignalWord.OLD_SEGMENT_FAULT,
+        signal.SIGBUS: SignalWord.OLD_BUS_ERROR,
+        signal.SIGINT: SignalWord.OLD_INTERRUPT,
+    }
+    for number, word in numbers.items():
+        _old[number] = ctypes.create_string_buffer(ACTION_BYTES)
+        table[word] = ctypes.addressof(_old[number])
+    # Of the module beneath: the function in `signal` is bytecode, in which an interrupt is raised.
+    getsignal = sys.modules["_signal"].getsignal
+    objects = (getsignal, int(signal.SIGINT), signal.default_int_handler)
+    for word, value in zip(
+        (SignalWord.GETSIGNAL, SignalWord.SIGINT, SignalWord.DEFAULT_HANDLER), objects, strict=True
+    ):
+        table[word] = id(value)
+    table[SignalWord.KEY] = key.value
+    table[SignalWord.MAIN_THREAD] = threading.main_thread().ident or 0
+    loaded = _link()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(ctypes.addressof(table))
+    # To the very end: kernels may run until then.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, _old, table, objects)))
+    for number in (signal.SIGSEGV, signal.SIGBUS):
+        _put(number, SignalWord.FAULT, WITH_INFORMATION | ON_STACK)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the program's stays
+        _put(signal.SIGINT, SignalWord.INTERRUPT, ON_STACK)
     _key = key.value
-    _watch_notebook()
 
 
-def _install_interrupt() -> None:
-    """Put our handler of SIGINT before Python's, unless the program has one of its own."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        _put(signal.SIGINT, "interrupt", _SA_ONSTACK)
+def _link() -> Any:
+    """Link the handlers' code; what cannot be used is compiled anew."""
+    global _code  # noqa: PLW0603 -- one for the process
+    from targets.cpu.objects import load_object
+
+    try:
+        return load_object(handlers_code(), INSTALL)
+    except UnusableCodeError as error:
+        logger.debug("handlers of signals are compiled anew: %s", error)
+        _code = None
+        return load_object(handlers_code(), INSTALL)
 
 
-def _put(number: int, symbol: str, flags: int) -> None:
+def _put(number: int, word: SignalWord, flags: int) -> None:
     """Put a native handler in place, and hold what was there."""
     sigaction = _library.sigaction
-    before = ctypes.create_string_buffer(_ACTION_BYTES)
+    before = ctypes.create_string_buffer(ACTION_BYTES)
     if sigaction(number, None, before):
         return
-    address = _engine.get_function_address(symbol)
-    if int.from_bytes(before.raw[:8], sys.byteorder) == address:
-        return
-    ctypes.memmove(_old[number], before, _ACTION_BYTES)
+    ctypes.memmove(_old[number], before, ACTION_BYTES)
     words = bytearray(before.raw)
-    words[:8] = address.to_bytes(8, sys.byteorder)
-    words[_FLAGS : _FLAGS + 4] = flags.to_bytes(4, sys.byteorder)
-    action = ctypes.create_string_buffer(bytes(words), _ACTION_BYTES)
+    words[:8] = table[word].to_bytes(8, sys.byteorder)
+    words[ACTION_FLAGS : ACTION_FLAGS + 4] = flags.to_bytes(4, sys.byteorder)
+    action = ctypes.create_string_buffer(bytes(words), ACTION_BYTES)
     sigaction(number, action, None)
 
 
-def _watch_notebook() -> None:
-    """Hear of each cell of a notebook, before it runs."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is not None:  # its kernel sets Python's handler of SIGINT for each cell
-        shell.events.register("pre_run_cell", lambda *_: prepare_signals())
-
-
 def _after_fork_in_child() -> None:
-    _current[0] = _main_state[0] = 0
+    table[SignalWord.CURRENT] = 0
+    table[SignalWord.MAIN_THREAD] = threading.get_ident()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,6 +10,7 @@ from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
 from targets.cpu.objects import IS_SUPPORTED, load_object
+from targets.cpu.signals import handlers_code, offer_handlers
 
 __all__ = ["dump", "restore"]
 
@@ -34,6 +35,8 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     return {
         "metadata": json.dumps(metadata).encode(),
         "object": code,
+        # They are compiled longer than a small kernel is, and each process needs them at once.
+        "handlers": handlers_code(),
         "source": artifact.source.encode("utf-8", "surrogatepass"),
     }
 
@@ -62,6 +65,7 @@ def restore(
     if not isinstance(entry_name, str) or not isinstance(is_element_space, bool):
         raise UnusableCodeError("the metadata is of other types")
     loaded = load_object(code, entry_name)
+    offer_handlers(sections.get("handlers"))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(specialization, entry_name, timings, source, compiled, is_element_space)
 

@@ -230,6 +230,42 @@ def test_code_that_calls_what_is_not_there_is_compiled_anew(tmp_path: Path, fold
     assert run_script(tmp_path / "script.py")["hits"] == 5
 
 
+HANDLERS = """
+import signal, sys
+import numpy as np
+import kerneldsl as kd
+from targets.cpu import signals
+
+@kd.kernel
+def k(x):
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] += 1.0
+
+x = np.zeros(100)
+with kd.use("cpu"):
+    k.forall(100)(x)
+result = [x.sum(), signals.watch_address() != 0, "targets.cpu.signal_handlers" in sys.modules]
+"""
+
+
+@LINUX
+def test_handlers_of_signals_are_compiled_once(tmp_path: Path, folder: Path) -> None:
+    """They come with the kernel's code; where they are of no use, they are compiled anew."""
+    from kerneldsl.cache.entry import decode, encode
+
+    assert run_script(tmp_path / "script.py", HANDLERS)["result"] == [100.0, True, True]
+    found = run_script(tmp_path / "script.py")
+    assert (found["hits"], found["result"]) == (1, [100.0, True, False])
+    (path,) = (folder / "entries").iterdir()
+    entry = decode(path.read_bytes())
+    code = entry.sections["handlers"]
+    for damaged in (b"", b"no object file", code[: len(code) // 2], code.replace(b"poll", b"p0ll")):
+        path.write_bytes(encode(entry.key, {**entry.sections, "handlers": damaged}))
+        found = run_script(tmp_path / "script.py")
+        assert (found["hits"], found["result"]) == (1, [100.0, True, True])
+
+
 def test_a_warning_is_given_again(tmp_path: Path) -> None:
     """What the compiler warns of is said in every process, found or compiled."""
     text = """

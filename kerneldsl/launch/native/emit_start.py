@@ -161,7 +161,7 @@ def _start_on_host(
 
     f.b.position_at_end(alone)
     state = f.python("PyEval_SaveThread", POINTER)
-    told = _tell(f, table, buffer, state)
+    told = _tell(f, table, buffer)
     began = None if stopwatch is None else stopwatch.begin()
     f.call(address, ir.VoidType(), base, count, step, buffer)
     if stopwatch is not None:
@@ -173,7 +173,7 @@ def _start_on_host(
     f.b.position_at_end(shared)
     f.store(f.b.add(f.load(running), I64(1)), running)
     state = f.python("PyEval_SaveThread", POINTER)
-    told = _tell(f, table, buffer, state)
+    told = _tell(f, table, buffer)
     function = f.b.inttoptr(address, POINTER)
     began = None if stopwatch is None else stopwatch.begin()
     f.call(
@@ -206,15 +206,21 @@ def _start_on_host(
     f.b.ret(I32(1))
 
 
-def _tell(f: Function, table: Any, buffer: Any, state: Any) -> Any:
+def _tell(f: Function, table: Any, buffer: Any) -> Any:
     """Tell the launch where the main thread waits for it; returns where that was told."""
     nowhere = f.b.alloca(I64)
     address = _word(f, table, HostWord.CURRENT)
-    is_told = f.b.icmp_signed("!=", address, I64(0))
-    known = f.b.select(is_told, f.load(table, 8 * HostWord.MAIN_STATE, POINTER), nowhere)
-    f.store(I64(0), nowhere)
-    is_main = f.equal(f.load(known), f.b.ptrtoint(state, I64))
-    told = f.b.select(is_main, f.b.inttoptr(address, POINTER), nowhere)
+    before, ask, known = f.b.block, f.block("which_thread"), f.block("thread_known")
+    f.b.cbranch(f.equal(address, I64(0)), known, ask)
+    f.b.position_at_end(ask)
+    this = f.python("PyThread_get_thread_ident", I64)
+    is_main = f.equal(this, f.load(f.load(table, 8 * HostWord.MAIN_THREAD, POINTER)))
+    found = f.b.select(is_main, f.b.inttoptr(address, POINTER), nowhere)
+    f.b.branch(known)
+    f.b.position_at_end(known)
+    told = f.b.phi(POINTER)
+    told.add_incoming(nowhere, before)
+    told.add_incoming(found, ask)
     f.store(f.b.ptrtoint(buffer, I64), told)
     return told
 

@@ -82,9 +82,9 @@ class HostWord(IntEnum):
     #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
     FAILURE = 26
     FAIL = 27
-    #: Where the launch that the main thread waits for is told, or 0, and how it knows itself.
+    #: Where the launch that the main thread waits for is told, or 0, and which thread that is.
     CURRENT = 28
-    MAIN_STATE = 29
+    MAIN_THREAD = 29
 
 
 class DriverWord(IntEnum):
@@ -278,7 +278,7 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
         table[HostWord.THREADS] = entry.thread_count
         table[HostWord.RUNNING] = entry.running
         table[HostWord.CURRENT] = entry.current
-        table[HostWord.MAIN_STATE] = entry.main_state
+        table[HostWord.MAIN_THREAD] = entry.main_thread
         if entry.fail is not None:
             table[HostWord.FAILURE] = 8 * entry.failure_word
             table[HostWord.FAIL] = id(entry.fail)
