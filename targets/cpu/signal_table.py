@@ -1,4 +1,4 @@
-"""What native handlers of signals and Python share: a table of int64 words, and C's structures.
+"""Table of int64 words that native handlers of signals share with Python; and C's structures.
 
 The handlers (:mod:`targets.cpu.signal_handlers`) hold no address, so that their machine code is
 good in every process; the table says where everything is.
