@@ -13,7 +13,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-__all__ = ["how_to_give_text", "register_text", "texts_of_program"]
+__all__ = ["how_to_give_text", "is_of_program", "register_text", "texts_of_program"]
 
 #: What the interpreter calls the program of ``python -c``, and that of standard input.
 _COMMAND, _INPUT = "<string>", "<stdin>"
@@ -27,6 +27,11 @@ _HOW_TO_REGISTER = (
     "used: linecache.cache[filename] = (len(text), None, text.splitlines(True), filename), with "
     "the filename that was given to compile()"
 )
+
+
+def is_of_program(filename: str) -> bool:
+    """Return whether a name is one of those that the interpreter gives to text in no file."""
+    return filename in _SHOWN
 
 
 def texts_of_program(filename: str) -> Iterator[str]:

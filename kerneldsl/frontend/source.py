@@ -16,7 +16,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
-from kerneldsl.frontend.program_text import how_to_give_text, register_text, texts_of_program
+from kerneldsl.frontend.program_text import (
+    how_to_give_text,
+    is_of_program,
+    register_text,
+    texts_of_program,
+)
 
 __all__ = ["FunctionSource", "find_source"]
 
@@ -80,7 +85,8 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
-    if not text.strip():
+    # From Python 3.13 on, linecache has the text of -c, and executed text goes by the same name.
+    if not text.strip() or is_of_program(code.co_filename):
         raise SourceUnavailableError(
             f"The source of {code.co_qualname} cannot be found: there is no text for "
             f"{code.co_filename!r}, line {code.co_firstlineno}",

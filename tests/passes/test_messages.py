@@ -46,7 +46,7 @@ def _output(path: Path, text: str) -> str:
 def test_messages(printed: dict[str, str], check_golden: Callable[[str, str], None]) -> None:
     shown = []
     for name, text in printed.items():
-        same = _UNDERLINE.sub(r"\1", text).replace(" Did you mean 'block'?", "")  # of Python 3.13
+        same = _UNDERLINE.sub(r"\1", text).replace(". Did you mean 'block'?", "")  # of Python 3.13
         shown += ["=" * 20 + " " + name, MISTAKES[name].strip(), "-" * 20, same]
     check_golden("messages", "\n".join(shown))
 
