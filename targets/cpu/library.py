@@ -24,6 +24,7 @@ from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cpu.division import Divisions
 from targets.cpu.half_conversions import add_missing
 from targets.cpu.objects import IS_SUPPORTED
+from targets.cpu.vector_math.replace import replace_math
 
 __all__ = ["FunctionCompiler", "create_library", "keep_loop"]
 
@@ -66,6 +67,7 @@ def _optimize(module: Any, machine: Any) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     divisions = Divisions(module, machine)
     module = divisions.module
+    replace_math(module, machine)
     run_passes(builder.getModulePassManager(), module, builder)
     divisions.restore()
     add_missing(module, machine)

@@ -1,0 +1,73 @@
+"""Replace calls of C's mathematical functions in a module by functions that LLVM vectorizes.
+
+Numba's lowering calls LLVM's intrinsics and C's library by name, as device functions do by the time
+that they are linked to their kernel. What a module declares under such a name is defined in it here
+(:mod:`targets.cpu.vector_math.define`), to be inlined wherever it is called. A name that is not in
+the table stays a call for each element.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from targets.cpu.vector_math.define import FUNCTIONS, definition
+
+__all__ = ["replace_math"]
+
+_KINDS = {"float": ("f32", "f"), "double": ("f64", "")}
+_FMA = """
+declare float @llvm.fma.f32(float, float, float)
+
+define float @probe(float %a, float %b, float %c) {
+  %result = call float @llvm.fma.f32(float %a, float %b, float %c)
+  ret float %result
+}
+"""
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    """Return function and type by the names that Numba calls functions by."""
+    return {
+        symbol: (name, kind)
+        for name, kinds in FUNCTIONS.items()
+        for kind in kinds
+        for suffix, letter in [_KINDS[kind]]
+        for symbol in (f"llvm.{name}.{suffix}", f"{name}{letter}")
+    }
+
+
+_SYMBOLS = _table()
+
+
+def replace_math(module: Any, machine: Any) -> None:
+    """Define the mathematical functions that a linked module declares.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+        Is changed in place. It is not optimized yet, and knows constant arguments already: LLVM
+        simplifies ``x**2.0`` and its like while it knows the functions' names.
+    machine : llvmlite.binding.TargetMachine
+        What the module is compiled for.
+    """
+    found = [f for f in module.functions if f.is_declaration and f.name in _SYMBOLS]
+    definitions: dict[str, str] = {}
+    for function in found:
+        name, kind = _SYMBOLS[function.name]
+        symbol = f"kerneldsl.{name}.{_KINDS[kind][0]}"
+        definitions[symbol] = definition(symbol, name, kind, _has_fma(machine))
+        function.name = symbol
+    for text in definitions.values():
+        module.link_in(llvm.parse_assembly(text))
+
+
+@cache
+def _has_fma(machine: Any) -> bool:
+    """Return whether a processor multiplies and adds with one rounding.
+
+    Others call a function of C's library for it.
+    """
+    return "fmaf" not in machine.emit_assembly(llvm.parse_assembly(_FMA))

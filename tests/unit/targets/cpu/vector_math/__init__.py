@@ -1,0 +1,1 @@
+"""Tests of the CPU target's own mathematical functions."""
