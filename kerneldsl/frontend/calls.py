@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import FunctionType
+from typing import Any
 
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.utilities.formatting import format_count
 
-__all__ = ["bind_arguments"]
+__all__ = ["bind_arguments", "default_values"]
 
 
 def bind_arguments(
@@ -19,6 +21,8 @@ def bind_arguments(
     *,
     reporter: Reporter,
     aliases: Mapping[str, str] | None = None,
+    optional: Collection[str] = (),
+    positional_count: int | None = None,
 ) -> dict[str, ast.expr]:
     """Map parameters to the expressions that a call gives them.
 
@@ -36,6 +40,10 @@ def bind_arguments(
         Raises where the call does not fit.
     aliases : mapping, optional
         Other spellings of parameters.
+    optional : collection of str, optional
+        Parameters with a default, wherever they stand.
+    positional_count : int, optional
+        How many of them can be given by position; by default all.
 
     Returns
     -------
@@ -44,9 +52,13 @@ def bind_arguments(
     """
     aliases = aliases or {}
     given: dict[str, ast.expr] = {}
-    signature = f"{name}({', '.join(parameters)})"
-    if len(call.args) > len(parameters):
-        takes = format_count(len(parameters), "argument")
+    shown = list(parameters)
+    if positional_count is not None and positional_count < len(parameters):
+        shown.insert(positional_count, "*")
+    signature = f"{name}({', '.join(shown)})"
+    most = len(parameters) if positional_count is None else positional_count
+    if len(call.args) > most:
+        takes = format_count(most, "argument" if most == len(parameters) else "positional argument")
         reporter.fail(
             call,
             f"{name} takes {takes}, and {len(call.args)} were given",
@@ -66,7 +78,16 @@ def bind_arguments(
                 keyword, f"{name}: {keyword.arg!r} is given twice", f"Call it as {signature}"
             )
         given[parameter] = keyword.value
-    missing = [p for p in parameters[:required] if p not in given]
+    missing = [p for p in parameters[:required] if p not in given and p not in optional]
     if missing:
         reporter.fail(call, f"{name}: {', '.join(missing)} not given", f"Call it as {signature}")
     return {p: given[p] for p in parameters if p in given}
+
+
+def default_values(function: FunctionType) -> dict[str, Any]:
+    """Return the parameters of a Python function that have default values, with those."""
+    code = function.__code__
+    defaults = function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    found = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return found | (function.__kwdefaults__ or {})

@@ -20,9 +20,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "AsyncWith": ("async with", _OUTSIDE),
     "AsyncFor": ("async for", "Write for"),
     "AsyncFunctionDef": ("async def", "Write a @kd.func function outside the kernel"),
-    "FunctionDef": ("a nested def", "Write a @kd.func function outside the kernel"),
     "ClassDef": ("a class", "Define it outside the kernel"),
-    "Lambda": ("lambda", "Write a @kd.func function outside the kernel"),
     "Yield": ("yield", "Write the values into an array argument"),
     "YieldFrom": ("yield from", "Write the values into an array argument"),
     "Await": ("await", _OUTSIDE),
@@ -115,6 +113,8 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         )
     if isinstance(node, ast.Name):
         _refuse_reserved(node.id, node, reporter)
+    if isinstance(node, ast.arg):
+        _refuse_reserved(node.arg, node, reporter)
     if isinstance(node, ast.BinOp) and _is_string(node.left) and isinstance(node.op, ast.Mod):
         _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
     if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):

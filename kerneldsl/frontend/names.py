@@ -8,9 +8,14 @@ import types
 __all__ = ["clean_function", "local_constants", "local_names", "used_names"]
 
 
-def local_names(tree: ast.FunctionDef, function: types.FunctionType) -> set[str]:
-    """Return the names bound inside a function, its parameters included."""
-    names = set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
+def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = None) -> set[str]:
+    """Return the names bound inside a function, its parameters included.
+
+    Of a function that does not stand in another one, Python's own answer is part of it.
+    """
+    names = set[str]()
+    if function is not None:
+        names |= set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)

@@ -11,12 +11,19 @@ import ast
 import copy
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.endings import refuse_missing_values
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
+from kerneldsl.frontend.lambdas import is_lambda
+from kerneldsl.frontend.local_functions import (
+    LocalFunction,
+    name_every_parameter,
+    take_local_functions,
+)
 from kerneldsl.frontend.names import clean_function, local_constants, local_names, used_names
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Scope, device_function
@@ -58,7 +65,52 @@ def make_unit(
         what to write instead.
     """
     given = dict(constants or {})
-    return _Session().make(device_function(function) or function, given, is_device=is_device)
+    plain = device_function(function) or function
+    if not is_device and isinstance(plain, types.FunctionType) and is_lambda(plain.__code__):
+        raise UnsupportedConstructError(
+            "A lambda cannot be a kernel",
+            where=SourceLocation(plain.__code__.co_filename, plain.__code__.co_firstlineno),
+            value=plain,
+            remedy="Write it with def",
+        )
+    return _Session().make(plain, given, is_device=is_device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Body:
+    """One function on its way to the normal form.
+
+    Parameters
+    ----------
+    function : function
+        The Python function; of a function that stands in another one, that one.
+    tree : ast.FunctionDef
+        Its definition, cleaned; it is rewritten in place.
+    reporter : Reporter
+        Raises.
+    names : set of str
+        Its parameters and variables.
+    constants : mapping
+        Values of compile-time parameters.
+    local_constants : dict
+        Variables that are bound once.
+    functions : dict
+        Functions that stand in it, and those it sees of the functions around it.
+    needed : tuple of str
+        Parameters for the variables that it reads of the function around it.
+    is_plain : bool
+        Whether it is a Numba function.
+    """
+
+    function: types.FunctionType
+    tree: ast.FunctionDef
+    reporter: Reporter
+    names: set[str]
+    constants: Mapping[str, Any]
+    local_constants: dict[str, ast.expr]
+    functions: dict[str, LocalFunction]
+    needed: tuple[str, ...] = ()
+    is_plain: bool = False
 
 
 class _Session:
@@ -66,7 +118,10 @@ class _Session:
 
     def __init__(self) -> None:
         self._made: dict[types.FunctionType, FunctionUnit] = {}
-        self._open: list[types.FunctionType] = []
+        self._local: dict[LocalFunction, FunctionUnit] = {}
+        #: In which function a local one stands.
+        self._around: dict[LocalFunction, _Body] = {}
+        self._open: list[types.FunctionType | LocalFunction] = []
 
     def callee(self, value: Any, node: ast.AST, reporter: Reporter) -> FunctionUnit | None:
         """Return the unit of a device function or Numba function; ``None`` for anything else."""
@@ -77,15 +132,27 @@ class _Session:
                 return None
             function = value.py_func
             is_plain = not is_cuda_dispatcher(value)
-        if function in self._open:
-            path = [f.__name__ for f in self._open[self._open.index(function) :]]
-            reporter.fail(
-                node,
-                f"{function.__name__} calls itself: {' → '.join([*path, function.__name__])}",
-                "Write a loop",
-                limit="Device functions cannot be recursive",
-            )
-        return self.make(function, {}, is_device=True, is_plain=is_plain)
+        self._refuse_recursion(function, node, reporter)
+        try:
+            return self.make(function, {}, is_device=True, is_plain=is_plain)
+        except KernelError as error:
+            if function is value:  # nobody has said that it is for kernels
+                error.add_line(f"called at {reporter.locate(node).render()}")
+            raise
+
+    def _refuse_recursion(
+        self, function: types.FunctionType | LocalFunction, node: ast.AST, reporter: Reporter
+    ) -> None:
+        if function not in self._open:
+            return
+        met = (*self._open[self._open.index(function) :], function)
+        path = [f.name if isinstance(f, LocalFunction) else f.__name__ for f in met]
+        reporter.fail(
+            node,
+            f"{path[0]} calls itself: {' → '.join(path)}",
+            "Write a loop",
+            limit="Device functions cannot be recursive",
+        )
 
     def make(
         self,
@@ -100,37 +167,62 @@ class _Session:
         if known is not None:
             return known
         source = find_source(function)
-        qualname = function.__qualname__
-        reporter = Reporter(source.filename, qualname)
+        reporter = Reporter(source.filename, function.__qualname__)
         if not is_plain:
             _check_parameters(source.node, constants, is_device, reporter)
             refuse_unsupported(source.node, reporter)
-        tree = clean_function(copy.deepcopy(source.node))
+        tree = copy.deepcopy(source.node)
+        functions = {} if is_plain else take_local_functions(tree, reporter)
+        if is_device and not is_plain:
+            name_every_parameter(tree)
+        clean_function(tree)
         tree.args.kwonlyargs, tree.args.kw_defaults = [], []
-        scope = Scope(function, local_names(tree, function) - set(constants), reporter, constants)
+        tree.name = source.node.name if is_lambda(function.__code__) else function.__name__
+        body = _Body(
+            function,
+            tree,
+            reporter,
+            local_names(tree, function) - set(constants),
+            constants,
+            local_constants(tree),
+            functions,
+            is_plain=is_plain,
+        )
+        self._open.append(function)
+        try:
+            unit = self._finish(body, functions, is_device=is_device)
+        finally:
+            self._open.pop()
+        self._made[function] = unit
+        return unit
+
+    def _finish(
+        self, body: _Body, inner: Mapping[str, LocalFunction], *, is_device: bool
+    ) -> FunctionUnit:
+        """Resolve the names of a function in which some others stand."""
+        self._around |= dict.fromkeys(inner.values(), body)
+        tree, reporter, function = body.tree, body.reporter, body.function
+        scope = Scope(function, body.names | set(body.functions), reporter, body.constants)
         rewriter = Rewriter(
             scope,
             reporter,
             self.callee,
             taken=used_names(tree),
-            local_constants=local_constants(tree),
-            is_plain=is_plain,
+            local_constants=body.local_constants,
+            local_functions=body.functions,
+            make_local=lambda local, node: self._make_local(local, node, body),
+            is_plain=body.is_plain,
         )
-        self._open.append(function)
-        try:
-            tree.body = [rewriter.visit(s) for s in tree.body]
-        finally:
-            self._open.pop()
+        tree.body = [rewriter.visit(s) for s in tree.body]
         refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
             _check_returns(tree, reporter)
-        tree.name = function.__name__
-        unit = FunctionUnit(
-            name=function.__name__,
-            qualname=qualname,
+        return FunctionUnit(
+            name=tree.name,
+            qualname=reporter.qualname,
             module=function.__module__ or "",
-            filename=source.filename,
-            first_line=source.first_line,
+            filename=reporter.filename,
+            first_line=tree.lineno,
             tree=ast.fix_missing_locations(tree),
             parameters=tuple(a.arg for a in (*tree.args.posonlyargs, *tree.args.args)),
             uses=rewriter.uses,
@@ -139,26 +231,64 @@ class _Session:
             namespace=rewriter.namespace,
             captured=rewriter.all_captured(),
             function=function,
-            is_plain_numba=is_plain,
+            is_plain_numba=body.is_plain,
         )
-        self._made[function] = unit
-        return unit
+
+    def _make_local(self, local: LocalFunction, node: ast.AST, caller: _Body) -> FunctionUnit:
+        """Make the unit of a function that stands in another one, for a call of it."""
+        self._refuse_recursion(local, node, caller.reporter)
+        around = self._around[local]
+        needed = local.needs(around.functions, around.names)
+        hidden = [name for name in needed if around is not caller and name not in caller.needed]
+        if hidden:
+            caller.reporter.fail(
+                node,
+                f"{local.name} reads {hidden[0]} of {around.reporter.qualname}, and "
+                f"{caller.tree.name}, which calls it, has a variable {hidden[0]} of its own",
+                "Give one of them another name",
+            )
+        if local not in self._local:
+            self._open.append(local)
+            try:
+                body, inner = self._local_body(local, needed, around)
+                self._local[local] = self._finish(body, inner, is_device=True)
+            finally:
+                self._open.pop()
+        return self._local[local]
+
+    def _local_body(
+        self, local: LocalFunction, needed: tuple[str, ...], around: _Body
+    ) -> tuple[_Body, dict[str, LocalFunction]]:
+        name = local.name
+        reporter = around.reporter._replace(qualname=f"{around.reporter.qualname}.{name}")
+        tree = copy.deepcopy(local.node)
+        functions = take_local_functions(tree, reporter)
+        name_every_parameter(tree)
+        clean_function(tree)
+        constants = {n: e for n, e in around.local_constants.items() if n in needed}
+        tree.args.args += [ast.copy_location(ast.arg(each), tree) for each in needed]
+        body = _Body(
+            around.function,
+            tree,
+            reporter,
+            local_names(tree),
+            around.constants,
+            constants | local_constants(tree),
+            {n: f for n, f in around.functions.items() if n not in local_names(tree)} | functions,
+            needed,
+        )
+        return body, functions
 
 
 def _check_parameters(
     node: ast.FunctionDef, constants: Mapping[str, Any], is_device: bool, reporter: Reporter
 ) -> None:
     arguments = node.args
-    if arguments.kwonlyargs and not is_device:
+    if not is_device:
         _check_compile_time(node, constants, reporter)
-        arguments = copy.copy(arguments)
-        arguments.kwonlyargs = []
-    odd = [
-        (arguments.vararg, "*"),
-        (arguments.kwarg, "**"),
-        (arguments.kwonlyargs[0] if arguments.kwonlyargs else None, "keyword-only "),
-        (arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only "),
-    ]
+    odd = [(arguments.vararg, "*"), (arguments.kwarg, "**")]
+    if not is_device:
+        odd.append((arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only "))
     for parameter, kind in odd:
         if parameter is not None:
             reporter.fail(

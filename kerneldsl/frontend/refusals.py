@@ -11,7 +11,7 @@ from kerneldsl.frontend.captured import CAPTURABLE
 from kerneldsl.frontend.constructs import BUILTINS
 from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_type
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Resolved
+from kerneldsl.frontend.resolve import HOST_LIBRARIES, Resolved
 from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 
@@ -24,9 +24,6 @@ __all__ = [
     "refuse_unknown",
     "spelling",
 ]
-
-#: Libraries whose Python functions are Numba's to judge.
-_KNOWN_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
 
 
 def refuse_group(reporter: Reporter, node: ast.expr, path: str, group: IntrinsicGroup) -> None:
@@ -61,13 +58,11 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
     """Refuse an outside object, unless it is one that Numba may know."""
     value, path = resolved.value, resolved.path
     if isinstance(value, types.FunctionType):
-        library = (value.__module__ or "").partition(".")[0]
-        if library not in _KNOWN_LIBRARIES:
+        if (value.__module__ or "").partition(".")[0] in HOST_LIBRARIES:
             reporter.fail(
                 node,
-                f"{path} is a plain Python function",
-                f"Decorate {value.__name__} with @kd.func",
-                limit="A kernel can call @kd.func functions and Numba @njit functions",
+                f"{path} is a function for the host",
+                "Call it outside the kernel",
                 value=value,
             )
         return

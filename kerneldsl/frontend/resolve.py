@@ -15,7 +15,12 @@ from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
-__all__ = ["Resolved", "Scope", "device_function", "is_kernel"]
+__all__ = ["HOST_LIBRARIES", "Resolved", "Scope", "device_function", "is_kernel"]
+
+#: Libraries whose Python functions are Numba's to judge.
+NUMBA_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
+#: Libraries whose Python functions are not for kernels.
+HOST_LIBRARIES = ("kerneldsl", "targets")
 
 
 class Resolved(NamedTuple):
@@ -148,11 +153,22 @@ def _ends_chain(value: object) -> bool:
         return False
     if isinstance(value, Intrinsic) or is_dispatcher(value):
         return True
-    return is_constant(value) or is_kernel(value) or device_function(value) is not None
+    return is_constant(value) or is_kernel(value) or _decorated_function(value) is not None
 
 
 def device_function(value: object) -> types.FunctionType | None:
-    """Return the Python function of a ``@kd.func`` or ``@kd.kernel`` object, or ``None``."""
+    """Return the Python function that a kernel calls by an object, or ``None``.
+
+    That is one of a ``@kd.func`` or ``@kd.kernel`` object, or a plain one of no library that Numba
+    judges or that is for the host.
+    """
+    if isinstance(value, types.FunctionType):
+        library = (value.__module__ or "").partition(".")[0]
+        return None if library in (*NUMBA_LIBRARIES, *HOST_LIBRARIES) else value
+    return _decorated_function(value)
+
+
+def _decorated_function(value: object) -> types.FunctionType | None:
     function = getattr(value, "__kerneldsl_function__", None)
     return function if isinstance(function, types.FunctionType) else None
 

@@ -6,11 +6,11 @@ import ast
 import math
 import re
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.calls import bind_arguments
+from kerneldsl.frontend.calls import bind_arguments, default_values
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
     compiled_value,
@@ -21,6 +21,7 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
+from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
     is_read,
@@ -46,6 +47,9 @@ __all__ = ["Rewriter"]
 _ALIASES = {"ary": "array", "idx": "index", "val": "value", "old": "expected"}
 _COMPARE_AND_SWAP = ("array", "expected", "value")
 
+_NO_FUNCTION_VALUES = "A kernel calls functions; they are no values there"
+
+MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
 MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]
 
 
@@ -64,6 +68,10 @@ class Rewriter(ast.NodeTransformer):
         Names that the function uses.
     local_constants : dict
         Locals that are bound once.
+    local_functions : dict
+        Functions that stand in the function.
+    make_local : callable
+        Gives the unit of one of them, which a node calls.
     is_plain : bool
         Whether it is a Numba function, in which everything but a call of another is left alone.
     """
@@ -76,12 +84,16 @@ class Rewriter(ast.NodeTransformer):
         *,
         taken: set[str],
         local_constants: dict[str, ast.expr],
+        local_functions: Mapping[str, LocalFunction],
+        make_local: MakeLocal,
         is_plain: bool,
     ) -> None:
         self._scope = scope
         self._reporter = reporter
         self._make_callee = make_callee
         self._taken = taken
+        self._local_functions = local_functions
+        self._make_local = make_local
         self._is_plain = is_plain
         self._statics = StaticEvaluator(
             self._capture_static, scope.is_outside, local_constants, reporter
@@ -104,6 +116,8 @@ class Rewriter(ast.NodeTransformer):
     # Expressions
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._local_functions:
+            self._refuse_as_value(node, node.id)
         return self._value(node) if self._is_read_outside(node) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -112,7 +126,19 @@ class Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        if not self._is_plain:
+            self._reporter.fail(
+                node,
+                "A lambda is used as a value",
+                "Give it a name in a statement of its own, f = lambda …: …, and call f(…)",
+                limit=_NO_FUNCTION_VALUES,
+            )
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in self._local_functions:
+            return self._local_call(node, self._local_functions[node.func.id])
         if not self._is_read_outside(node.func):
             self.generic_visit(node)
             return node
@@ -188,17 +214,21 @@ class Rewriter(ast.NodeTransformer):
         if is_kernel(value) or device_function(value) is not None:
             if self._is_plain:
                 return self._keep(resolved, node)
-            self._reporter.fail(
-                node,
-                f"The function {resolved.path} is used without being called",
-                f"Write {resolved.path}(…)",
-            )
+            self._refuse_as_value(node, resolved.path)
         if is_constant(value) and (not self._is_plain or constant_problem(value) is None):
             return self._constant(node, resolved)
         owner = self._scope.resolve(root_of(node)).value
         if not self._is_plain and not draws(owner, resolved.path):  # which keeping it refuses
             refuse_unknown(self._reporter, node, resolved)
         return self._keep(resolved, node)
+
+    def _refuse_as_value(self, node: ast.expr, path: str) -> NoReturn:
+        self._reporter.fail(
+            node,
+            f"The function {path} is used without being called",
+            f"Write {path}(…)",
+            limit=_NO_FUNCTION_VALUES,
+        )
 
     def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
         self._check_constant(resolved)
@@ -303,28 +333,55 @@ class Rewriter(ast.NodeTransformer):
         name = self._name_of(resolved.path)
         self._capture(name, resolved)
         self.callees[name] = callee
-        defaults = getattr(callee.function, "__defaults__", None) or ()
         arguments = callee.tree.args
-        is_flexible = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
+        is_flexible = arguments.vararg or arguments.kwarg
         is_starred = any(isinstance(a, ast.Starred) for a in node.args)
         if is_flexible or is_starred:  # Numba's own functions alone; Numba binds the arguments
             self.generic_visit(node)
             node.func = ast.copy_location(load(name), node.func)
             return node
-        required = len(callee.parameters) - len(defaults)
+        function = callee.function
+        assert function is not None
+        defaults = default_values(function)
         given = bind_arguments(
-            node, callee.name, callee.parameters, required, reporter=self._reporter
+            node,
+            callee.name,
+            callee.parameters,
+            len(callee.parameters),
+            reporter=self._reporter,
+            optional=defaults,
+            positional_count=function.__code__.co_argcount,
         )
-        positional: list[ast.expr] = []
-        for i, parameter in enumerate(callee.parameters):
-            if parameter in given:
-                positional.append(self.visit(given[parameter]))
-            else:
-                value = defaults[i - required]
-                path = f"{resolved.path}({parameter})"  # which no chain can be
-                positional.append(self._default(node, path, value))
-        function = ast.copy_location(load(name), node.func)
-        return ast.copy_location(ast.Call(function, positional, []), node)
+        # A path that no chain can be stands for a default value.
+        positional = [
+            self.visit(given[parameter])
+            if parameter in given
+            else self._default(node, f"{resolved.path}({parameter})", defaults[parameter])
+            for parameter in callee.parameters
+        ]
+        return _call(node, name, positional)
+
+    def _local_call(self, node: ast.Call, local: LocalFunction) -> ast.expr:
+        """Return a call with the variables of the function around that the called one reads."""
+        name = local.name
+        callee = self._make_local(local, node)
+        self.callees[name] = callee
+        given = bind_arguments(
+            node,
+            name,
+            local.parameters,
+            len(local.parameters),
+            reporter=self._reporter,
+            optional=local.defaults,
+            positional_count=local.positional_count,
+        )
+        hidden = callee.parameters[len(local.parameters) :]
+        positional: list[ast.expr] = [
+            self.visit(given[parameter]) if parameter in given else load(local.defaults[parameter])
+            for parameter in local.parameters
+        ]
+        positional += map(load, hidden)
+        return _call(node, name, positional)
 
     def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
         if not is_constant(value) or constant_problem(value) is not None:
@@ -421,6 +478,15 @@ class Rewriter(ast.NodeTransformer):
         at = node.func if isinstance(node, ast.Call) else node
         function = ast.copy_location(load(name), at)
         return ast.copy_location(ast.Call(function, arguments, []), node)
+
+
+def _call(node: ast.Call, name: str, arguments: list[ast.expr]) -> ast.expr:
+    """Return a call by a name of the unit, at the place of another."""
+    function = ast.copy_location(load(name), node.func)
+    for argument in arguments:
+        if not hasattr(argument, "lineno"):
+            ast.copy_location(argument, node)
+    return ast.copy_location(ast.Call(function, arguments, []), node)
 
 
 def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:

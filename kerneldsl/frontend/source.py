@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
 from kerneldsl.frontend.program_text import (
     how_to_give_text,
     is_of_program,
@@ -55,7 +56,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     Parameters
     ----------
     function : callable
-        A function written with ``def``.
+        A function, also a lambda: then the node is that of a function which returns its value.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     SourceUnavailableError
         Where there is no source, or where it is no longer the text that was compiled.
     UnsupportedConstructError
-        For a lambda, a method, a coroutine or anything that is not a function.
+        For a method, a coroutine, anything that is not a function, and a lambda that cannot be told
+        from others on its line.
     """
     code = _code_of(function)
     where = SourceLocation(code.co_filename, code.co_firstlineno, function=code.co_qualname)
@@ -117,18 +119,13 @@ def _code_of(function: Callable[..., Any]) -> types.CodeType:
             remedy="Decorate a function",
         )
     code = function.__code__
-    if code.co_name == "<lambda>":
-        raise UnsupportedConstructError(
-            "A lambda cannot be a kernel or a device function",
-            where=SourceLocation(code.co_filename, code.co_firstlineno),
-            value=function,
-            remedy="Write it with def",
-        )
     return code
 
 
 def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
     statements = _parse(text, code.co_filename)
+    if is_lambda(code):
+        return _find_lambda_in(text, statements, code)
     for statement in statements:
         if not _holds_line(statement, code.co_firstlineno):
             continue
@@ -149,6 +146,30 @@ def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
                 found: ast.FunctionDef = node
                 return found
     return None
+
+
+def _find_lambda_in(
+    text: str, statements: tuple[ast.stmt, ...], code: types.CodeType
+) -> ast.FunctionDef | None:
+    candidates = [
+        node
+        for statement in statements
+        if _holds_line(statement, code.co_firstlineno)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and _is_same_code(text, statement, code, node)
+    ]
+    if not candidates:
+        return None
+    found = find_lambda(candidates, code, text.splitlines())
+    if found is None:
+        raise UnsupportedConstructError(
+            f"Line {code.co_firstlineno} has {len(candidates)} lambdas that look alike",
+            where=SourceLocation(code.co_filename, code.co_firstlineno),
+            remedy="Write each on a line of its own, or with def",
+        )
+    return function_of_lambda(found)
 
 
 def _holds_line(statement: ast.stmt, line: int) -> bool:
@@ -199,7 +220,7 @@ def _functions(
 
 
 def _is_same_code(
-    text: str, statement: ast.stmt, code: types.CodeType, node: ast.FunctionDef
+    text: str, statement: ast.stmt, code: types.CodeType, node: ast.FunctionDef | ast.Lambda
 ) -> bool:
     """Return whether the text still says what the function was compiled from."""
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["assign", "call", "load", "store"]
+__all__ = ["LAMBDA_NAME", "assign", "call", "load", "store"]
+
+#: What a lambda is called where a function has to have a name.
+LAMBDA_NAME = "lambda_"
 
 
 def load(name: str) -> ast.Name:

@@ -23,6 +23,8 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from kerneldsl.errors import SourceUnavailableError
+from kerneldsl.frontend.lambdas import is_lambda
+from kerneldsl.frontend.syntax import LAMBDA_NAME
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -64,17 +66,35 @@ def reduce_function(
     assert isinstance(function, FunctionType)
     outside = _outside(function, is_device=not is_kernel(wrapper))
     payload = {
-        "name": function.__name__,
+        "name": LAMBDA_NAME if is_lambda(function.__code__) else function.__name__,
         "qualname": function.__qualname__,
         "module": function.__module__,
         "doc": function.__doc__,
         "text": _text_of(function),
         "defaults": function.__defaults__,
+        "keyword_defaults": function.__kwdefaults__,
         "outside": {name: _encode(value, wrapper) for name, value in outside},
         "type": type(wrapper),
         "arguments": arguments,
     }
     return load_function, (pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL),)
+
+
+class _Travelling:
+    """A plain function that a kernel calls, on its way as source.
+
+    Parameters
+    ----------
+    function : function
+        The function.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
+
+    def __reduce__(self) -> Any:
+        return reduce_function(self, self.function)
 
 
 def load_function(payload: bytes) -> Any:
@@ -99,7 +119,9 @@ def _load(parts: dict[str, Any], digest: bytes) -> Any:
     (definition,) = tree.body
     assert isinstance(definition, ast.FunctionDef)
     # Default values have been pickled; their expressions would need names that have not.
-    definition.args.defaults = [ast.Constant(None) for _ in definition.args.defaults]
+    arguments = definition.args
+    arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+    arguments.kw_defaults = [each and ast.Constant(None) for each in arguments.kw_defaults]
     code = compile(
         ast.fix_missing_locations(tree),
         filename,
@@ -113,7 +135,9 @@ def _load(parts: dict[str, Any], digest: bytes) -> Any:
     function.__qualname__ = parts["qualname"]
     function.__doc__ = parts["doc"]
     function.__defaults__ = parts["defaults"]
-    made = parts["type"](function, *parts["arguments"])
+    function.__kwdefaults__ = parts["keyword_defaults"]
+    is_plain = parts["type"] is _Travelling
+    made = function if is_plain else parts["type"](function, *parts["arguments"])
     namespace[parts["name"]] = made
     for name, (how, value) in parts["outside"].items():
         namespace[name] = made if how == "self" else _decode(how, value)
@@ -132,10 +156,15 @@ def _is_importable(wrapper: Any) -> bool:
 
 
 def _text_of(function: FunctionType) -> str:
-    """Return the function's own text, from ``def`` to its end, undecorated and dedented."""
+    """Return the function's own text, from ``def`` to its end, undecorated and dedented.
+
+    A lambda's is that of the function which it stands for.
+    """
     from kerneldsl.frontend.source import find_source
 
     source = find_source(function)
+    if is_lambda(function.__code__):
+        return ast.unparse(source.node)
     lines = linecache.getlines(source.filename, function.__globals__)
     assert source.node.end_lineno is not None
     text = textwrap.dedent("".join(lines[source.node.lineno - 1 : source.node.end_lineno]))
@@ -180,6 +209,8 @@ def _portable(name: str, value: Any, function: FunctionType, is_device: bool) ->
 
     if isinstance(value, (ModuleType, Intrinsic, IntrinsicGroup)):
         return value
+    if isinstance(value, FunctionType) and device_function(value) is not None:
+        return value if _is_importable(value) else _Travelling(value)
     if is_kernel(value) or device_function(value) is not None:
         return value
     try:

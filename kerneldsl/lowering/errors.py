@@ -122,19 +122,36 @@ def _class_of(error: BaseException) -> type[KernelError]:
 def _locate(
     error: BaseException, unit: FunctionUnit, finding: _Finding | None
 ) -> tuple[SourceLocation, str | None]:
-    """Return the place that Numba names, or else the one that the finding is about."""
+    """Return the innermost place that Numba names, or else the one that the finding is about."""
+    text = str(getattr(error, "msg", None) or error)
+    for match in _TYPED_AT.finditer(text):
+        filename, line = match[1], int(match[2])
+        if any(_holds(reached, filename, line) for reached in unit.reachable()):
+            return _locate_line(unit, filename, line, finding)
     place = getattr(error, "loc", None)
-    line = getattr(place, "line", None)
-    filename = getattr(place, "filename", None)
+    return _locate_line(
+        unit, getattr(place, "filename", None), getattr(place, "line", None), finding
+    )
+
+
+#: Numba says from the innermost function to the outermost what it was doing.
+_TYPED_AT = re.compile(r"^During: typing of .* at (.+) \((\d+)\)$", re.MULTILINE)
+
+
+def _holds(unit: FunctionUnit, filename: str | None, line: int | None) -> bool:
+    tree = unit.tree
+    last = tree.end_lineno or tree.lineno
+    return line is not None and filename == unit.filename and tree.lineno <= line <= last
+
+
+def _locate_line(
+    unit: FunctionUnit, filename: str | None, line: int | None, finding: _Finding | None
+) -> tuple[SourceLocation, str | None]:
     if all(filename != reached.filename for reached in unit.reachable()):
         line = None  # a place in Numba itself
     for reached in unit.reachable():
         tree = reached.tree
-        is_inside = (
-            line is not None
-            and filename == reached.filename
-            and tree.lineno <= line <= (tree.end_lineno or tree.lineno)
-        )
+        is_inside = _holds(reached, filename, line)
         # What Numba cannot place it places at the function's head.
         is_placed = is_inside and line != tree.lineno
         if is_inside or (line is None and finding is not None):

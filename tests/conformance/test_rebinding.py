@@ -49,6 +49,35 @@ def run(out):
         "config.dtype = np.float32",
         float(np.float32(1) / np.float32(3)),
     ),
+    "a constant of a plain function": (
+        """
+SCALE = 2.0
+
+def scaled(value):
+    return value * SCALE
+
+@kd.kernel
+def run(out):
+    out[kd.grid(1)] = scaled(3.0)
+""",
+        6.0,
+        "SCALE = 5.0",
+        15.0,
+    ),
+    "a plain function": (
+        """
+def scaled(value):
+    return value * 2.0
+
+@kd.kernel
+def run(out):
+    inner = lambda value: scaled(value)
+    out[kd.grid(1)] = inner(3.0)
+""",
+        6.0,
+        "scaled = lambda value: value + 0.5",
+        3.5,
+    ),
     "another name of an intrinsic": (
         """
 combine = kd.atomic.add

@@ -114,19 +114,29 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
     def replace(value: Any) -> Any:
         if value is kd:
             return language
-        if isinstance(value, type(_device_function)):
-            inner = python_function(value)
+        inner = python_function(value) if isinstance(value, type(_device_function)) else value
+        if isinstance(inner, types.FunctionType) and inner is not function:
+            if inner.__module__.partition(".")[0] in ("numpy", "math"):
+                return inner
             if id(inner) not in done:
                 done[id(inner)] = _rebind(inner, language, done)
             return done[id(inner)]
         return value
 
     code = function.__code__
-    names = set(code.co_names)
+    names = _names_in(code)
     language.can_wait |= not names.isdisjoint(STOPS)
     scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
     cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
-    return types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)
+    made = types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """Names that code, and the functions in it, looks up."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
 
 
 @kd.func

@@ -1,0 +1,190 @@
+"""Functions that stand in a function: ``f = lambda x: …`` and ``def f(x): …``.
+
+Such a function sees the variables of the one around it as they are when it is called. It becomes a
+device function with a parameter for each variable that it reads, and a call gives it their values.
+Its default values are computed where it is defined, as in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kerneldsl.frontend.lambdas import function_of_lambda
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.syntax import store
+from kerneldsl.language.reserved import RESERVED_PREFIX
+
+__all__ = ["LocalFunction", "take_local_functions"]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFunction:
+    """A function that stands in another one, and has been taken out of it.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    node : ast.FunctionDef
+        The function.
+    parameters : tuple of str
+        Those that it was written with, keyword-only ones last.
+    positional_count : int
+        How many of them can be given by position.
+    defaults : dict
+        Parameter to the variable of the outer function that holds its default value.
+    """
+
+    name: str
+    node: ast.FunctionDef
+    parameters: tuple[str, ...]
+    positional_count: int
+    defaults: dict[str, str]
+
+    def needs(self, around: Mapping[str, LocalFunction], variables: set[str]) -> tuple[str, ...]:
+        """Return the outer function's variables that it reads, by itself or in what it calls.
+
+        Parameters
+        ----------
+        around : mapping
+            Local functions that it sees.
+        variables : set of str
+            Variables of the outer function.
+        """
+        found: set[str] = set()
+        pending, seen = [self], {self}
+        while pending:
+            reading = pending.pop()
+            for name in _names_of(reading.node)[1]:
+                called = around.get(name)
+                if called is None:
+                    found |= {name} & variables
+                elif called not in seen:
+                    seen.add(called)
+                    pending.append(called)
+                    found.update(called.defaults.values())
+                else:
+                    found.update(called.defaults.values())
+        return tuple(sorted(found - _names_of(self.node)[0]))
+
+
+def take_local_functions(tree: ast.FunctionDef, reporter: Reporter) -> dict[str, LocalFunction]:
+    """Take the functions out of a function, in place, which leaves their default values.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        If a name is given to two functions, or to a function and another value; if a function has
+        decorators or takes a variable number of arguments.
+    """
+    taking = _Taking(reporter)
+    taking.generic_visit(tree)
+    taking.check_names(tree)
+    return taking.found
+
+
+class _Taking(ast.NodeTransformer):
+    """Replaces definitions by assignments of their default values."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.found: dict[str, LocalFunction] = {}
+        self._reporter = reporter
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        if node.decorator_list:
+            self._reporter.fail(
+                node.decorator_list[0],
+                f"{node.name} stands in a function and has a decorator",
+                f"Leave it out, or write {node.name} outside the function",
+            )
+        return self._take(node.name, node, node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
+        if not isinstance(node.value, ast.Lambda):
+            return node
+        target = node.targets[0]
+        if len(node.targets) != 1 or not isinstance(target, ast.Name):
+            return node  # the lambda is refused where it is met
+        return self._take(target.id, function_of_lambda(node.value, target.id), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt | list[ast.stmt]:
+        if isinstance(node.value, ast.Lambda) and isinstance(node.target, ast.Name):
+            return self._take(node.target.id, function_of_lambda(node.value, node.target.id), node)
+        return node
+
+    def check_names(self, tree: ast.FunctionDef) -> None:
+        """Refuse names that hold something else, too."""
+        for node in ast.walk(tree):
+            name = node.arg if isinstance(node, ast.arg) else None
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                name = node.id
+            if name in self.found:
+                self._refuse_twice(name, node)
+
+    def _refuse_twice(self, name: str, node: ast.AST) -> None:
+        self._reporter.fail(
+            node,
+            f"{name} is a function, and is given another value",
+            "Give each a name of its own; for a function that depends on a condition, write the "
+            "condition into the function",
+            limit="It must be known when the kernel is compiled which function is called",
+        )
+
+    def _take(self, name: str, function: ast.FunctionDef, node: ast.stmt) -> list[ast.stmt]:
+        if name in self.found:
+            self._refuse_twice(name, node)
+        arguments = function.args
+        for parameter in (arguments.vararg, arguments.kwarg):
+            if parameter is not None:
+                self._reporter.fail(
+                    parameter,
+                    f"{name} takes a variable number of arguments, {parameter.arg}",
+                    "Name each parameter, without * or **",
+                )
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = [None] * (len(positional) - len(arguments.defaults)) + [*arguments.defaults]
+        every = [*positional, *arguments.kwonlyargs]
+        defaults: dict[str, str] = {}
+        left: list[ast.stmt] = []
+        for parameter, value in zip(every, [*given, *arguments.kw_defaults], strict=True):
+            if value is not None:
+                variable = f"{RESERVED_PREFIX}default_{name}_{parameter.arg}_"
+                defaults[parameter.arg] = variable
+                left.append(ast.copy_location(ast.Assign([store(variable)], value), value))
+        self.found[name] = LocalFunction(
+            name, function, tuple(each.arg for each in every), len(positional), defaults
+        )
+        return left or [ast.copy_location(ast.Pass(), node)]
+
+
+def name_every_parameter(tree: ast.FunctionDef) -> None:
+    """Make ordinary parameters of all, in place: calls in the normal form are positional."""
+    arguments = tree.args
+    arguments.args = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    arguments.posonlyargs, arguments.kwonlyargs, arguments.kw_defaults = [], [], []
+
+
+def _names_of(function: ast.FunctionDef | ast.Lambda) -> tuple[set[str], set[str]]:
+    """Return the names that a function has itself, and those that it reads from outside."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    own, read = {each.arg for each in every}, set[str]()
+    body = function.body if isinstance(function.body, list) else [function.body]
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.FunctionDef() | ast.Lambda():
+                if isinstance(node, ast.FunctionDef):
+                    own.add(node.name)
+                read |= _names_of(node)[1]
+                pending += [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+                continue
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name):
+                own.add(name)
+        pending += ast.iter_child_nodes(node)
+    return own, read - own
