@@ -28,8 +28,6 @@ def function_of_lambda(node: ast.Lambda, name: str = LAMBDA_NAME) -> ast.Functio
     """
     body = ast.copy_location(ast.Return(node.body), node.body)
     function = ast.FunctionDef(name, node.args, [body], [], None, None)
-    if "type_params" in ast.FunctionDef._fields:
-        function.type_params = []
     return ast.copy_location(function, node)
 
 

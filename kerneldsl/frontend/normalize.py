@@ -288,7 +288,9 @@ def _check_parameters(
         _check_compile_time(node, constants, reporter)
     odd = [(arguments.vararg, "*"), (arguments.kwarg, "**")]
     if not is_device:
-        odd.append((arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only "))
+        odd.append(
+            (arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only ")
+        )
     for parameter, kind in odd:
         if parameter is not None:
             reporter.fail(

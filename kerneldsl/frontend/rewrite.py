@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -17,11 +16,11 @@ from kerneldsl.frontend.captured import (
     constant_problem,
     is_constant,
     make_captured,
-    plain_value,
 )
-from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
+from kerneldsl.frontend.chains import draws, root_of
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.local_functions import LocalFunction
+from kerneldsl.frontend.outside_values import OutsideValues
 from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
     is_read,
@@ -36,7 +35,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.unit import Captured, FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -53,7 +52,7 @@ MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
 MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]
 
 
-class Rewriter(ast.NodeTransformer):
+class Rewriter(OutsideValues):
     """Rewrites the statements of one function.
 
     Parameters
@@ -88,30 +87,15 @@ class Rewriter(ast.NodeTransformer):
         make_local: MakeLocal,
         is_plain: bool,
     ) -> None:
-        self._scope = scope
-        self._reporter = reporter
+        super().__init__(scope, reporter, taken=taken, is_plain=is_plain)
         self._make_callee = make_callee
-        self._taken = taken
         self._local_functions = local_functions
         self._make_local = make_local
-        self._is_plain = is_plain
         self._statics = StaticEvaluator(
             self._capture_static, scope.is_outside, local_constants, reporter
         )
         self._counts: dict[str, int] = {}
-        self._names: dict[str, str] = {}
-        self._captured: dict[str, Captured] = {}
         self.uses: dict[str, IntrinsicUse] = {}
-        self.callees: dict[str, FunctionUnit] = {}
-        self.constants: dict[str, Captured] = {}
-        self.namespace: dict[str, Any] = {}
-
-    def all_captured(self) -> tuple[Captured, ...]:
-        """Return what this function and its callees captured."""
-        found = list(self._captured.values())
-        for callee in self.callees.values():
-            found += [c for c in callee.captured if all(c is not known for known in found)]
-        return tuple(found)
 
     # Expressions
 
@@ -230,98 +214,6 @@ class Rewriter(ast.NodeTransformer):
             limit=_NO_FUNCTION_VALUES,
         )
 
-    def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
-        self._check_constant(resolved)
-        name = self._name_of(resolved.path)
-        captured = self._capture(name, resolved)
-        plain = compiled_value(captured)
-        self.constants[name] = (
-            captured
-            if plain is captured.value
-            else Captured(name, resolved.path, plain, lambda: plain_value(captured.read()))
-        )
-        return _renamed(name, resolved, node)
-
-    def _check_constant(self, resolved: Resolved) -> None:
-        problem = constant_problem(resolved.value)
-        if problem is not None:
-            what, remedy = problem
-            self._reporter.fail(
-                resolved.node,
-                f"The captured value {resolved.path} {what}",
-                remedy,
-                value=resolved.value,
-            )
-
-    def _capture_static(self, node: ast.expr) -> Any:
-        """Return the value of an outside chain in a static argument."""
-        resolved = self._scope.resolve(node)
-        if resolved.foreign is not None:
-            refuse_foreign(self._reporter, node, resolved.foreign)
-        value = resolved.value
-        if is_constant(value):
-            self._check_constant(resolved)
-            self._capture(resolved.path, resolved)
-        else:
-            self._watch(node, resolved)
-        for attribute in resolved.rest:
-            value = getattr(value, attribute)
-        return plain_value(value) if is_constant(value) else value
-
-    def _capture(self, name: str, resolved: Resolved) -> Captured:
-        known = self._captured.get(resolved.path)
-        if known is None:
-            known = make_captured(name, resolved.path, resolved.value, resolved.read)
-            self._captured[resolved.path] = known
-        return known
-
-    def _keep(self, resolved: Resolved, node: ast.expr) -> ast.expr:
-        """Leave a chain as it is, and its first name in the namespace.
-
-        A chain through an object that is no module becomes one name: compilers know modules alone.
-        """
-        root = root_of(node)
-        owner = self._scope.resolve(root).value
-        if draws(owner, resolved.path):
-            self._reporter.fail(
-                node,
-                f"{resolved.path} needs a random number generator's state, which threads lack",
-                "Draw the numbers before the launch, and pass them in an array",
-            )
-        self._watch(node, resolved)
-        if self._is_plain or node is root or isinstance(owner, types.ModuleType):
-            self.namespace[root.id] = owner
-            return node
-        name = self._name_of(resolved.path)
-        self.namespace[name] = resolved.value
-        return _renamed(name, resolved, node)
-
-    def _watch(self, node: ast.expr, resolved: Resolved) -> None:
-        """Have launches see when a chain that is no constant comes to mean something else.
-
-        Chains that begin with a library under its usual name, ``np.float32``, are not looked at
-        again: that would cost every launch something, and nobody gives ``np`` another meaning.
-        """
-        root = root_of(node)
-        if is_library(root.id, self._scope.resolve(root).value):
-            return
-        path, read = resolved.path, steady_reader(resolved.read)
-        self._captured.setdefault(path, make_captured(path, path, read(), read))
-
-    def _name_of(self, path: str) -> str:
-        """Return a name of the unit's own for what a chain means."""
-        name = self._names.get(path)
-        if name is None:
-            name = path
-            if not name.isidentifier():
-                base = name = re.sub(r"\W+", "_", path).rstrip("_")
-                count = 2
-                while name in self._taken:
-                    name, count = f"{base}_{count}", count + 1
-            self._taken.add(name)
-            self._names[path] = name
-        return name
-
     # Calls
 
     def _callee(self, resolved: Resolved) -> FunctionUnit | None:
@@ -341,7 +233,7 @@ class Rewriter(ast.NodeTransformer):
             node.func = ast.copy_location(load(name), node.func)
             return node
         function = callee.function
-        assert function is not None
+        assert isinstance(function, types.FunctionType)
         defaults = default_values(function)
         given = bind_arguments(
             node,
@@ -487,11 +379,3 @@ def _call(node: ast.Call, name: str, arguments: list[ast.expr]) -> ast.expr:
         if not hasattr(argument, "lineno"):
             ast.copy_location(argument, node)
     return ast.copy_location(ast.Call(function, arguments, []), node)
-
-
-def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:
-    """Return a chain of which the resolved part has become one name."""
-    result: ast.expr = ast.copy_location(load(name), resolved.node)
-    for attribute in resolved.rest:
-        result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)
-    return result

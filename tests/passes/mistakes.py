@@ -133,7 +133,16 @@ k.forall(8)(np.zeros((8, 8)), out)
         before="class Config: pass\nconfig = Config()\nconfig.a = object()",
     ),
     "an_f_string": _element("print(f'{i}')"),
-    "a_plain_function": _element("out[i] = f(x[i])", before="def f(v): return v + 1\n"),
+    "a_plain_function_of_python": _element(
+        "out[i] = f(x[i])", before="def f(v):\n    try: return 1 / v\n    except: return 0\n"
+    ),
+    "types_in_a_plain_function": _element(
+        "out[i] = f(x[i])", before="def f(v):\n    w = v + 1\n    return w.real.name\n"
+    ),
+    "a_recursive_function": _element(
+        "out[i] = f(x[i])", before="def f(v): return f(v - 1) if v > 0 else v\n"
+    ),
+    "a_lambda_as_a_value": _element("f = lambda v: v + 1; g = f; out[i] = g(x[i])"),
     "a_default_value": "@kd.kernel\ndef k(x, n=3):\n    x[0] = n\n\nk.forall(8)(x)",
     "a_value_is_returned": "@kd.kernel\ndef k(x):\n    return x[0]\n\nk.forall(8)(x)",
     "try_except": """\

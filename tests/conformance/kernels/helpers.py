@@ -1,5 +1,4 @@
 """Plain Python functions, lambdas and functions in functions, which kernels call."""
-# ruff: noqa: E731
 
 from __future__ import annotations
 

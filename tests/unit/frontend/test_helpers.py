@@ -1,10 +1,11 @@
 """Plain functions, lambdas and functions in functions, as the front end takes them apart."""
 # What is never run may hold what nobody should write.
-# ruff: noqa: E731, F841, PLC3002, E702, E301, E306
+# ruff: noqa: PLC3002, F811
 
 from __future__ import annotations
 
 import ast
+import linecache
 import pickle
 from types import SimpleNamespace
 
@@ -45,7 +46,8 @@ def without_attribute(x):
 
 one, two = lambda x: x + 1, lambda x: x + TWO
 nested = lambda x: (lambda y: y * 2)(x)
-é = lambda ä: ä + 1; after_é = lambda ä: ä + 1
+# Columns are counted in characters, not bytes.
+before, behind = lambda x: x == len("éé"), lambda x: x == len("éé")
 
 
 def refusal(function) -> UnsupportedConstructError:
@@ -159,10 +161,11 @@ def test_lambdas_of_one_line_are_told_apart():
     assert _returned(one) == "return x + 1"
     assert _returned(two) == "return x + TWO"
     assert _returned(nested) == "return (lambda y: y * 2)(x)"
-    source = find_source(after_é).node
-    first = find_source(é).node
+    source = find_source(behind).node
+    first = find_source(before).node
     assert source.lineno == first.lineno
     assert source.col_offset > first.col_offset
+    assert linecache.getline(__file__, source.lineno)[source.col_offset :].startswith("lambda")
     pair = SimpleNamespace(a=lambda x: -x, b=lambda x: -x)
     assert find_source(pair.a).node.col_offset < find_source(pair.b).node.col_offset
 
@@ -193,7 +196,10 @@ def test_variables_around_become_parameters():
     def kernel(x):
         n = 4
         f = lambda v, w=n: v * n + w
-        def g(j, *, k=1): return f(x[j]) * k
+
+        def g(j, *, k=1):
+            return f(x[j]) * k
+
         n = 5
         x[0] = g(2) + f(1, 2)
 
@@ -207,10 +213,12 @@ def test_variables_around_become_parameters():
 def test_shapes_may_be_constants_of_the_function_around():
     def kernel(x):
         n = 4
+
         def g(j):
             t = kd.local.array(n, kd.float32)
             t[0] = j
             return t[0]
+
         x[0] = g(1)
 
     (use,) = make_unit(kernel).callees["g"].uses.values()
@@ -225,7 +233,9 @@ def _two_functions(x):
 
 
 def _another_value(x):
-    def f(v): return v
+    def f(v):
+        return v
+
     f = 3
     x[0] = f
 
@@ -247,19 +257,26 @@ def _unnamed(x):
 
 def _decorated(x):
     @kd.func
-    def f(v): return v
+    def f(v):
+        return v
+
     x[0] = f(1)
 
 
 def _variable_arguments(x):
-    def f(*v): return v[0]
+    def f(*v):
+        return v[0]
+
     x[0] = f(1)
 
 
 def _hides(x):
     n = 3
     f = lambda v: v + n
-    def g(n): return f(n)
+
+    def g(n):
+        return f(n)
+
     x[0] = g(1)
 
 
@@ -267,6 +284,7 @@ def _missing_value(x):
     def f(v):
         if v > 0:
             return v
+
     x[0] = f(x[1])
 
 
