@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         uint64 as uint64,
     )
 
-    from kerneldsl import cache as cache
+    from kerneldsl import cache as cache, random as random
     from kerneldsl.contract import (
         Device as Device,
         DeviceInfo as DeviceInfo,
@@ -240,7 +240,7 @@ _MODULES = {
         "uint32 uint64"
     ),
     "ml_dtypes": "bfloat16",
-    "kerneldsl": "cache",
+    "kerneldsl": "cache random",
     "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.contract.error_entries": "ErrorEntry",
     "kerneldsl.contract.error_history": "ErrorLog error_log",

@@ -100,8 +100,8 @@ def foreign_remedy(name: str) -> str:
     known = _REMEDIES.get(name) or _REMEDIES.get(first)
     if known is not None:
         return known
-    if name.startswith("xoroshiro128p"):
-        return _DRAW
+    if name.startswith(("xoroshiro128p", "create_xoroshiro128p", "init_xoroshiro128p")):
+        return f"Use kd.random.{name}, which draws the same numbers"
     if _VECTOR_TYPE.fullmatch(first):
         return "Use a tuple of numbers, or an array with one more axis"
     if name.endswith(("_sync", "_sync_intrinsic")):

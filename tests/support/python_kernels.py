@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.language.element_types import DTYPE_NAMES
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
 __all__ = ["python_function", "simulate", "simulate_forall"]
@@ -50,6 +51,8 @@ class _Language:
     def __getattr__(self, name: str) -> Any:
         if name in STOPS:
             return lambda *args: self._wait(name, args)
+        if name in DTYPE_NAMES or name == "random":  # which mean the same outside of a kernel
+            return getattr(kd, name)
         return getattr(self.turn.thread, name)
 
 

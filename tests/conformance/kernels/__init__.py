@@ -21,6 +21,7 @@ from tests.conformance.kernels import (
     mathematics,
     memory,
     narrow_floats,
+    random_numbers,
     special_values,
     synchronization,
     values,
@@ -54,6 +55,7 @@ CASES: list[Case] = [
     *atomics.CASES,
     *evaluation.CASES,
     *guards.CASES,
+    *random_numbers.CASES,
 ]
 
 

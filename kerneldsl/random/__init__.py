@@ -1,0 +1,77 @@
+"""Random numbers in kernels: counters that are hashed, and streams that have a state.
+
+Everything here that takes a seed and an index, or states and an index, is a device function
+(:func:`kerneldsl.func`) written in the language of kernels, so that every target computes it from
+one source; plain Python may call it too.
+
+Two families:
+
+- *Counters* (:mod:`~kerneldsl.random.philox`): a number is a function of a seed and an index alone,
+  ``kd.random.uniform_float32(seed, i)``. There is no state, any number can be had at any place
+  again, and threads need not agree on anything but not to share an index.
+- *Streams* (:mod:`~kerneldsl.random.xoroshiro`): numba.cuda's xoroshiro128+ generators, one for
+  each state of an array, which every draw advances.
+
+Integers and uniform numbers of both have the same bits on every target, and so has
+``normal_float32``; the others state a bound.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.random.integers import (
+    integers_int32,
+    integers_int64,
+    integers_uint32,
+    integers_uint64,
+)
+from kerneldsl.random.normal import normal2_float64, normal4_float32, normal_float32, normal_float64
+from kerneldsl.random.philox import philox, philox_4x32_10
+from kerneldsl.random.states import (
+    create_xoroshiro128p_states,
+    init_xoroshiro128p_states,
+)
+from kerneldsl.random.uniform import (
+    uniform2_float64,
+    uniform4_float32,
+    uniform_bfloat16,
+    uniform_float16,
+    uniform_float32,
+    uniform_float64,
+    unit_float32,
+    unit_float64,
+)
+from kerneldsl.random.xoroshiro import (
+    xoroshiro128p_next,
+    xoroshiro128p_normal_float32,
+    xoroshiro128p_normal_float64,
+    xoroshiro128p_uniform_float32,
+    xoroshiro128p_uniform_float64,
+)
+
+__all__ = [
+    "create_xoroshiro128p_states",
+    "init_xoroshiro128p_states",
+    "integers_int32",
+    "integers_int64",
+    "integers_uint32",
+    "integers_uint64",
+    "normal2_float64",
+    "normal4_float32",
+    "normal_float32",
+    "normal_float64",
+    "philox",
+    "philox_4x32_10",
+    "uniform2_float64",
+    "uniform4_float32",
+    "uniform_bfloat16",
+    "uniform_float16",
+    "uniform_float32",
+    "uniform_float64",
+    "unit_float32",
+    "unit_float64",
+    "xoroshiro128p_next",
+    "xoroshiro128p_normal_float32",
+    "xoroshiro128p_normal_float64",
+    "xoroshiro128p_uniform_float32",
+    "xoroshiro128p_uniform_float64",
+]

@@ -1,0 +1,180 @@
+"""Arrays of states of xoroshiro128+ streams, each 2**64 numbers after the one before it.
+
+The states are computed on the host, with what is linear about the generator: a jump over 2**64
+numbers is a matrix of 128 by 128 bits, and of the states known so far a power of it gives as many
+again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.copies import copy
+from kerneldsl.memory.creation import empty
+from kerneldsl.utilities.tracebacks import shorten_errors
+
+__all__ = ["create_xoroshiro128p_states", "init_xoroshiro128p_states"]
+
+#: Two words of each state, or of the column of a matrix.
+_Words = npt.NDArray[np.uint64]
+
+#: The published coefficients of the jump.
+_JUMP = 0xBEAC0467EBA5FACB | 0xD86B048B86AA9922 << 64
+_MASK = 2**64 - 1
+
+
+@shorten_errors
+def create_xoroshiro128p_states(
+    n: int, seed: int, subsequence_start: int = 0, stream: Any = None
+) -> DeviceArray:
+    """Make the states of `n` streams, in a new array on the current device.
+
+    Parameters
+    ----------
+    n : int
+        Number of streams.
+    seed, subsequence_start, stream
+        As of :func:`init_xoroshiro128p_states`.
+
+    Returns
+    -------
+    DeviceArray
+        Of shape ``(n, 2)`` and dtype uint64, for the functions ``xoroshiro128p_…`` of kernels.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If a number is none, or out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def estimate_pi(states, draws, inside):
+    ...     i = kd.grid(1)
+    ...     for _ in range(draws):
+    ...         x = kd.random.xoroshiro128p_uniform_float32(states, i)
+    ...         y = kd.random.xoroshiro128p_uniform_float32(states, i)
+    ...         if x * x + y * y <= 1:
+    ...             inside[i] += 1
+    >>> states = kd.random.create_xoroshiro128p_states(1000, seed=1)
+    >>> inside = np.zeros(1000, np.int64)
+    >>> estimate_pi.forall(1000)(states, 1000, inside)
+    >>> round(4 * int(inside.sum()) / 1e6, 2)
+    3.14
+    """
+    states = empty((_read("n", n, 2**48), 2), np.uint64, stream=stream or None)
+    init_xoroshiro128p_states(states, seed, subsequence_start, stream)
+    return states
+
+
+@shorten_errors
+def init_xoroshiro128p_states(
+    states: DeviceArray | _Words, seed: int, subsequence_start: int = 0, stream: Any = None
+) -> None:
+    """Set the states of streams that follow each other at distances of 2**64 numbers.
+
+    Parameters
+    ----------
+    states : DeviceArray or ndarray, of shape (n, 2) and dtype uint64
+        What is written.
+    seed : int
+        Of all of them, of 64 bits.
+    subsequence_start : int, optional
+        How many distances lie before the first.
+    stream : optional
+        Stream in whose order a device array is written; by default, and for 0, the current one.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If a number is none or out of its range, or the array is another.
+    """
+    is_array = isinstance(states, DeviceArray | np.ndarray)
+    if not is_array or states.ndim != 2 or states.shape[1] != 2 or states.dtype != np.uint64:
+        raise ArgumentTypeError(
+            f"states is {safe_repr(states)}",
+            value=states,
+            limit="States are an array of shape (n, 2) and dtype uint64",
+            remedy="Make them with kd.random.create_xoroshiro128p_states(n, seed)",
+        )
+    start = _read("subsequence_start", subsequence_start, 2**64)
+    first = _first_state(_read("seed", seed, 2**64, -(2**63)))
+    copy(states, _consecutive(first, len(states), start), stream or None)
+
+
+def _read(name: str, value: Any, end: int, low: int = 0) -> int:
+    number = as_int(value)
+    if number is None:
+        raise ArgumentTypeError(
+            f"{name} is {safe_repr(value)}", value=value, limit=f"{name} must be an int"
+        )
+    if not low <= number < end:
+        raise ArgumentValueError(
+            f"{name} is {number}", value=value, limit=f"It must be from {low} to {end - 1}"
+        )
+    return number
+
+
+def _first_state(seed: int) -> _Words:
+    """Return both words of a seed, which SplitMix64 gives once."""
+    bits = (seed + 0x9E3779B97F4A7C15) & _MASK
+    bits = ((bits ^ bits >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    bits = ((bits ^ bits >> 27) * 0x94D049BB133111EB) & _MASK
+    bits ^= bits >> 31
+    return np.array([[bits, bits]], np.uint64)
+
+
+def _consecutive(first: _Words, count: int, start: int) -> _Words:
+    """Return so many states at distances of one jump, from `start` jumps after a state on."""
+    power = _jump_matrix()
+    at = first
+    while start:
+        if start & 1:
+            at = _applied(power, at)
+        power, start = _applied(power, power), start >> 1
+    states, power = at[:count], _jump_matrix()
+    while len(states) < count:
+        states = np.concatenate([states, _applied(power, states[: count - len(states)])])
+        power = _applied(power, power)
+    return states
+
+
+def _jump_matrix() -> _Words:
+    """Return the columns of the jump: where it takes the states of one bit."""
+    bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    state = np.zeros((128, 2), np.uint64)
+    state[:64, 0], state[64:, 1] = bits, bits
+    jumped = np.zeros_like(state)
+    for bit in range(128):
+        if _JUMP >> bit & 1:
+            jumped ^= state
+        state = _after_one(state)
+    return jumped
+
+
+def _after_one(states: _Words) -> _Words:
+    """Return the states after one number; see ``xoroshiro128p_next``."""
+    first, mixed = states[:, 0], states[:, 0] ^ states[:, 1]
+    turned = first << np.uint64(55) | first >> np.uint64(9)
+    second = mixed << np.uint64(36) | mixed >> np.uint64(28)
+    return np.stack([turned ^ mixed ^ mixed << np.uint64(14), second], axis=1)
+
+
+def _applied(matrix: _Words, states: _Words) -> _Words:
+    """Return the products of a matrix of bits with states, a byte of each state at a time."""
+    products = np.zeros_like(states)
+    bytes_of_states = np.ascontiguousarray(states.astype("<u8")).view(np.uint8)
+    for position in range(16):
+        table = np.zeros((1, 2), np.uint64)
+        for column in matrix[8 * position : 8 * position + 8]:
+            table = np.concatenate([table, table ^ column])
+        products ^= table[bytes_of_states[:, position]]
+    return products
