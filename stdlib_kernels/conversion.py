@@ -8,11 +8,13 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.copying import copy_elements
 
 __all__ = ["convert"]
 
 
+@shorten_errors
 def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
     """Return a new array of another dtype, whose elements a kernel converts on the array's device.
 

@@ -18,6 +18,7 @@ from kerneldsl.launch.native.vectorcall import native_methods
 from kerneldsl.utilities.like_function import LikeFunction
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import CopiedAsItself
+from kerneldsl.utilities.public_names import public_names
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: What the command line uses of a kernel; interpreters complete other names alone.
+_INTERNAL = frozenset({"artifact", "launched", "specialization"})
 #: Shapes of one kernel that are remembered.
 _MAX_SHAPES = 256
 
@@ -340,6 +343,9 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Gen
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found
+
+    def __dir__(self) -> list[str]:
+        return public_names(super().__dir__(), _INTERNAL)
 
     def _member_of_block(self, block: Any) -> Kernel[Any, Any]:
         """Return the kernel whose code is meant: of one with a space, the member of this block."""

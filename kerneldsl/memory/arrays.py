@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
-from kerneldsl.contract.locations import alignment_number
+from kerneldsl.contract.locations import Location, alignment_number
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
+from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
@@ -27,8 +28,10 @@ from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.public_names import public_names
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
-__all__ = ["DeviceArray", "new_array"]
+__all__ = ["DeviceArray", "make_array", "new_array"]
 
 #: The number by which the CUDA Array Interface names the legacy default stream.
 _LEGACY_DEFAULT_STREAM = 1
@@ -37,6 +40,7 @@ _LEGACY_DEFAULT_STREAM = 1
 #: What the rest of kerneldsl uses of an array; interpreters complete other names alone.
 _INTERNAL = frozenset(
     {
+        "as_numpy",
         "check_open",
         "check_writable",
         "code",
@@ -50,6 +54,7 @@ _INTERNAL = frozenset(
 )
 
 
+@shorten_errors_of("fill", *_INTERNAL)
 class DeviceArray(ArrayOperators):
     """An array in the memory of one device.
 
@@ -86,6 +91,15 @@ class DeviceArray(ArrayOperators):
     """
 
     __slots__ = ()
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        """Refuse: what is made of any address would end the process when it is used."""
+        raise ArgumentTypeError(
+            "DeviceArray was called",
+            value=args,
+            limit="Device arrays are made where their memory comes from",
+            remedy="Write kd.empty(shape, dtype), kd.to_device(array) or kd.as_array(object)",
+        )
 
     @property
     def T(self) -> Self:
@@ -309,20 +323,24 @@ class DeviceArray(ArrayOperators):
         ArgumentValueError
             If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
         """
-        self.check_writable()
-        element = np.empty((), self.dtype)
         try:
-            element[...] = value
-        except KernelError:  # of a device array that is not converted by itself
+            self.check_writable()
+            element = np.empty((), self.dtype)
+            try:
+                element[...] = value
+            except KernelError:  # of a device array that is not converted by itself
+                raise
+            except Exception as error:
+                raise ArgumentValueError(
+                    f"an array of dtype {self.dtype} cannot be filled with {safe_repr(value)}",
+                    value=value,
+                    limit=f"NumPy says: {error}",
+                    remedy="Pass one number that the dtype holds",
+                ) from error
+            fill_array(self, element, stream_of(self.device, stream))
+        except KernelError as error:
+            shorten(error)
             raise
-        except Exception as error:
-            raise ArgumentValueError(
-                f"an array of dtype {self.dtype} cannot be filled with {safe_repr(value)}",
-                value=value,
-                limit=f"NumPy says: {error}",
-                remedy="Pass one number that the dtype holds",
-            ) from error
-        fill_array(self, element, stream_of(self.device, stream))
 
     def item(self) -> Any:
         """Return the only element as a Python number; a transfer from the device."""
@@ -455,7 +473,7 @@ class DeviceArray(ArrayOperators):
         return dlpack.export(self, stream, max_version, dl_device, copy)
 
     def __dir__(self) -> list[str]:
-        return sorted(set(super().__dir__()) - _INTERNAL)
+        return public_names(super().__dir__(), _INTERNAL)
 
     def __repr__(self) -> str:
         from kerneldsl.memory.display import format_array
@@ -474,6 +492,25 @@ class DeviceArray(ArrayOperators):
         return f"<table><caption>DeviceArray</caption>{cells}</table>"
 
 
+def make_array(
+    device: Device,
+    location: Location,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    owner: Any,
+    is_read_only: bool = False,
+    *,
+    layout: Layout | None = None,
+) -> DeviceArray:
+    """Return an array over memory; the parameters are those of `ArrayGeometry`."""
+    made = DeviceArray.__new__(DeviceArray)
+    ArrayGeometry.__init__(
+        made, device, location, shape, strides, dtype, owner, is_read_only, layout=layout
+    )
+    return made
+
+
 def new_array(
     device: Device,
     shape: tuple[int, ...],
@@ -488,7 +525,7 @@ def new_array(
     buffer = allocate(device, size, stream)
     strides = contiguous_strides(shape, dtype.itemsize, order)
     layout: Layout | None = "C" if order == "C" else None
-    return DeviceArray(device, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
+    return make_array(device, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
 
 
 def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.memory.arrays import DeviceArray, new_array
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.memory.arrays import DeviceArray, make_array, new_array
 from kerneldsl.memory.pools import PooledBuffer, checked_size
 from kerneldsl.memory.shared_memory import SharedMemory
 from kerneldsl.memory.strided import (
@@ -22,7 +22,7 @@ from kerneldsl.memory.strided import (
     read_host_array,
 )
 from kerneldsl.placement.devices import chosen_device, current_device
-from kerneldsl.utilities.tracebacks import shorten_errors
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-@shorten_errors
+# What programs call often shortens its errors itself: a try costs nothing where none is raised.
 def empty(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -76,11 +76,14 @@ def empty(
     OutOfMemoryError
         There is no room on the device, or below the limit of the active pool.
     """
-    extents, element = checked_shape(shape), checked_dtype(dtype)
-    return new_array(chosen_device(device), extents, element, checked_order(order), stream)
+    try:
+        extents, element = checked_shape(shape), checked_dtype(dtype)
+        return new_array(chosen_device(device), extents, element, checked_order(order), stream)
+    except KernelError as error:
+        shorten(error)
+        raise
 
 
-@shorten_errors
 def full(
     shape: Shape,
     fill_value: Any,
@@ -91,13 +94,17 @@ def full(
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of one value; its dtype by default is NumPy's for the value. See `empty`."""
-    element = read_host_array(fill_value).dtype if dtype is None else dtype
-    array = empty(shape, element, order=order, device=device, stream=stream)
-    array.fill(fill_value, stream)
+    try:
+        element = checked_dtype(read_host_array(fill_value).dtype if dtype is None else dtype)
+        extents = checked_shape(shape)
+        array = new_array(chosen_device(device), extents, element, checked_order(order), stream)
+        array.fill(fill_value, stream)
+    except KernelError as error:
+        shorten(error)
+        raise
     return array
 
 
-@shorten_errors
 def zeros(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -107,10 +114,13 @@ def zeros(
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of zeros. See `empty`."""
-    return full(shape, 0, dtype, order=order, device=device, stream=stream)
+    try:
+        return full(shape, 0, dtype, order=order, device=device, stream=stream)
+    except KernelError as error:
+        shorten(error)
+        raise
 
 
-@shorten_errors
 def ones(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -120,7 +130,11 @@ def ones(
     stream: Any = None,
 ) -> DeviceArray:
     """Make an array of ones. See `empty`."""
-    return full(shape, 1, dtype, order=order, device=device, stream=stream)
+    try:
+        return full(shape, 1, dtype, order=order, device=device, stream=stream)
+    except KernelError as error:
+        shorten(error)
+        raise
 
 
 def _like(array: Any, dtype: npt.DTypeLike | None, device: DeviceLike | None) -> dict[str, Any]:
@@ -314,9 +328,7 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
             limit="Kernels reach host memory only if it was mapped for them",
             remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
         )
-    return DeviceArray(
-        device, pointer, array.shape, array.strides, array.dtype, owner, is_read_only
-    )
+    return make_array(device, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
 
 
 @shorten_errors
@@ -356,4 +368,4 @@ def managed_empty(
         return empty(extents, element, order=order, device=device)
     owner = SharedMemory(device, "managed", lambda: device.allocate_managed(nbytes))
     strides = contiguous_strides(extents, element.itemsize, order)
-    return DeviceArray(device, owner.buffer.pointer, extents, strides, element, owner)
+    return make_array(device, owner.buffer.pointer, extents, strides, element, owner)

@@ -102,7 +102,9 @@ class ArrayGeometry:
     @classmethod
     def over(cls, array: ArrayGeometry) -> Self:
         """Return an array of this class over the same memory."""
-        return cls(
+        made = cls.__new__(cls)
+        ArrayGeometry.__init__(
+            made,
             array.device,
             array.location,
             array.shape,
@@ -112,6 +114,7 @@ class ArrayGeometry:
             array.is_read_only,
             layout=array.layout,
         )
+        return made
 
     @property
     def pointer(self) -> int:
@@ -168,7 +171,10 @@ class ArrayGeometry:
         """Return an array over the same memory, which is closed when this one is."""
         self.check_open()
         owner, dtype = self._owner, self.dtype if dtype is None else dtype
-        view = type(self)(self.device, location, shape, strides, dtype, owner, is_read_only)
+        view = type(self).__new__(type(self))
+        ArrayGeometry.__init__(
+            view, self.device, location, shape, strides, dtype, owner, is_read_only
+        )
         family = getattr(owner, "family", _NO_FAMILY)
         if family is None:
             with _family_lock:

@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.placement.registry import load_own
+from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayOperators"]
 
@@ -51,6 +52,7 @@ def _unary(function: Callable[..., Any], symbol: str) -> Any:
     return apply
 
 
+@shorten_errors_of()
 class ArrayOperators(ArrayGeometry):
     """Operators of NumPy's arrays, for device arrays."""
 

@@ -32,6 +32,7 @@ from kerneldsl.streams.order import is_foreign
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
@@ -60,6 +61,7 @@ def _address_of_nothing() -> int:
     return -(-start // 256) * 256
 
 
+@shorten_errors_of("allocate")
 class MemoryPool(ProcessOwned):
     """A pool of device memory of one's own, beside the default one of each device.
 
@@ -84,6 +86,7 @@ class MemoryPool(ProcessOwned):
     out again only in an order that the streams allow in which it was used.
     """
 
+    _internal = frozenset({"allocate", "number"})
     _backend: PoolBackend
 
     def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:

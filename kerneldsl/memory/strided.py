@@ -51,6 +51,12 @@ Order: TypeAlias = Literal["C", "F"]
 
 
 _KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
+#: By what they are mostly named by: a look-up costs less than what NumPy does for a class.
+_DTYPES_OF_CLASSES: dict[type, np.dtype[Any]] = {
+    **{dtype.type: dtype for dtype in _KNOWN_DTYPES},
+    **{kind: np.dtype(kind) for kind in (bool, float, complex)},
+}
+_C = "C"
 #: Contiguous pieces of a copy: locations of destination and source, and bytes.
 Pieces: TypeAlias = list[tuple[Location, Location, int]]
 #: NumPy arrays have no more.
@@ -63,6 +69,12 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """Return the extents as ints; raise `ArgumentTypeError` or `ArgumentValueError` for others."""
     if type(shape) is int and shape >= 0:
         return (shape,)
+    if type(shape) is tuple and len(shape) <= MAX_AXES:
+        for extent in shape:
+            if type(extent) is not int or not 0 <= extent < 2**63:
+                break
+        else:
+            return shape
     is_sequence = isinstance(shape, Sequence) or (isinstance(shape, np.ndarray) and shape.ndim)
     if is_sequence and len(shape) > MAX_AXES:
         raise ArgumentValueError(
@@ -90,6 +102,10 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the dtype, if device arrays of it exist; raise `ArgumentTypeError` otherwise."""
+    if isinstance(dtype, type):
+        known = _DTYPES_OF_CLASSES.get(dtype)
+        if known is not None:
+            return known
     is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
     found: np.dtype[Any] = numpy_dtype(dtype) if is_name else read_dtype(dtype)
     if found in _KNOWN_DTYPES:
@@ -119,6 +135,8 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
 
 def checked_order(order: Any) -> Order:
     """Return the order; raise `ArgumentValueError` if it is neither "C" nor "F"."""
+    if order is _C:  # as it mostly is; an array that is equal to it is refused below
+        return "C"
     if isinstance(order, str) and order in ("C", "F"):
         return "C" if order == "C" else "F"
     raise ArgumentValueError(

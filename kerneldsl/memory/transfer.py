@@ -239,11 +239,17 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
     if array.size == 0:
         return
     device = array.device
-    pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
+    pieces: Pieces | None
+    if array.layout != "A":  # as most are
+        start = array.location
+        pieces = [(start, start, array.nbytes)]
+    else:
+        pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
     if pieces is None:
         write_array(array, np.broadcast_to(element, array.shape), stream)
         return
-    pattern = _shortest(element.tobytes())
+    pattern = element.tobytes()
+    pattern = _shortest(pattern) if any(pattern) else b"\0"
 
     def run() -> None:
         for start, _, nbytes in pieces:

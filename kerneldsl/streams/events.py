@@ -11,6 +11,7 @@ from kerneldsl.errors import (
     ClosedResourceError,
     DeviceMismatchError,
     GraphError,
+    KernelError,
 )
 from kerneldsl.placement.devices import current_device
 from kerneldsl.streams.current import BaseStream, as_stream
@@ -18,10 +19,12 @@ from kerneldsl.streams.order import refuse_recording
 from kerneldsl.streams.stream_handles import register
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
 __all__ = ["Event", "as_event", "wait_for"]
 
 
+@shorten_errors_of("record")
 class Event(ProcessOwned):
     """A mark in a stream: it is reached when everything before it has finished.
 
@@ -105,22 +108,28 @@ class Event(ProcessOwned):
         ClosedResourceError
             If one of the two was closed.
         """
-        self._check_open()
-        stream = as_stream(stream, current_device())
-        into, device = stream._open(), stream.device
-        if self._event is None:
-            self._event = device.create_event(is_timed=self.is_timed, is_blocking=self.is_blocking)
-            self.device = device
-        elif self.device is not device:
-            raise DeviceMismatchError(
-                f"the stream is on {device}, and the event on {self.device}",
-                value=str(device),
-                limit="An event belongs to the device on which it was first recorded",
-                remedy="Take another event: kd.Event()",
-            )
-        self._event.record(into)
-        self._recording = into.recording
-        return self
+        try:
+            self._check_open()
+            stream = as_stream(stream, current_device())
+            into, device = stream._open(), stream.device
+            if self._event is None:
+                self._event = device.create_event(
+                    is_timed=self.is_timed, is_blocking=self.is_blocking
+                )
+                self.device = device
+            elif self.device is not device:
+                raise DeviceMismatchError(
+                    f"the stream is on {device}, and the event on {self.device}",
+                    value=str(device),
+                    limit="An event belongs to the device on which it was first recorded",
+                    remedy="Take another event: kd.Event()",
+                )
+            self._event.record(into)
+            self._recording = into.recording
+            return self
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def wait(self, stream: BaseStream | None = None) -> None:
         """Let what is put into a stream from now on wait until the mark is reached.

@@ -24,6 +24,7 @@ from kerneldsl.streams.stream_handles import forget_recorded, register
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
 __all__ = ["Graph", "capture"]
 
@@ -33,6 +34,7 @@ _lock = ForkSafeLock()
 _retired: deque[tuple[Device, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
+@shorten_errors_of("launch")
 class Graph(ProcessOwned):
     """Launches and copies that were recorded, to be launched together.
 
@@ -131,25 +133,29 @@ class Graph(ProcessOwned):
         DeviceMismatchError
             If the stream is on another device.
         """
-        self._ready("launch")
-        _drop_retired()
-        stream = as_stream(stream, self.device)
-        into = stream._open()
-        if stream.device is not self.device:
-            raise DeviceMismatchError(
-                f"the stream is on {stream.device}, and the graph on {self.device}",
-                value=stream,
-                limit="A graph runs on the device on which it was captured",
-                remedy=f"Launch it in a kd.Stream('{self.device}')",
-            )
-        with self._lock:
-            graph = self._ready("launch")
-            self._pass_fences(into)
-            graph.launch(into)
-            if into.recording is not None:
-                into.recording.kept.extend(self._keep_alive)
-            elif not self.device.is_synchronous:
-                self._note_launch(stream, into)
+        try:
+            self._ready("launch")
+            _drop_retired()
+            stream = as_stream(stream, self.device)
+            into = stream._open()
+            if stream.device is not self.device:
+                raise DeviceMismatchError(
+                    f"the stream is on {stream.device}, and the graph on {self.device}",
+                    value=stream,
+                    limit="A graph runs on the device on which it was captured",
+                    remedy=f"Launch it in a kd.Stream('{self.device}')",
+                )
+            with self._lock:
+                graph = self._ready("launch")
+                self._pass_fences(into)
+                graph.launch(into)
+                if into.recording is not None:
+                    into.recording.kept.extend(self._keep_alive)
+                elif not self.device.is_synchronous:
+                    self._note_launch(stream, into)
+        except KernelError as error:
+            shorten(error)
+            raise
 
     def _pass_fences(self, into: DeviceStream) -> None:
         """Let a stream wait until memory that was allocated in other streams is there."""
@@ -302,6 +308,7 @@ def _drop_retired() -> None:
             return
 
 
+@shorten_errors_of()
 class capture(ProcessOwned):
     """A ``with`` block in which a stream is recorded; see :meth:`kerneldsl.Stream.capture`."""
 

@@ -11,6 +11,7 @@ from kerneldsl.errors import ArgumentValueError, ClosedResourceError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.streams.streams import Stream
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["StreamPool"]
 
@@ -18,6 +19,7 @@ __all__ = ["StreamPool"]
 _MAX_STREAMS = 1024
 
 
+@shorten_errors_of("stream")
 class StreamPool(ProcessOwned):
     """A fixed number of streams of one device, given out in turn.
 

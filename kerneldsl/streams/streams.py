@@ -16,6 +16,7 @@ from kerneldsl.streams.current import BaseStream, active_stream
 from kerneldsl.streams.order import let_go, refuse_recording
 from kerneldsl.streams.stream_handles import forget, register
 from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:
     from kerneldsl.streams.events import Event
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Stream", "current_stream", "default_stream"]
 
 
+@shorten_errors_of()
 class Stream(BaseStream):
     """A queue of work on a device: what is put into it runs in its order.
 

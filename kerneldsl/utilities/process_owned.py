@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.public_names import public_names
 
 __all__ = ["CopiedAsItself", "ProcessOwned"]
 
@@ -31,6 +32,11 @@ class ProcessOwned(CopiedAsItself):
 
     #: What to send to another process instead; begins with a verb.
     _send_instead: ClassVar[str] = "Make another one there"
+    #: Names without an underscore that kerneldsl alone uses.
+    _internal: ClassVar[frozenset[str]] = frozenset()
+
+    def __dir__(self) -> list[str]:
+        return public_names(super().__dir__(), self._internal)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ArgumentTypeError(

@@ -11,16 +11,20 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from types import CodeType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from kerneldsl.errors import KernelError
 from kerneldsl.utilities.environment import traceback_is_full
 
-__all__ = ["OWN_FOLDERS", "shorten", "shorten_errors"]
+__all__ = ["OWN_FOLDERS", "shorten", "shorten_errors", "shorten_errors_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_Class = TypeVar("_Class", bound=type)
+
+#: Methods by which Python looks at objects and lets them go.
+_NEVER_SHORTENED = frozenset({"__del__", "__dir__", "__init_subclass__", "__new__", "__repr__"})
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 #: Folders of the packages of this distribution, each with the separator after it. Their frames are
@@ -47,6 +51,27 @@ def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return shortening
+
+
+def shorten_errors_of(*but: str) -> Callable[[_Class], _Class]:
+    """Make a decorator that shortens the errors of a class's public methods, operators included.
+
+    A wrapper costs a tenth of a microsecond. Methods named in `but` are those that are called often
+    and shorten their errors themselves, and those that are called by this project alone.
+    """
+
+    def decorate(kind: _Class) -> _Class:
+        for name, found in list(vars(kind).items()):
+            is_private = name.startswith("_") and not name.endswith("__")
+            if is_private or name in but or name in _NEVER_SHORTENED:
+                continue
+            if isinstance(found, FunctionType):
+                setattr(kind, name, shorten_errors(found))
+            elif isinstance(found, classmethod):
+                setattr(kind, name, classmethod(shorten_errors(found.__func__)))
+        return kind
+
+    return decorate
 
 
 def shorten(error: KernelError) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -116,6 +117,7 @@ def gaussian_weights(sigma: float, radius: int) -> np.ndarray[Any, np.dtype[np.f
     return np.asarray(weights / weights.sum())
 
 
+@shorten_errors
 def gaussian_blur(
     image: Array, sigma: float, *, truncate: float = 4.0, out: Array | None = None
 ) -> Any:

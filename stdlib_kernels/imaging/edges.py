@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
 
 __all__ = ["sobel"]
@@ -50,6 +51,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
     return gradient_magnitude
 
 
+@shorten_errors
 def sobel(image: Array, *, out: Array | None = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 

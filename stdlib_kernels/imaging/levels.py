@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -104,6 +105,7 @@ def _histogram(pixels: Array) -> Any:
     return counts
 
 
+@shorten_errors
 def histogram(image: Array, *, out: Array | None = None) -> Any:
     """Count how often each grey value occurs.
 
@@ -141,6 +143,7 @@ def histogram(image: Array, *, out: Array | None = None) -> Any:
     return finish(counts, like=image, out=out)
 
 
+@shorten_errors
 def equalize(image: Array, *, out: Array | None = None) -> Any:
     """Spread the grey values so that their cumulative histogram becomes a straight line.
 

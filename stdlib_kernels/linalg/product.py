@@ -18,6 +18,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     check_array,
@@ -72,6 +73,7 @@ def matmul_tiles(dtype: np.dtype[Any]) -> Any:
     return matmul_tiles
 
 
+@shorten_errors
 def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     """Multiply two matrices.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     accumulator_dtype,
@@ -29,6 +30,7 @@ MIN_CHUNK = 16 * BLOCK
 MAX_CHUNKS = 1024
 
 
+@shorten_errors
 def sum(x: Array, *, out: Array | None = None) -> Any:
     """Add all elements of an array.
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     accumulator_dtype,
@@ -107,6 +108,7 @@ def scan_chunks(dtype: np.dtype[Any]) -> Any:
     return scan_chunks
 
 
+@shorten_errors
 def cumsum(x: Array, *, out: Array | None = None) -> Any:
     """Add up the elements before and at each place.
 

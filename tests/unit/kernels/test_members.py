@@ -232,3 +232,44 @@ def test_a_member_knows_its_block_where_it_arrives() -> None:
         assert x.tolist() == [64, 64, 64]
     with pytest.raises(kd.LaunchConfigError, match="the block"):
         again[1, 32]
+
+
+@kd.kernel(space=kd.Space(block=[32, 64], items=[1, 2]))
+def of_a_space(x, n, *, items):
+    i = kd.grid(1)
+    if i < n:
+        x[i] = items
+
+
+@kd.kernel
+def of_none(x, n):
+    i = kd.grid(1)
+    if i < n:
+        x[i] = 1
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ((), {}),
+        ((np.zeros(8),), {}),
+        ((np.zeros(8), 8, 9), {}),
+        ((np.zeros(8), "a"), {}),
+        (([1.0], 8), {}),
+        ((np.zeros(8),), {"m": 3}),
+        ((np.zeros(8), 8), {"items": 2}),
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu", "null"])
+def test_arguments_are_checked_as_those_of_a_kernel_without_a_space(target, args, named):
+    member = of_a_space.member(block=32, items=1)
+    launches = of_a_space.forall(8), member.forall(8), member[1, 32], of_a_space.forall(0)
+    with kd.use(target):
+        with pytest.raises(kd.ArgumentTypeError) as plain:
+            of_none.forall(8)(*args, **named)
+        for launch in launches:
+            for call in (launch, launch.bind, launch.plan):
+                with pytest.raises(kd.ArgumentTypeError) as info:
+                    call(*args, **named)
+                expected = str(plain.value).replace("of_none", "of_a_space")
+                assert str(info.value) == expected

@@ -228,3 +228,11 @@ def test_an_interpreter_completes_no_internal_names() -> None:
     assert all(hasattr(array, name) for name in internal)
     assert not set(internal) & set(dir(array))
     assert {"shape", "copy_to_host", "T", "fill", "close"} <= set(dir(array))
+
+
+@pytest.mark.parametrize(
+    "args", [(), (1, 2, 3), ("cpu", 8, (3,), (8,), np.dtype("f8"), None), ([1.0, 2.0],)]
+)
+def test_the_class_is_not_called(args):
+    with pytest.raises(kd.ArgumentTypeError, match=r"Write kd\.empty"):
+        kd.DeviceArray(*args)

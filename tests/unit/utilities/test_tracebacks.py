@@ -14,6 +14,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import UnsupportedConstructError
+from stdlib_kernels import imaging, linalg, reduce, scan
 
 _SCRIPT = """\
 import numpy as np
@@ -199,3 +200,57 @@ def test_ipython_shows_the_message_without_a_stray_file(capsys: pytest.CaptureFi
         assert "<string>" not in shown
         assert "site-packages/numba" not in shown
         assert len(shown.splitlines()) <= 14
+
+
+def _closed(thing):
+    thing.close()
+    return thing
+
+
+def _graph():
+    stream = kd.Stream()
+    with stream.capture() as graph:
+        pass
+    return graph
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: kd.empty("a"),
+        lambda: kd.full(3, "a"),
+        lambda: kd.zeros(3, order="X"),
+        lambda: kd.ones(-1),
+        lambda: kd.DeviceArray(1, 2, 3),
+        lambda: kd.zeros(3).fill("a"),
+        lambda: kd.zeros(3).reshape(2),
+        lambda: kd.zeros(3)["a"],
+        lambda: kd.zeros(3).__setitem__(0, [1, 2]),
+        lambda: kd.zeros(3).copy_from_host(np.zeros(4)),
+        lambda: kd.zeros(3) + "a",
+        lambda: bool(kd.zeros(3)),
+        lambda: kd.zeros(3).item(),
+        lambda: _closed(kd.zeros(3)).copy_to_host(),
+        lambda: kd.zeros(3).sum(out=3),
+        lambda: kd.MemoryPool(limit=-1),
+        lambda: kd.MemoryPool().trim(-1),
+        lambda: kd.Stream(priority="a"),
+        lambda: kd.Stream.from_foreign("a"),
+        lambda: _closed(kd.Stream()).synchronize(),
+        lambda: _closed(kd.Event()).record(),
+        lambda: kd.Event().elapsed_ms(kd.Event()),
+        lambda: _closed(_graph()).launch(),
+        lambda: _graph().update(3),
+        lambda: kd.StreamPool(-1),
+        lambda: reduce.sum("a"),
+        lambda: linalg.matmul(np.zeros(3), np.zeros((2, 2))),
+        lambda: imaging.sobel(np.zeros(3)),
+        lambda: scan.cumsum("a"),
+    ],
+)
+def test_methods_and_library_functions_leave_no_frame(call) -> None:
+    with kd.use("cpu"), pytest.raises(kd.KernelError) as info:
+        call()
+    files = {frame.filename for frame in traceback.extract_tb(info.value.__traceback__)}
+    assert files <= {__file__}
+    assert "kerneldsl" in info.value.details
