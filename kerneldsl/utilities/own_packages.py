@@ -3,7 +3,7 @@
 ``targets`` is a common name: a script's folder may hold a ``targets.py``, which Python finds first.
 Ours are found beside this package, where its distribution and its checkout have them. If a module
 of the program has the name, the packages in ``targets`` are imported under their own names, and
-``targets`` itself stays the program's.
+``targets`` itself stays the program's: it is not run by us, not when ours import each other either.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from kerneldsl.errors import ShadowedPackageError
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.own_submodules import find_below
 
 __all__ = ["import_own", "require_own_packages"]
 
 _ROOT = Path(__file__).parents[2]
+#: Held while ``targets`` is ours for the imports of its parts.
+_standing_in = ForkSafeLock()
 
 
 def require_own_packages() -> None:
@@ -80,12 +86,13 @@ def _import_parts(package: str, found: Path | None) -> None:
     """Import what stands in a package of ours whose own name leads elsewhere.
 
     To import ``targets.cpu.ids`` Python needs ``targets.cpu`` among the loaded modules, and asks
-    for ``targets`` only where that is missing.
+    for ``targets`` where that is missing: so all packages below are imported, while ``targets`` is
+    ours. A module of the program that ran then, or raised, would be run on our account.
     """
     files = [f for f in sorted((_ROOT / package).glob("*.py")) if f.name != "__init__.py"]
     parts = {f"{package}.{file.stem}": file for file in files}
-    for file in sorted((_ROOT / package).glob("*/__init__.py")):
-        parts[f"{package}.{file.parent.name}"] = file
+    for file in sorted((_ROOT / package).glob("*/**/__init__.py")):
+        parts[".".join(file.parent.relative_to(_ROOT).parts)] = file
     # A folder of the program's can have parts of its own with these names.
     folder = found.parent if found is not None and found.name == "__init__.py" else None
     taken = {f"{package}.{each.stem}" for each in folder.iterdir()} if folder is not None else set()
@@ -97,10 +104,27 @@ def _import_parts(package: str, found: Path | None) -> None:
             limit=f"kerneldsl imports {', '.join(clash) or package} by that name",
             remedy=f"Rename {found}, or move it behind kerneldsl on sys.path",
         )
-    for name, file in parts.items():
-        if name not in sys.modules:
-            _import_file(name, file)
+    if all(name in sys.modules for name in parts):
+        return
+    find_below(package, str(_ROOT / package))
+    with _ours_standing_in(package):
+        for name in parts:
+            importlib.import_module(name)
     logger.debug("%s is %s here; kerneldsl's are imported from %s", package, found, _ROOT / package)
+
+
+@contextmanager
+def _ours_standing_in(package: str) -> Iterator[None]:
+    """Let a package's name lead to ours; the program's module, if it is loaded, comes back."""
+    with _standing_in:
+        theirs = sys.modules.pop(package, None)
+        try:
+            _import_file(package, _ROOT / package / "__init__.py")
+            yield
+        finally:
+            sys.modules.pop(package, None)
+            if theirs is not None:
+                sys.modules[package] = theirs
 
 
 def _import_file(name: str, file: Path) -> None:

@@ -183,3 +183,28 @@ def test_a_folder_without_init_hides_nothing(tmp_path, name):
     (tmp_path / name).mkdir()
     answer = python("-c", PROGRAM.format(folder=str(tmp_path), use=USES[name])).stdout
     assert answer == "found ours\n"
+
+
+@pytest.mark.parametrize("form", ["module", "package"])
+def test_a_module_of_the_program_is_not_run_by_us(tmp_path, form):
+    """One that raises stops nothing, and runs when the program imports it."""
+    place = tmp_path / ("targets.py" if form == "module" else "targets/__init__.py")
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("print('runs')\nraise RuntimeError('not today')\n")
+    text, _, _ = OWN_TARGETS.format(folder=str(tmp_path), before="").partition("import targets")
+    text += "try:\n    import targets\nexcept RuntimeError as error:\n    print(error)\n"
+    (tmp_path / "program.py").write_text(text)
+    answer = python(str(tmp_path / "program.py")).stdout
+    assert answer == "[0.0, 2.0, 4.0, 6.0, 8.0] True\nruns\nnot today\n"
+
+
+def test_a_package_of_the_program_that_is_imported_first_keeps_its_parts(tmp_path):
+    place = tmp_path / "targets" / "__init__.py"
+    place.parent.mkdir()
+    place.write_text("MINE = 7\n")
+    place.with_name("aims.py").write_text("VALUE = 5\n")
+    text = OWN_TARGETS.format(folder=str(tmp_path), before="import targets.aims")
+    text += "\nimport targets.aims as aims\nprint(aims.VALUE, targets.aims is aims)\n"
+    (tmp_path / "program.py").write_text(text)
+    answer = python(str(tmp_path / "program.py")).stdout
+    assert answer == f"[0.0, 2.0, 4.0, 6.0, 8.0] True\n7 {place}\n5 True\n"
