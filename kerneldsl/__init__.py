@@ -121,7 +121,11 @@ if TYPE_CHECKING:
         shfl_up_sync as shfl_up_sync,
         shfl_xor_sync as shfl_xor_sync,
     )
-    from kerneldsl.language.intrinsics.memory import local as local, shared as shared
+    from kerneldsl.language.intrinsics.memory import (
+        const as const,
+        local as local,
+        shared as shared,
+    )
     from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
     from kerneldsl.language.intrinsics.values import (
         bitcast as bitcast,
@@ -266,7 +270,7 @@ _MODULES = {
     "kerneldsl.language.intrinsics.lanes": (
         "all_sync any_sync ballot_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
-    "kerneldsl.language.intrinsics.memory": "local shared",
+    "kerneldsl.language.intrinsics.memory": "const local shared",
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
     ),

@@ -34,6 +34,7 @@ class _Language:
         self.turn: _Call | _Pausing
         self.can_wait = False
         self.shared = types.SimpleNamespace(array=self._shared_array)
+        self.const = types.SimpleNamespace(array_like=lambda array: array)
         self.local = types.SimpleNamespace(array=lambda *args: self.turn.thread.local_array(*args))
 
     def _shared_array(self, shape: Any, dtype: Any) -> Any:

@@ -111,6 +111,8 @@ class Typing(enum.Enum):
     """`value` is converted to the element type; the old element is returned."""
     ATOMIC_CAS = "(array, index, expected, value) -> element"
     """As ATOMIC, with a comparison."""
+    CONSTANT = "(constant) -> constant"
+    """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
     """Passes its argument on."""
 
