@@ -120,7 +120,7 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
             return language
         inner = python_function(value) if isinstance(value, type(_device_function)) else value
         if isinstance(inner, types.FunctionType) and inner is not function:
-            if inner.__module__.partition(".")[0] in ("numpy", "math"):
+            if (inner.__module__ or "").partition(".")[0] in ("numpy", "math"):
                 return inner
             if id(inner) not in done:
                 done[id(inner)] = _rebind(inner, language, done)
