@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         threadfence_block as threadfence_block,
         threadfence_system as threadfence_system,
     )
+    from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
         all_sync as all_sync,
         any_sync as any_sync,
@@ -267,6 +268,7 @@ _MODULES = {
         "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "
         "threadfence_block threadfence_system"
     ),
+    "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
         "all_sync any_sync ballot_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
