@@ -106,6 +106,14 @@ class Device:
         return self.target if self.kind == "cpu" else f"{self.target}:{self.index}"
 
     @property
+    def software(self) -> str:
+        """Return the version of what runs its code and is not in the key of the code.
+
+        **Must** be overridden where a driver compiles for the device.
+        """
+        return ""
+
+    @property
     def compiler(self) -> Compiler:
         """Return what makes code for the device."""
         raise NotImplementedError

@@ -20,7 +20,7 @@ from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import element_work
 
-__all__ = ["configure"]
+__all__ = ["configure", "shared_extent"]
 
 #: Checked configurations of one executable that are remembered.
 _MAX_CONFIGS = 1024
@@ -53,7 +53,8 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         config = _add_attributes(request, loaded.executable, config)
     if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
-        config = replace(config, share=given or _share(request, config))
+        measured = None if choice is None else choice.candidate.host
+        config = replace(config, share=given or measured or _share(request, config))
     if len(loaded.configs) >= _MAX_CONFIGS:
         loaded.configs.clear()
     loaded.configs[shape.key] = config
@@ -79,17 +80,22 @@ def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) ->
     )
 
 
+def shared_extent(request: Request, config: LaunchConfig) -> tuple[int, ...]:
+    """Return what threads of the host share: indices, or threads of blocks."""
+    if config.extent is None or request.state.traits.uses_block:
+        return (math.prod(config.grid_dim) * math.prod(config.block_dim),)
+    return config.extent
+
+
 def _share(request: Request, config: LaunchConfig) -> HostShare | None:
     """Return how threads of the host share a launch."""
     pool = request.device.thread_pool()
     if pool is None:
         return None
-    traits, extent = request.state.traits, config.extent or ()
+    traits, extent = request.state.traits, shared_extent(request, config)
     trips: float = UNKNOWN_TRIPS
-    if config.extent is None or traits.uses_block:
-        threads = math.prod(config.grid_dim) * math.prod(config.block_dim)
-        trips = max(trips, math.prod(extent) / max(threads, 1)) if config.extent else trips
-        extent = (threads,)
+    if config.extent and traits.uses_block:
+        trips = max(trips, math.prod(config.extent) / max(math.prod(extent), 1))
     is_mapped = traits.uses_grid_only and config.extent is not None
     body = body_work(request.state.unit, x_is_last=is_mapped, unknown_trips=trips)
     work = element_work(body, request.kinds)

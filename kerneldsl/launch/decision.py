@@ -29,6 +29,7 @@ from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.planner.candidates import Candidate
@@ -48,6 +49,7 @@ __all__ = [
     "is_planned",
     "make_problems",
     "mapping_of",
+    "settle",
     "tiled_config",
     "wide_stores_of",
 ]
@@ -94,14 +96,20 @@ def decide(
     LaunchConfigError, ResourceLimitError
         A given plan is not of this kernel or extent, or no block, mapping and member can run.
     """
-    if not is_planned(request):
-        return None
     state, shape, key = request.state, request.shape, request.key
+    is_shared = shape.extent is not None and request.device.is_shared_out
+    if not is_planned(request) and not is_shared:
+        return None
     known = state.choices.get(key)
     if known is not None:
         return known
     assert shape.extent is not None
-    if shape.space is not None and request.device.is_shared_out:
+    measured = _measured(request)
+    if measured is not None:
+        found = Choice(measured, {})
+    elif not is_planned(request):
+        found = Choice(Candidate(shape.block_dim or (1, 1, 1)), {})
+    elif shape.space is not None and request.device.is_shared_out:
         best = host_members(request)[0]
         found = Choice(Candidate(best.block_dim, ONE_EACH, best), {})
     elif shape.plan is not None and shape.space is None:
@@ -112,12 +120,25 @@ def decide(
         if problems is None:
             return None
         found = choose(problems, resources_of)
-    state.choices[key] = found
-    member = found.candidate.member
-    if member is not None:  # its launch need not be decided again
-        settled = request.of(member)
-        settled.state.choices[settled.key] = found
+    settle(request, found)
     return found
+
+
+def settle(request: Request, choice: Choice) -> None:
+    """Let launches of a request, and of the member that was chosen for it, take a choice."""
+    request.state.choices[request.key] = choice
+    member = choice.candidate.member
+    if member is not None:
+        of_member = request.of(member)
+        of_member.state.choices[of_member.key] = choice
+
+
+def _measured(request: Request) -> Candidate | None:
+    """Return the candidate that was the fastest when the launch was tuned, if it was."""
+    if request.shape.plan is not None or request.device.is_described:
+        return None
+    known = read_choice(request)
+    return None if known is None else candidate_of(known, request)
 
 
 def mapping_of(request: Request, choice: Choice | None) -> ElementMapping:

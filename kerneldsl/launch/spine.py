@@ -41,9 +41,8 @@ __all__ = [
 def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
     """Make what a launch starts, or as much of it as is not there yet."""
     state, key = request.state, request.key
-    loaded, choice = state.loaded.get(key), state.choices.get(key)
+    loaded, choice = state.loaded.get(key), state.choices.get(key) or make_choice(request)
     if loaded is None:
-        choice = choice or make_choice(request)
         loaded = state.loaded[key] = load_for(request, mapping_of(request, choice))
     return loaded, configure(request, choice, loaded)
 

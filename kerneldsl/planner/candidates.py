@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.contract import ONE_EACH, DeviceLimits, Dim3, ElementMapping
+from kerneldsl.contract import ONE_EACH, DeviceLimits, Dim3, ElementMapping, HostShare
 from kerneldsl.planner.work import ElementWork
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Candidate(NamedTuple):
     mapping: ElementMapping = ONE_EACH
     #: The member of the kernel's space, where it has one.
     member: Member | None = None
+    #: How threads of the host share the work, where that was measured.
+    host: HostShare | None = None
 
     @property
     def block_threads(self) -> int:

@@ -40,8 +40,7 @@ class Vote:
 
     #: Variable that takes the result, one for the block.
     target: str
-    #: How predicates are combined: "count", or "and" and "or", which give 1 or 0, or "all" and
-    #: "any", which give a truth value.
+    #: How predicates are combined: "count", "and" or "or".
     form: str
     #: Evaluated by each thread.
     predicate: ast.expr

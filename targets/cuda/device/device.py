@@ -58,6 +58,10 @@ class CudaDevice(Device):
     compiler = PtxCompiler("cuda")
     memory_type = MemoryType.CUDA
 
+    @property
+    def software(self) -> str:
+        return f"CUDA {format_version(get_driver().cuda_version)}"
+
     def unusable_reason(self) -> str | None:
         """Say what is needed where this driver or this device cannot run our PTX."""
         return str(fork_guard.error()) if fork_guard.has_forked else self._why_too_old

@@ -1,0 +1,218 @@
+"""Measured times of a launch's plans, kept in the cache, and the plan that was the fastest.
+
+There is an entry for each plan that was measured, and one for the plan that was chosen. The first
+is found by the code of that plan, its block and sharing, so that a member that is added to a space
+later is the only one that is measured anew; the second by the code of the kernel's plainest form
+and the whole space. Both keys name the class of extents, the device and its driver.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerneldsl.cache.disk import disk_cache
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import BadEntry, UncacheableError
+from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
+from kerneldsl.launch.artifact import find_key
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.specialize import specialize_anew
+from kerneldsl.planner.candidates import Candidate, extent_class
+from kerneldsl.utilities.untrusted import parse_json
+
+__all__ = [
+    "Measured",
+    "PlanChoices",
+    "candidate_of",
+    "choice_key",
+    "measurement_key",
+    "read_choice",
+    "read_measurement",
+    "write_choice",
+    "write_measurement",
+]
+
+#: The section of an entry that holds it.
+_SECTION = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChoices:
+    """Decisions of a plan, without what it says of them.
+
+    Parameters
+    ----------
+    block_dim : tuple of int
+        Threads of a block.
+    mapping : ElementMapping
+        How the extent's indices are mapped to threads.
+    parameters : tuple of (str, object)
+        The member of the kernel's space, where it has one.
+    host : HostShare or None
+        On the CPU, how the work is shared among threads.
+    """
+
+    block_dim: Dim3
+    mapping: ElementMapping = ONE_EACH
+    parameters: tuple[tuple[str, Any], ...] = ()
+    host: HostShare | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measured time.
+
+    Parameters
+    ----------
+    median_ns : float or None
+        Median of the samples; ``None`` where the plan cannot run, or computes something else.
+    low_ns, high_ns : float
+        A confidence interval of the median, at 95 % or more.
+    samples : int
+        How many there were.
+    problem : str
+        Why there is no time.
+    """
+
+    median_ns: float | None
+    low_ns: float = 0.0
+    high_ns: float = 0.0
+    samples: int = 0
+    problem: str = ""
+
+
+def measurement_key(request: Request, plan: PlanChoices) -> Key:
+    """Return the key of a plan's measurement.
+
+    `request` is that of the member, where the kernel has a space. Raises `UncacheableError`.
+    """
+    made = find_key(request.device.compiler, specialize_anew(request, plan.mapping))
+    about = {
+        "entry": "measurement",
+        "block": str(plan.block_dim),
+        "share": str(plan.host),
+        **_where(request),
+    }
+    return Key({**made.components, **about})
+
+
+def choice_key(request: Request) -> Key:
+    """Return the key of the plan chosen for a launch. Raises `UncacheableError`."""
+    space = request.shape.space
+    plain = request if space is None else request.of(space.members[0])
+    made = find_key(request.device.compiler, specialize_anew(plain, ONE_EACH))
+    about = {
+        "entry": "choice",
+        "space": "" if space is None else "; ".join(map(str, space)),
+        **_where(request),
+    }
+    return Key({**made.components, **about})
+
+
+def _where(request: Request) -> dict[str, str]:
+    """Return where a time is good, and over which extents."""
+    device, extent = request.device, request.shape.extent
+    assert extent is not None
+    pool = device.thread_pool()  # the second, what waking it costs, is measured in each process
+    return {
+        "extents": str(extent_class(extent)),
+        "device": device.name,
+        "device limits": repr(device.limits),
+        "driver": device.software,
+        "threads": "" if pool is None else str(pool[0]),
+    }
+
+
+def read_measurement(key: Key) -> Measured | None:
+    """Return what was measured, if it was."""
+    found = _read(key)
+    if found is None:
+        return None
+    try:
+        made = Measured(**found)
+        times = (made.median_ns or 0.0, made.low_ns, made.high_ns)
+        if not all(isinstance(time, float) and math.isfinite(time) for time in times):
+            return None
+    except TypeError:
+        return None
+    return made
+
+
+def write_measurement(key: Key, measured: Measured) -> None:
+    """Keep a measurement; it is on disk when this returns."""
+    _write(key, asdict(measured))
+
+
+def write_choice(key: Key, plan: PlanChoices) -> None:
+    """Keep the plan that launches are to take."""
+    _write(key, asdict(plan))
+
+
+def read_choice(request: Request) -> PlanChoices | None:
+    """Return the plan that was found best for such launches, if they were measured."""
+    if not disk_cache().is_on:
+        return None
+    try:
+        found = _read(choice_key(request))
+    except UncacheableError:
+        return None
+    if found is None:
+        return None
+    try:
+        mapping, host = found["mapping"], found["host"]
+        axes = mapping["axes"]
+        x, y, z = found["block_dim"]
+        items_x, items_y, items_z = mapping["items"]
+        rest = {name: mapping[name] for name in mapping if name not in ("items", "axes")}
+        return PlanChoices(
+            (x, y, z),
+            ElementMapping(
+                items=(items_x, items_y, items_z),
+                axes=None if axes is None else tuple(axes),
+                **rest,
+            ),
+            tuple((name, _value(value)) for name, value in found["parameters"]),
+            None if host is None else HostShare(**host),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _value(value: Any) -> Any:
+    """Return the value of a parameter as it was: JSON has lists where there were tuples."""
+    return tuple(map(_value, value)) if isinstance(value, list) else value
+
+
+def candidate_of(plan: PlanChoices, request: Request) -> Candidate | None:
+    """Return a plan as the planner's candidate; ``None`` if it is no member of the space."""
+    space = request.shape.space
+    if space is None:
+        return Candidate(plan.block_dim, plan.mapping, None, plan.host)
+    for member in space:
+        if member.values == plan.parameters and member.block_dim == plan.block_dim:
+            return Candidate(member.block_dim, plan.mapping, member, plan.host)
+    return None
+
+
+def _read(key: Key) -> dict[str, Any] | None:
+    """Read an entry; that there is none is no miss of compiled code."""
+    cache = disk_cache()
+    for store in (cache.site, cache.user):
+        if store is None:
+            continue
+        try:
+            entry, _ = store.read(key)
+            found = parse_json(entry.sections[_SECTION])
+        except (BadEntry, KeyError, ValueError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _write(key: Key, values: Mapping[str, Any]) -> None:
+    disk_cache().keep(key, {_SECTION: json.dumps(dict(values)).encode()})

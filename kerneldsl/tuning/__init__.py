@@ -1,0 +1,1 @@
+"""Measuring the plans of a launch, and remembering the best."""

@@ -1,0 +1,122 @@
+"""The plans among which a launch is tuned, with what the cost model says of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from kerneldsl.contract import HostShare
+from kerneldsl.launch.configuration import shared_extent
+from kerneldsl.launch.decision import host_members, is_planned, make_problems
+from kerneldsl.launch.measured import PlanChoices
+from kerneldsl.launch.request import Request
+from kerneldsl.launch.spine import prepare
+from kerneldsl.planner.choose import rank
+from kerneldsl.tuning.search import Point
+
+__all__ = ["TuningCandidate", "find_candidates"]
+
+#: Steps of a thread's part of the work that are tried; the planner's choice is one of them.
+_STEPS = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+@dataclass(frozen=True)
+class TuningCandidate:
+    """A plan that may be measured.
+
+    Parameters
+    ----------
+    plan : PlanChoices
+        What it decides.
+    predicted_ns : float or None
+        Its time by the cost model; ``None`` where there is none for the target.
+    point : Point
+        The plan as the search sees it.
+    """
+
+    plan: PlanChoices
+    predicted_ns: float | None
+    point: Point
+
+
+def find_candidates(request: Request) -> list[TuningCandidate]:
+    """Return every plan that a launch can have, the planner's own choice first.
+
+    Raises
+    ------
+    LaunchConfigError, ResourceLimitError
+        If no plan can run.
+    """
+    if request.device.is_shared_out:
+        return _on_host(request)
+    if not is_planned(request):
+        return []
+    problems = make_problems(request, request.shape.extent) or []
+    found = []
+    for scored in rank(problems, {}):
+        candidate, member = scored.candidate, scored.candidate.member
+        mapping = candidate.mapping
+        parameters: dict[str, Hashable] = {"block": candidate.block_dim}
+        if member is not None:
+            parameters |= dict(member.values)
+        else:
+            x, y, z = mapping.items
+            parameters |= {
+                "items": x * y * z,
+                "rows": y * z,
+                "vector": mapping.vector,
+                "threads": candidate.block_threads,
+                "tile": (candidate.block_threads * x * y * z).bit_length(),
+            }
+        time = scored.prediction.time_ns
+        plan = PlanChoices(candidate.block_dim, mapping, () if member is None else member.values)
+        found.append(TuningCandidate(plan, time, Point(time, parameters)))
+    return found
+
+
+def _on_host(request: Request) -> list[TuningCandidate]:
+    """Return the members, and for each the ways in which threads may share the work."""
+    if request.shape.space is None:
+        return list(_shares(request, 0))
+    return [
+        found
+        for order, member in enumerate(host_members(request))
+        for found in _shares(request.of(member), order)
+    ]
+
+
+def _shares(request: Request, order: int) -> list[TuningCandidate]:
+    _, config = prepare(request)
+    pool = request.device.thread_pool()
+    member = request.shape.member
+    parameters = () if member is None else member.values
+    block_dim = config.block_dim
+    if config.share is None or pool is None:
+        plan = PlanChoices(block_dim, parameters=parameters)
+        return [TuningCandidate(plan, None, Point(1.0 + 0.05 * order, dict(parameters)))]
+    share, whole = config.share, max(math.prod(shared_extent(request, config)), 1)
+    found: dict[HostShare, float] = {share: 1.0 + 0.05 * order}
+    for threads in _powers(pool[0]):
+        for steps in _STEPS if threads > 1 else (1,):
+            each = HostShare(threads, max(1, -(-whole // (threads * steps))))
+            # Nothing is known of them but that the planner would not take them: near ones first.
+            apart = _octaves(threads, share.threads) + _octaves(each.chunk, share.chunk)
+            found.setdefault(each, 1.0 + 0.05 * order + 0.05 * apart)
+    return [
+        TuningCandidate(
+            PlanChoices(block_dim, parameters=parameters, host=each),
+            None,
+            Point(rank, {**dict(parameters), "threads": each.threads, "chunk": each.chunk}),
+        )
+        for each, rank in found.items()
+    ]
+
+
+def _powers(most: int) -> list[int]:
+    """Return 1, 2, 4, … and the number of threads itself."""
+    return sorted({1 << i for i in range(most.bit_length()) if 1 << i <= most} | {most})
+
+
+def _octaves(a: int, b: int) -> float:
+    return abs(math.log2(a / b))

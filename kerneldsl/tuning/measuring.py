@@ -1,0 +1,102 @@
+"""Measuring the time of a launch until the result can be trusted.
+
+References
+----------
+J.-Y. Le Boudec, "Performance Evaluation of Computer and Communication Systems", EPFL Press 2010,
+section 2.2.2 (a confidence interval of the median from order statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from kerneldsl.launch.measured import Measured
+from kerneldsl.streams.current import BaseStream
+from kerneldsl.streams.events import Event
+
+__all__ = ["Stopwatch", "median_interval"]
+
+#: A sample lasts at least so long, in nanoseconds, or has this many launches.
+_MIN_SAMPLE_NS, _MOST_LAUNCHES = 200_000.0, 256
+#: Samples of a measurement, and nanoseconds after which the fewest are enough.
+_FEWEST, _MOST, _LONG_NS = 7, 60, 300_000_000.0
+#: Half the width of the interval, of the median, that is narrow enough.
+_NARROW = 0.01
+#: By how much a plan has to be slower than the best, for certain, to be given up early.
+_SLOWER = 1.03
+#: Quantile of the normal distribution for an interval of 95 %.
+_QUANTILE = 1.96
+
+
+class Stopwatch:
+    """Times launches by the device's clock.
+
+    Parameters
+    ----------
+    stream : BaseStream or None
+        Where the launches are made.
+    before : callable, optional
+        Called before each launch that is timed, and not timed: to empty a cache.
+    """
+
+    def __init__(
+        self, stream: BaseStream | None, before: Callable[[], object] | None = None
+    ) -> None:
+        self._stream = stream
+        self._before = before
+        self._begin, self._end = Event(), Event()
+
+    def measure(self, launch: Callable[[], object], best_ns: float = math.inf) -> Measured:
+        """Time a launch that has been compiled and run before.
+
+        Parameters
+        ----------
+        launch : callable
+            Starts it.
+        best_ns : float
+            The best time so far: a plan that is slower for certain is not measured further.
+        """
+        count = 1
+        sample = self._sample(launch, count)
+        if self._before is None:
+            while sample * count < _MIN_SAMPLE_NS and count < _MOST_LAUNCHES:
+                count = min(_MOST_LAUNCHES, count * 2)
+                sample = self._sample(launch, count)
+        samples = [sample]
+        while True:
+            samples.append(self._sample(launch, count))
+            if len(samples) < _FEWEST:
+                continue
+            median, low, high = median_interval(samples)
+            is_narrow = high - low <= 2 * _NARROW * median
+            is_long = sum(samples) * count > _LONG_NS
+            if is_narrow or is_long or low > best_ns * _SLOWER or len(samples) == _MOST:
+                return Measured(median, low, high, len(samples))
+
+    def _sample(self, launch: Callable[[], object], count: int) -> float:
+        """Return the nanoseconds of a launch, as the mean over several."""
+        if self._before is not None:
+            self._before()
+        self._begin.record(self._stream)
+        for _ in range(count):
+            launch()
+        self._end.record(self._stream)
+        return max(self._begin.elapsed_ms(self._end) * 1e6 / count, 1.0)
+
+
+def median_interval(samples: list[float]) -> tuple[float, float, float]:
+    """Return the median of some samples, and bounds of that of what they are drawn from.
+
+    Examples
+    --------
+    >>> median_interval([5.0, 1.0, 2.0, 3.0, 4.0, 6.0, 7.0])
+    (4.0, 1.0, 7.0)
+    """
+    ordered = sorted(samples)
+    n = len(ordered)
+    reach = _QUANTILE * math.sqrt(n) / 2
+    low = max(0, math.floor(n / 2 - reach))
+    high = min(n - 1, math.ceil(n / 2 + reach))
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    return middle, ordered[low], ordered[high]

