@@ -5,8 +5,8 @@ does not exist in the child, and nothing would ever open the lock there. What th
 package protect are tables whose entries are put in whole, so the child may go on from them.
 
 Two things cannot be left half done: LLVM's work, and an import, whose lock Python keeps for the
-thread that is gone. So fork waits for what is done under `no_fork`; Numba's compilations have a
-lock of their own (:mod:`kerneldsl.lowering.numba_internals.compiling`).
+thread that is gone. So fork waits for what is done under `no_fork`, and under the locks of Numba's
+compiler and of LLVM (:mod:`kerneldsl.lowering.numba_internals`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from typing import Protocol
 
 __all__ = ["ForkSafeLock", "no_fork"]
+
+
+class _Lock(Protocol):
+    def acquire(self) -> object: ...
+    def release(self) -> object: ...
+
 
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 
@@ -51,13 +58,19 @@ if hasattr(os, "register_at_fork"):
 class _NoFork:
     """A ``with`` block during which no other thread forks.
 
-    Nothing that compiles with Numba may run in it: fork may have taken Numba's lock.
+    Fork takes locks of other libraries too, always in the same order: that of this block, outer
+    ones, inner ones. So in the block an outer or inner one may be taken, and under an outer one an
+    inner one, but not the other way round.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._arming = ForkSafeLock()
         self._is_armed = False
+        self._outer: tuple[_Lock, ...] = ()
+        self._inner: tuple[_Lock, ...] = ()
+        #: What fork has taken.
+        self._taken: list[_Lock] = []
 
     def __enter__(self) -> None:
         if not self._is_armed:
@@ -67,6 +80,15 @@ class _NoFork:
     def __exit__(self, *exc: object) -> None:
         self._lock.release()
 
+    def take_also(self, lock: _Lock, *, is_inner: bool = False) -> None:
+        """Let fork wait for another library's lock, which must be reentrant."""
+        self._arm()
+        with self._arming:
+            if is_inner:
+                self._inner += (lock,)
+            else:
+                self._outer += (lock,)
+
     def _arm(self) -> None:
         # Fork takes the lock of logging too, and what is registered last it takes first: so a
         # message may be written in the block.
@@ -74,11 +96,21 @@ class _NoFork:
 
         with self._arming:
             if not self._is_armed and hasattr(os, "register_at_fork"):
-                lock = self._lock
                 os.register_at_fork(
-                    before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+                    before=self._take, after_in_parent=self._give, after_in_child=self._give
                 )
             self._is_armed = True
+
+    def _take(self) -> None:
+        self._lock.acquire()
+        for lock in (*self._outer, *self._inner):
+            lock.acquire()
+            self._taken.append(lock)
+
+    def _give(self) -> None:
+        while self._taken:
+            self._taken.pop().release()
+        self._lock.release()
 
 
 #: The one of the process.

@@ -80,6 +80,8 @@ def load_object(
         raise UnusableCodeError(f"it is not an object file for this process: {error}") from error
     import llvmlite.binding as llvm
 
+    import kerneldsl.lowering.numba_internals.llvm_lock  # noqa: F401 -- fork waits for LLVM
+
     with _lock:
         jit, number = _linkers.next(llvm)
         builder = llvm.JITLibraryBuilder()

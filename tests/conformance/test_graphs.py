@@ -12,6 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.streams import current
+from tests.support.redefining import define
 
 
 @kd.kernel
@@ -96,6 +97,26 @@ def test_a_graph_keeps_what_it_needs_and_lets_it_go(on: str) -> None:
     assert graph.is_closed
     with pytest.raises(kd.ClosedResourceError):
         graph.launch()
+
+
+def test_a_graph_keeps_kernels_that_are_garbage(computing: str) -> None:
+    stream, x = kd.Stream(), kd.full(64, np.nan)
+    kernel = define(7000)
+    gone = weakref.ref(kernel)
+    with stream.capture() as graph:
+        kernel.forall(64)(x)
+    del kernel
+    gc.collect()
+    assert gone() is None
+    for number in range(7001, 7004):  # loading these unloads what is garbage
+        define(number).forall(64)(x)
+        kd.synchronize()
+        gc.collect()
+    for _ in range(2):
+        x.fill(np.nan)
+        graph.launch(stream)
+        stream.synchronize()
+        assert (x.copy_to_host() == 7000).all()
 
 
 def test_update_takes_over_a_recording_of_the_same_steps(computing: str) -> None:

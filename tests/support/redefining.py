@@ -36,7 +36,7 @@ def define(number: int) -> Any:
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     names: dict[str, Any] = {"kd": kd}
     exec(compile(text, name, "exec"), names)
-    return names["k"]
+    return names.pop("k")  # as another definition takes the name
 
 
 def _redefine(number: int) -> None:

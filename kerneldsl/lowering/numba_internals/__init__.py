@@ -19,6 +19,7 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/threads.py``.
 `arrays`, `operators`  Numba's structure of arrays; declarations of operators
 `text`, `llvm`         the text of modules that Numba lowered; what llvmlite has no class for
 `optimizing`           LLVM's passes, whose managers llvmlite does not dispose of
+`llvm_lock`            llvmlite's lock, for which fork waits
 `moved`                what is said when a release has moved a name
 =====================  ============================================================================
 

@@ -43,6 +43,7 @@ from numba.core.untyped_passes import (
 )
 
 from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.utilities.locks import no_fork
 
 __all__ = [
     "FunctionCompiler",
@@ -250,10 +251,6 @@ def collector_paused() -> Iterator[None]:
 
 # A child forked while another thread compiles would find Numba's lock taken for ever, and LLVM
 # half-way: so fork waits for the compilation.
+no_fork.take_also(global_compiler_lock)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
     os.register_at_fork(after_in_child=_pauses.forget)

@@ -20,7 +20,7 @@ from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
 from targets.cuda.device.streams import stream_handle, synchronize_stream
-from targets.cuda.driver import functions
+from targets.cuda.driver import functions, retired_modules
 from targets.cuda.driver.driver import Driver
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class CudaExecutable(Executable):
         self._cuda_artifact = artifact
         self._driver = driver
         options = artifact.specialization.options
+        retired_modules.unload_finished()
         started = time.perf_counter()
         self._function = functions.load(
             driver,
@@ -64,7 +65,7 @@ class CudaExecutable(Executable):
             kernel=artifact.specialization.unit.name,
             line_info=options.lineinfo,
         )
-        weakref.finalize(self, functions.unload_quietly, driver, self._function).atexit = False
+        weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources
         self._is_debug = options.debug

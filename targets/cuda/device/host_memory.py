@@ -21,7 +21,7 @@ from kerneldsl.contract import Device, SharedBuffer
 from kerneldsl.errors import DeviceMemoryError, DriverError
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.fork import fork_guard
-from targets.cuda.driver.marks import Mark, is_recording
+from targets.cuda.driver.marks import Mark, is_recording, mark_everything
 
 __all__ = ["ManagedBuffer", "PinnedBuffer"]
 
@@ -52,7 +52,7 @@ def _free_what_is_done() -> None:
             if is_recording(index):
                 _postponed.append((driver, index, free))
                 continue
-            mark = _mark_everything(driver, index)
+            mark = mark_everything(driver, index)
             if mark is not None:
                 _waiting.append((mark, free))
             else:
@@ -67,21 +67,6 @@ def _free_what_is_done() -> None:
                 _waiting.append((mark, free))
     except IndexError:  # another thread was faster
         return
-
-
-def _mark_everything(driver: Driver, index: int) -> Mark | None:
-    """Return a mark behind everything on a device; ``None`` where the driver cannot make it.
-
-    Raises `DriverError` where the device is lost, and its memory with it.
-    """
-    try:
-        mark = Mark(driver, index)
-        return mark if mark.record_everything() else None
-    except DriverError as error:
-        if error.is_fatal:
-            raise
-        driver.suppress(error, index)
-        return None
 
 
 class _Buffer(SharedBuffer):

@@ -10,19 +10,15 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
-import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from kerneldsl.contract import Dim3, Resources
-from kerneldsl.errors import CompileError, DriverError, KernelImageError, ResourceLimitError
-from targets.cuda.driver import captures
+from kerneldsl.errors import CompileError, KernelImageError, ResourceLimitError
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.errors import remedy_for
-from targets.cuda.driver.fork import fork_guard
 from targets.cuda.driver.loss import LaunchNote
 
 __all__ = [
@@ -31,7 +27,7 @@ __all__ = [
     "launch",
     "load",
     "unload",
-    "unload_quietly",
+    "unload_idle",
 ]
 
 _log = logging.getLogger("kerneldsl.cuda.functions")
@@ -157,23 +153,18 @@ def _attribute(driver: Driver, function: Any, name: str) -> int:
 
 def unload(driver: Driver, function: LoadedFunction) -> None:
     """Unload the module of a function, after everything on its device has finished."""
-    with driver.current(function.device_index):
-        driver.synchronize(function.device_index)
-        driver.call(driver.api.cuModuleUnload, function.module, doing=f"unload {function.name}")
+    driver.synchronize(function.device_index)
+    unload_idle(driver, function)
 
 
-def unload_quietly(driver: Driver, function: LoadedFunction) -> None:
-    """Unload from a finalizer: not in a forked child, nor when the interpreter ends."""
-    if fork_guard.has_forked or sys.is_finalizing():
-        return
-    if driver.watch.is_lost(function.device_index):
-        return
-    if captures.postpone(function.device_index, partial(unload_quietly, driver, function)):
-        return
-    try:
-        unload(driver, function)
-    except DriverError as error:
-        driver.suppress(error, function.device_index)
+def unload_idle(driver: Driver, function: LoadedFunction) -> None:
+    """Unload the module of a function that nothing runs any more."""
+    driver.call_on(
+        function.device_index,
+        driver.api.cuModuleUnload,
+        function.module,
+        doing=f"unload {function.name}",
+    )
 
 
 def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: int) -> None:

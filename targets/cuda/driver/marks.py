@@ -1,4 +1,4 @@
-"""Marks in streams, made without cuda.core, for memory that waits for its last use.
+"""Marks in streams, made without cuda.core, for memory and code that wait for their last use.
 
 References
 ----------
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.errors import DriverError
 from kerneldsl.utilities.modules import imported
 from targets.cuda.driver import captures
 from targets.cuda.driver.fork import fork_guard
@@ -17,7 +18,7 @@ from targets.cuda.driver.fork import fork_guard
 if TYPE_CHECKING:
     from targets.cuda.driver.driver import Driver
 
-__all__ = ["Mark", "is_recording"]
+__all__ = ["Mark", "is_recording", "mark_everything"]
 
 _NOT_READY = 600
 
@@ -88,3 +89,18 @@ class Mark:
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
         if hasattr(self, "event") and not _is_finalizing() and not fork_guard.has_forked:
             self._driver.api.cuEventDestroy(self.event)  # the driver keeps it while it is awaited
+
+
+def mark_everything(driver: Driver, index: int) -> Mark | None:
+    """Return a mark behind everything on a device; ``None`` where the driver cannot make it.
+
+    Must not be called while `is_recording`. Raises `DriverError` where the device is lost.
+    """
+    try:
+        mark = Mark(driver, index)
+        return mark if mark.record_everything() else None
+    except DriverError as error:
+        if error.is_fatal:
+            raise
+        driver.suppress(error, index)
+        return None

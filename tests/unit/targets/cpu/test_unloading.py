@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +129,75 @@ def test_threads_define_run_and_forget_at_once() -> None:
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(work, 4000 + 100 * i) for i in range(3)]:
             done.result()
+
+
+FORKS = """
+import gc, os, signal, sys, threading, time
+import numpy as np, kerneldsl as kd
+from llvmlite.binding.ffi import lib
+from tests.support.redefining import define
+
+def run(number):
+    out = np.zeros(4)
+    define(number).forall(4)(out)
+    assert (out == number).all()
+
+def child():
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(30)
+    run(2)
+    gc.collect()
+    os._exit(7)
+
+run(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        # A thread that is in LLVM, as one is that unloads.
+        """
+has_begun = threading.Event()
+def hold():
+    with lib._lock:
+        has_begun.set()
+        time.sleep(0.3)
+thread = threading.Thread(target=hold)
+thread.start()
+has_begun.wait()
+print(child())
+thread.join()
+""",
+        """
+def work():
+    number = 100
+    while not is_over:
+        run(number)
+        number += 1
+is_over = False
+thread = threading.Thread(target=work)
+thread.start()
+print({child() for _ in range(4)}.pop())
+is_over = True
+thread.join()
+""",
+    ],
+    ids=["held", "at work"],
+)
+def test_a_child_forked_while_a_thread_is_in_llvm_goes_on(rest: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS + rest],
+        cwd=Path(__file__).parents[4],
+        env={**os.environ, "KERNELDSL_CACHE": "off", "KERNELDSL_TARGET": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("7\n", "", 0)
 
 
 def test_code_stays_to_the_end_of_the_process(tmp_path: Any) -> None:

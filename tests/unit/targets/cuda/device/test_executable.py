@@ -174,15 +174,6 @@ def test_a_driver_that_knows_no_carve_out_launches_nevertheless() -> None:
     assert api.launched == _PACKED
 
 
-def test_the_module_is_unloaded_when_nothing_runs_any_more() -> None:
-    api = FakeBindings()
-    executable = _executable(api, debug=False)
-    executable.launch(_CONFIG, _PACKED)
-    api.calls.clear()
-    del executable
-    assert api.names().index("cuCtxSynchronize") < api.names().index("cuModuleUnload")
-
-
 class ProcAddresses(FakeBindings):
     """Bindings that know where the driver's functions are."""
 

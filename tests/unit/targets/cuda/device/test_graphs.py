@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -215,39 +214,18 @@ def test_dropping_a_recording_never_raises(
     assert not captures.is_under_way(0)
 
 
-def test_what_waits_for_the_context_is_put_off_during_a_recording(
+def test_a_device_with_two_recordings_has_one_until_both_end(
     stream: device_streams.CudaStream, driver: Driver, api: StreamBindings, fake: FakeCore
 ) -> None:
-    done: list[int] = []
-    assert not captures.postpone(0, lambda: done.append(0))
     stream.begin_capture()
     assert captures.is_under_way(0)
     assert not captures.is_under_way(1)
-    assert captures.postpone(0, lambda: done.append(1))
-    stream.begin_capture()  # another recording on the same device
+    stream.begin_capture()
     stream.abort_capture()
-    assert done == []
+    assert captures.is_under_way(0)
     stream._builder = fake.builders[0]
     stream.abort_capture()
-    assert done == [1]
-
-
-def test_what_is_put_off_while_the_last_recording_ends_is_done_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Slow(deque[Any]):
-        """Lets another thread end the recording before something is put in."""
-
-        def append(self, item: Any) -> None:
-            captures.end(3)
-            super().append(item)
-
-    done: list[int] = []
-    monkeypatch.setattr(captures, "_postponed", Slow())
-    captures.begin(3)
-    assert captures.postpone(3, lambda: done.append(1))
-    assert done == [1]
-    assert not captures._postponed
+    assert not captures.is_under_way(0)
 
 
 def test_a_graph_in_a_recording_becomes_a_step_of_it(

@@ -18,7 +18,7 @@ from kerneldsl.contract.error_history import error_log
 from kerneldsl.errors import DeviceLostError, DriverError, DriverInitializationError, LaunchError
 from targets.cuda.device import memory, streams
 from targets.cuda.driver import driver as driver_module
-from targets.cuda.driver import functions
+from targets.cuda.driver import functions, retired_modules
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.fork import ForkGuard
 from targets.cuda.driver.loss import DeviceWatch
@@ -258,20 +258,22 @@ def test_without_launches_of_ours_nobody_is_suspected(driver: Driver) -> None:
     assert caught.value.suspects == ()
 
 
-def test_finalizers_on_a_lost_device_are_silent(launching: Driver) -> None:
-    function = functions.load(launching, 0, "", "wild")
+def test_modules_on_a_lost_device_are_forgotten_silently(launching: Driver) -> None:
+    functions_noted = [functions.load(launching, 0, "", name) for name in ("wild", "other")]
+    retired_modules.retire(launching, functions_noted[0])
     _lose(launching, 0)
+    retired_modules.retire(launching, functions_noted[1])
     launching.api.calls.clear()
     before = len(error_log)
-    functions.unload_quietly(launching, function)
+    retired_modules.unload_finished()
     assert launching.api.calls == []
     assert len(error_log) == before
 
 
-def test_an_error_in_a_finalizer_is_written_down_as_swallowed(launching: Driver) -> None:
-    function = functions.load(launching, 0, "", "k")
+def test_an_error_of_unloading_is_written_down_as_swallowed(launching: Driver) -> None:
+    retired_modules.retire(launching, functions.load(launching, 0, "", "k"))
     launching.api.failures["cuModuleUnload"] = Status(400, "CUDA_ERROR_INVALID_HANDLE")
-    functions.unload_quietly(launching, function)
+    retired_modules.unload_finished()
     newest = error_log.entries()[-1]
     assert newest.was_swallowed
     assert newest.doing == "unload k"
