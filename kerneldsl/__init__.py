@@ -29,7 +29,11 @@ if "free-threading" in sys.version:
     )
 
 if TYPE_CHECKING:
-    from ml_dtypes import bfloat16 as bfloat16
+    from ml_dtypes import (
+        bfloat16 as bfloat16,
+        float8_e4m3fn as float8_e4m3fn,
+        float8_e5m2 as float8_e5m2,
+    )
     from numpy import (
         bool_ as bool_,
         complex64 as complex64,
@@ -239,7 +243,7 @@ _MODULES = {
         "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 "
         "uint32 uint64"
     ),
-    "ml_dtypes": "bfloat16",
+    "ml_dtypes": "bfloat16 float8_e4m3fn float8_e5m2",
     "kerneldsl": "cache random",
     "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.contract.error_entries": "ErrorEntry",
@@ -304,8 +308,8 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-# Without bfloat16, whose package is optional. A test holds that the imports above are these names.
-__all__ = sorted({*_HOME, "__version__"} - {"bfloat16"})
+# Without those of ml_dtypes, which is optional. A test holds that the imports above are these.
+__all__ = sorted({*_HOME, "__version__"} - {*_MODULES["ml_dtypes"].split()})
 
 
 def __getattr__(name: str) -> Any:
@@ -327,7 +331,7 @@ def __getattr__(name: str) -> Any:
         from kerneldsl.errors import AttributeUnavailableError
 
         raise AttributeUnavailableError(
-            "kd.bfloat16 needs the package ml_dtypes, which is not installed",
+            f"kd.{name} needs the package ml_dtypes, which is not installed",
             remedy='Run: pip install "kerneldsl[bfloat16]"',
         ) from error
     return value

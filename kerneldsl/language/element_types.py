@@ -175,6 +175,8 @@ def _rows() -> tuple[ElementType, ...]:
         row("uint16", unsigned, 2, 2, "<u2", "H", 1, "i16", "uint64"),
         row("uint32", unsigned, 4, 4, "<u4", "I", 1, "i32", "uint64", counter),
         row("uint64", unsigned, 8, 8, "<u8", "Q", 1, "i64", "uint64", counter),
+        row("float8_e4m3fn", real, 1, 1, "<V1", "B", 10, "i8", "float32", package="ml_dtypes"),
+        row("float8_e5m2", real, 1, 1, "<f1", "B", 12, "i8", "float32", package="ml_dtypes"),
         row("float16", real, 2, 2, "<f2", "e", 2, "half", "float32", numeric),
         row("bfloat16", real, 2, 2, "<V2", "H", 4, "i16", "float32", numeric, "ml_dtypes"),
         row("float32", real, 4, 4, "<f4", "f", 2, "float", "float32", numeric),
@@ -198,7 +200,8 @@ def names_of(*kinds: ElementKind) -> frozenset[str]:
     Examples
     --------
     >>> sorted(names_of(ElementKind.FLOAT, ElementKind.COMPLEX))
-    ['bfloat16', 'complex128', 'complex64', 'float16', 'float32', 'float64']
+    ['bfloat16', 'complex128', 'complex64', 'float16', 'float32', 'float64', 'float8_e4m3fn',
+     'float8_e5m2']
     """
     return frozenset(row.name for row in ELEMENT_TYPES.values() if row.kind in kinds)
 

@@ -1,8 +1,8 @@
-"""float16 and bfloat16 for Numba: stored in 16 bits, computed in float32.
+"""float16, bfloat16 and those of 8 bits for Numba: stored so, computed in float32.
 
 A value is in a float32 register and always one that its type can hold: whatever makes one, an
 operation or a conversion, rounds to nearest, ties to even. float32 has at least twice the precision
-of either type and two bits more, so that a sum, product, quotient or square root that is rounded to
+of each type and two bits more, so that a sum, product, quotient or square root that is rounded to
 float32 and then to the narrow type is rounded as if at once. LLVM makes native instructions of
 float16 of them where the machine has any.
 
@@ -27,8 +27,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
-from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from kerneldsl.lowering import float8
 from kerneldsl.lowering.numba_internals.operators import (
     AbstractTemplate,
     Conversion,
@@ -36,17 +37,17 @@ from kerneldsl.lowering.numba_internals.operators import (
     supported_ufuncs,
 )
 
-__all__ = ["BFLOAT16", "FLOAT16", "NarrowFloat"]
+__all__ = ["BFLOAT16", "FLOAT8_E4M3FN", "FLOAT8_E5M2", "FLOAT16", "NarrowFloat"]
 
 _F32, _I32, _I16 = ir.FloatType(), ir.IntType(32), ir.IntType(16)
 
 
 class NarrowFloat(types.Float):
-    """A floating-point type of 16 bits."""
+    """A floating-point type of 8 or 16 bits."""
 
     def __init__(self, name: str) -> None:
         types.Number.__init__(self, name=name)  # Float reads the bits from a name like "float32"
-        self.bitwidth = 16
+        self.bitwidth = 8 * ELEMENT_TYPES[name].nbytes
 
     def cast_python_value(self, value: Any) -> Any:
         """Return NumPy's scalar of a number."""
@@ -76,6 +77,8 @@ class NarrowFloat(types.Float):
 
 FLOAT16 = NarrowFloat("float16")
 BFLOAT16 = NarrowFloat("bfloat16")
+FLOAT8_E4M3FN = NarrowFloat("float8_e4m3fn")
+FLOAT8_E5M2 = NarrowFloat("float8_e5m2")
 
 
 # --------------------------------------------------------------------------- in memory
@@ -83,26 +86,30 @@ BFLOAT16 = NarrowFloat("bfloat16")
 
 @register_model(NarrowFloat)
 class _NarrowModel(models.PrimitiveModel):
-    """float32 as a value; 16 bits in memory and as a kernel's parameter."""
+    """float32 as a value; its 8 or 16 bits in memory and as a kernel's parameter."""
 
     def __init__(self, manager: Any, kind: NarrowFloat) -> None:
         super().__init__(manager, kind, _F32)
-        self._is_half = kind == FLOAT16
+        self._kind = kind
 
     def get_data_type(self) -> ir.Type:
         """Return LLVM's type of an element."""
-        return ir.HalfType() if self._is_half else _I16
+        return ir.HalfType() if self._kind == FLOAT16 else ir.IntType(self._kind.bitwidth)
 
     def as_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         """Narrow a value, which an element can hold."""
-        if self._is_half:
+        if self._kind == FLOAT16:
             return builder.fptrunc(value, ir.HalfType())
+        if self._kind.name in float8.FORMATS:
+            return float8.to_bits(builder, self._kind.name, value)
         return builder.trunc(builder.lshr(builder.bitcast(value, _I32), _I32(16)), _I16)
 
     def from_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         """Widen an element to a float32."""
-        if self._is_half:
+        if self._kind == FLOAT16:
             return builder.fpext(value, _F32)
+        if self._kind.name in float8.FORMATS:
+            return float8.from_bits(builder, self._kind.name, value)
         wide = builder.shl(builder.zext(value, _I32), _I32(16))
         return builder.bitcast(wide, _F32)
 
@@ -133,6 +140,8 @@ def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.V
     model = context.data_model_manager[kind]
     if kind == FLOAT16:
         element = builder.fptrunc(value, ir.HalfType())
+    elif kind.name in float8.FORMATS:
+        element = float8.to_bits(builder, kind.name, value)
     else:
         element = builder.call(_round_to_bfloat16(builder.module), [value])
     return model.from_data(builder, element)
@@ -147,7 +156,7 @@ def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.V
 @lower_cast(NarrowFloat, NarrowFloat)
 def _to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
     if found == types.float64 and wanted == FLOAT16:
-        # NumPy rounds once; ml_dtypes goes to bfloat16 by way of the nearest float32.
+        # NumPy rounds once; ml_dtypes goes to its types by way of the nearest float32.
         value = _to_odd_float32(builder, value)
     elif not isinstance(found, NarrowFloat):
         value = context.cast(builder, value, found, types.float32)

@@ -419,7 +419,7 @@ class DeviceArray(ArrayOperators):
         """NumPy's array interface; only where the memory is the host's."""
         if not self.device.shares_host_memory:
             raise AttributeError(f"an array on {self.device} has no __array_interface__")
-        if np.dtype(self.dtype.str) != self.dtype:
+        if self.dtype.isbuiltin != 1:
             # NumPy then asks __array__, which has the dtype.
             raise AttributeError(f"the array interface has no name for {self.dtype}")
         self.lend()

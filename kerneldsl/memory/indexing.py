@@ -51,7 +51,10 @@ def phantom(
 
     Views of it have the shape and strides of views of the array that it stands for.
     """
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False)
+    # By the array interface, which has no names for the dtypes of other packages.
+    known = dtype if dtype.isbuiltin == 1 else np.dtype(f"V{dtype.itemsize}")
+    view = np.lib.stride_tricks.as_strided(np.empty(1, known), shape, strides, writeable=False)
+    return view if known is dtype else view.view(dtype)
 
 
 def byte_offset(view: np.ndarray[Any, Any]) -> int:

@@ -256,12 +256,12 @@ def host_view(
     interface = {
         "shape": shape,
         "strides": strides,
-        "typestr": dtype.str,
+        # The array interface has no names for the dtypes of other packages.
+        "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
         "data": (pointer, is_read_only),
         "version": 3,
     }
     view = np.asarray(HostMemory(interface, owner))
-    # The array interface has no names for the dtypes of other packages.
     return view if view.dtype == dtype else view.view(dtype)
 
 

@@ -243,6 +243,6 @@ _REASONS = {
     "utilization_percent": f"Over {_UTILIZATION_SECONDS:g} s, of all hardware threads",
     "supports_fp16": _NO_SMALL_FLOATS.format("float16"),
     "supports_bf16": _NO_SMALL_FLOATS.format("bfloat16"),
-    "supports_fp8": "Kernels have no 8-bit floating-point numbers",
+    "supports_fp8": _NO_SMALL_FLOATS.format("8-bit floating-point numbers"),
     "supports_tensor_cores": "Numba does not use the matrix units of CPUs",
 }

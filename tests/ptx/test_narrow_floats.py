@@ -1,4 +1,4 @@
-"""float16 and bfloat16: native instructions where there are any, else float32's or integer ones."""
+"""Narrow floats: native instructions where there are any, else float32's or integer ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _chain(dtype: str, arch: str, **options: bool) -> str:
 
 
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
-@pytest.mark.parametrize("dtype", _NAMES)
+@pytest.mark.parametrize("dtype", [*_NAMES, "float8_e4m3fn", "float8_e5m2"])
 def test_it_assembles(dtype: str, arch: str) -> None:
     one = "[::1]"
     found = [

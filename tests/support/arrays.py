@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.language.element_types import DTYPE_NAMES, NUMPY_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES
 
 __all__ = [
     "HOST_DTYPES",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 if importlib.util.find_spec("ml_dtypes") is not None:
-    import ml_dtypes  # noqa: F401 - makes "bfloat16" known to NumPy
+    import ml_dtypes  # noqa: F401 - makes its dtypes known to NumPy
 
     HOST_DTYPES = DTYPE_NAMES
 else:
@@ -30,8 +30,9 @@ else:
 
 
 def _is_float(dtype: np.dtype) -> bool:
-    """Whether a dtype is one of real floating-point numbers; NumPy knows no kind of bfloat16."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    """Whether a dtype is one of real floating-point numbers; NumPy's kind does not always say."""
+    row = ELEMENT_TYPES.get(dtype.name)
+    return row is not None and row.is_float
 
 
 def poisoned(shape: Any, dtype: Any, order: str = "C") -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A producer of DLPack whose elements no kernel takes."""
+"""Producers of DLPack with elements that NumPy does not export."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ import numpy as np
 
 from kerneldsl.memory import dlpack
 
-__all__ = ["FourBits"]
+__all__ = ["FourBits", "Relabelled"]
 
 _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
-class FourBits:
-    """Three integers of 4 bits, which DLPack can describe."""
+class Relabelled:
+    """An array whose elements are said to be of a type of DLPack's.
 
-    def __init__(self) -> None:
-        self._array = np.zeros(3, np.int8)
+    Parameters
+    ----------
+    array : ndarray
+        The memory.
+    code, bits : int
+        The type.
+    """
+
+    def __init__(self, array: np.ndarray, code: int, bits: int) -> None:
+        self._array, self._type = array, (code, bits)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
@@ -28,5 +36,13 @@ class FourBits:
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self._array.__dlpack__()
         pointer = _get_pointer(capsule, b"dltensor")
-        dlpack._DLManagedTensor.from_address(pointer).dl_tensor.dtype.bits = 4
+        dtype = dlpack._DLManagedTensor.from_address(pointer).dl_tensor.dtype
+        dtype.code, dtype.bits = self._type
         return capsule
+
+
+class FourBits(Relabelled):
+    """Three integers of 4 bits, which DLPack can describe, and no kernel takes."""
+
+    def __init__(self) -> None:
+        super().__init__(np.zeros(3, np.int8), 0, 4)

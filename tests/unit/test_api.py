@@ -50,12 +50,16 @@ def imported_by(package):
     }
 
 
+#: Names that an optional package has.
+_OPTIONAL = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
+
+
 def test_table_imports_and_all_are_the_same_names():
     assert imported_by(target) == target._HOME
     imported = imported_by(kd)
     assert imported == kd._HOME
     # A package that is optional has it; `from kerneldsl import *` works without.
-    assert set(kd.__all__) == {*imported, "__version__"} - {"bfloat16"}
+    assert set(kd.__all__) == {*imported, "__version__"} - _OPTIONAL
     for name in kd.__all__:
         getattr(kd, name)
     assert set(kd.__all__) <= set(dir(kd))
@@ -170,5 +174,5 @@ def test_the_log_goes_to_standard_error():
 
 def test_an_interpreter_completes_public_names_alone():
     shown = {name for name in dir(kd) if not name.startswith("__")}
-    assert shown == {*kd.__all__, "bfloat16"} - {"__version__"}
+    assert shown == {*kd.__all__, *_OPTIONAL} - {"__version__"}
     assert {"__version__", "__doc__", "__all__"} <= set(dir(kd))

@@ -240,7 +240,7 @@ def _with_nan(dtype):
     return make
 
 
-for _name in (name for name in HOST_DTYPES if "float" in name):
+for _name in (name for name in ATOMIC_ARITHMETIC if name in HOST_DTYPES and "float" in name):
     _list.add(
         f"extremes_with_nan_{_name}",
         float_extremes,

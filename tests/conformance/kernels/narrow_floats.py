@@ -1,4 +1,4 @@
-"""float16 and bfloat16: conversions, arithmetic that is rounded after each operation, views.
+"""float16, bfloat16, floats of 8 bits: conversions, arithmetic that is rounded each time, views.
 
 What must come out is NumPy's and ml_dtypes' own arithmetic, bit for bit.
 """
@@ -20,21 +20,26 @@ __all__ = ["CASES"]
 _list = CaseList("narrow_floats")
 CASES = _list.cases
 _NAMES = [name for name in HOST_DTYPES if ELEMENT_TYPES[name].is_narrow]
-#: Every number of 16 bits, as bits.
+#: Every pattern of 16 bits.
 _EVERY = np.arange(2**16, dtype=np.uint16)
 
 
 def _every(name):
     """Every number of a narrow type."""
-    return _EVERY.view(numpy_dtype(name)).copy()
+    dtype = numpy_dtype(name)
+    bits = _EVERY if dtype.itemsize == 2 else np.arange(2**8, dtype=np.uint8)
+    return bits.view(dtype).copy()
 
 
 def _pairs(rng, name):
-    """Every number of a narrow type, each with a random one; every fifth with itself."""
-    x = _every(name)
+    """Every number of 16 bits, each with a random one, every fifth with itself; every pair of 8."""
+    dtype = numpy_dtype(name)
+    if dtype.itemsize == 1:
+        pairs = _EVERY.view(dtype).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].copy()
     y = rng.permutation(_EVERY)
     y[::5] = _EVERY[::5]
-    return x, y.view(x.dtype)
+    return _every(name), y.view(dtype)
 
 
 # --------------------------------------------------------------------------- conversions
@@ -62,8 +67,8 @@ def _integers(rng, name):
     return np.concatenate([random_array(rng, 2000, name), small, edges, *near])
 
 
-#: One and a half, two and a half units of the last place of bfloat16 and of float16.
-_TIES = (1.5 / 128, 2.5 / 128, 1.5 / 1024, 2.5 / 1024)
+#: One and a half, two and a half units of the last place of each narrow type.
+_TIES = tuple(steps / unit for unit in (4, 8, 128, 1024) for steps in (1.5, 2.5))
 
 
 @np.errstate(all="ignore")
@@ -73,7 +78,14 @@ def _floats(rng, name, narrow):
     exact = np.sort(exact[np.isfinite(exact)].astype(name))
     ties = exact[:-1] / 2 + exact[1:] / 2
     beyond = exact[::64] * np.asarray(1e30, name)
-    special = [np.inf, -np.inf, np.nan, 0.0, -0.0, *np.asarray([1e-45, -1e-40, 65520.0], name)]
+    special = [
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.0,
+        -0.0,
+        *np.asarray([1e-45, -1e-40, 65520.0, 464.0, 480.0, 61440.0], name),
+    ]
     steps = [np.nextafter(ties, np.asarray(side, name)) for side in (-np.inf, np.inf)]
     return np.concatenate([exact, ties, *steps, beyond, np.asarray(special, name)])
 
@@ -121,7 +133,7 @@ for _name in _NAMES:
         _list.add(
             f"{_name}_to_{_other}",
             convert,
-            lambda rng, n=_name, o=_other: (_every(n), poisoned(2**16, o)),
+            lambda rng, n=_name, o=_other: (_every(n), poisoned(_every(n).size, o)),
             extent=(2**16,),
             expected=_converted,
         )
@@ -268,7 +280,7 @@ for _name in _NAMES:
     _list.add(
         f"unary_{_name}",
         unary,
-        lambda rng, n=_name, d=_dtype: (_every(n), poisoned((4, 2**16), d)),
+        lambda rng, n=_name, d=_dtype: (_every(n), poisoned((4, _every(n).size), d)),
         expected=_unary,
         **_common,
     )

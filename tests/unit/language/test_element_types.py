@@ -108,8 +108,8 @@ def test_integer_ranges_are_numpys(name):
 @every_row
 def test_c_types_have_the_size_and_alignment(row):
     part = ELEMENT_TYPES[row.arithmetic] if row.is_complex else row
-    # C has no type of 16 bits for floats; they are aligned as integers are.
-    kind = np.ctypeslib.as_ctypes_type("u2" if row.is_narrow else _dtype(part))
+    # C has no types of 8 and 16 bits for floats; they are aligned as integers are.
+    kind = np.ctypeslib.as_ctypes_type(f"u{row.nbytes}" if row.is_narrow else _dtype(part))
     count = 2 if row.is_complex else 1
     assert (row.nbytes, row.alignment) == (count * ctypes.sizeof(kind), ctypes.alignment(kind))
 
@@ -144,7 +144,9 @@ def test_short_names_are_numpys(row):
 @every_row
 def test_dlpack_names_it_as_numpy_does(row):
     if row.is_passed_as_bits:
-        assert (row.name, row.dlpack_code) == ("bfloat16", 4)  # kDLBfloat, which NumPy lacks
+        # kDLBfloat, kDLFloat8_e4m3fn and kDLFloat8_e5m2, which NumPy lacks.
+        codes = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+        assert codes[row.name] == row.dlpack_code
         return
     capsule = np.ones(3, row.name).__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -202,10 +204,10 @@ def test_arithmetic_is_typed_as_numba_does(row):
     assert row.is_double == (row.arithmetic == "float64")
 
 
-def test_atomics_are_on_floats_and_on_words_of_32_and_64_bits():
+def test_atomics_are_on_floats_but_of_8_bits_and_on_words_of_32_and_64_bits():
     integers = {row.name for row in ROWS if row.nbytes in (4, 8) and row.is_integer}
     unsigned = {row.name for row in ROWS if row.nbytes in (4, 8) and row.is_unsigned}
-    numbers = integers | {row.name for row in ROWS if row.is_float}
+    numbers = integers | {row.name for row in ROWS if row.is_float and row.nbytes > 1}
     for group, names in [
         (Atomics.ARITHMETIC, numbers),
         (Atomics.BITWISE, integers),

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 around a kernel: parameters, device arrays, refusals, what is imported."""
+"""Narrow floats around a kernel: parameters, device arrays, refusals, what is imported."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from tests.support.arrays import HOST_DTYPES, assert_same_bits
+from tests.support.dlpack import Relabelled
 from tests.support.extent import full_beyond
 
 NAMES = [name for name in HOST_DTYPES if ELEMENT_TYPES[name].is_narrow]
@@ -103,6 +104,36 @@ def test_dlpack_carries_them(dtype):
     again = kd.from_dlpack(kd.to_device(x))
     assert again.dtype == np.dtype(dtype)
     assert_same_bits(again.copy_to_host(), x, "through DLPack")
+
+
+#: Of dlpack.h.
+_DLPACK_CODES = {"float16": 2, "bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+
+
+@each_type
+def test_another_librarys_arrays_come_in_without_a_copy(dtype):
+    x = np.linspace(-3, 3, 100).astype(dtype)
+    code = _DLPACK_CODES[np.dtype(dtype).name]
+    foreign = Relabelled(x.view(f"u{x.itemsize}"), code, 8 * x.itemsize)
+    taken = kd.from_dlpack(foreign)
+    assert (taken.dtype, taken.pointer) == (x.dtype, x.ctypes.data)
+    wanted = x + x
+    double.forall(100)(foreign, foreign)  # in its memory
+    assert_same_bits(x, wanted, "doubled")
+
+
+@each_type
+def test_torchs_tensors_go_in_and_out_without_a_copy(dtype):
+    torch = pytest.importorskip("torch")
+    name = np.dtype(dtype).name
+    tensor = torch.linspace(-3, 3, 100).to(getattr(torch, name))
+    x = tensor.view(torch.uint8).numpy().copy().view(dtype)
+    assert kd.from_dlpack(tensor).pointer == tensor.data_ptr()
+    double.forall(100)(tensor, tensor)
+    assert_same_bits(tensor.view(torch.uint8).numpy().view(dtype), x + x, "a tensor")
+    array = kd.to_device(x)
+    again = torch.from_dlpack(array)
+    assert (str(again.dtype), again.data_ptr()) == (f"torch.{name}", array.pointer)
 
 
 # --------------------------------------------------------------------------- functions, printing
