@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         threadfence_block as threadfence_block,
         threadfence_system as threadfence_system,
     )
+    from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
         all_sync as all_sync,
         any_sync as any_sync,
@@ -125,7 +126,11 @@ if TYPE_CHECKING:
         shfl_up_sync as shfl_up_sync,
         shfl_xor_sync as shfl_xor_sync,
     )
-    from kerneldsl.language.intrinsics.memory import local as local, shared as shared
+    from kerneldsl.language.intrinsics.memory import (
+        const as const,
+        local as local,
+        shared as shared,
+    )
     from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
     from kerneldsl.language.intrinsics.values import (
         bitcast as bitcast,
@@ -267,10 +272,11 @@ _MODULES = {
         "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "
         "threadfence_block threadfence_system"
     ),
+    "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
         "all_sync any_sync ballot_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
-    "kerneldsl.language.intrinsics.memory": "local shared",
+    "kerneldsl.language.intrinsics.memory": "const local shared",
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
     ),

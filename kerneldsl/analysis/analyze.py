@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
@@ -51,7 +51,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         ),
         has_barrier=has_barrier,
         uses_dynamic_shared=any(use.static["shape"] == (0,) for use in shared),
-        static_shared_bytes=sum(shared_array_bytes(use) for use in shared),
+        static_shared_bytes=sum(shared_array_bytes(use) for use in shared) + group_bytes(uses),
         read=read,
         written=written,
         augmented=augmented_values(unit),
@@ -66,6 +66,12 @@ def tuple_parameters(unit: FunctionUnit, kinds: Sequence[Kind]) -> frozenset[str
     return frozenset(
         name for name, kind in pairs if isinstance(kind, TupleKind) and any(array_kinds([kind]))
     )
+
+
+def group_bytes(uses: Iterable[IntrinsicUse]) -> int:
+    """Return the bytes of shared memory that all operations on a block's values take together."""
+    needed = (use.intrinsic.shared_bytes for use in uses)
+    return max(needed, default=0)
 
 
 def shared_array_bytes(use: IntrinsicUse) -> int:

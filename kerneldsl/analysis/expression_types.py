@@ -320,13 +320,13 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return "int64" if count == 1 else ("int64",) * count
         case Typing.VOTE | Typing.BALLOT:
             return "int32"
-        case Typing.WARP_VOTE:
+        case Typing.WARP_VOTE | Typing.TRUTH:
             return "bool"
         case Typing.ARRAY:
             return Elements(use.static["dtype"], len(use.static["shape"]))
         case Typing.ATOMIC | Typing.ATOMIC_CAS:
             return first.dtype if isinstance(first, Elements) else None
-        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS:
+        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS | Typing.EXTREME:
             return first
         case Typing.CHOICE:
             return arguments[1]
@@ -340,6 +340,13 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
         case Typing.FLOATS:
             return _float_of(arguments)
+        case Typing.SUM:
+            if not isinstance(first, str):
+                return None
+            row = ELEMENT_TYPES[first]
+            if row.nbytes >= 4 or row.is_float:
+                return first
+            return "uint32" if row.is_unsigned else "int32"
         case Typing.SHUFFLE:
             value = arguments[1]
             if not isinstance(value, str):

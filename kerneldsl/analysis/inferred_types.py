@@ -10,7 +10,7 @@ ranks before it infers types; where that could change a type, the type is not kn
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.decided import DecidedConditions
@@ -26,28 +26,23 @@ from kerneldsl.analysis.expressions import augmented_value, condition_expression
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 
-__all__ = ["InferredTypes"]
+__all__ = ["InferredTypes", "TypesOfCall"]
 
 _Values = dict[str, Value]
 #: Calls of device functions inside each other that are followed.
 _MAX_DEPTH = 8
 
 
-class InferredTypes:
-    """Types of one function's expressions, for arguments of given kinds.
+class TypesOfCall:
+    """Types of one function's expressions, as one of its callers calls it."""
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    kinds : sequence of Kind
-        Kinds of its arguments.
-    """
+    def __init__(self, walk: _Walk) -> None:
+        self._walk = walk
 
-    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
-        values = tuple(map(value_of_kind, kinds))
-        self._walk = _Walk(unit, values, {}, 0)
-        self._walk.run()
+    @property
+    def unit(self) -> FunctionUnit:
+        """The function."""
+        return self._walk.unit
 
     def of(self, node: ast.expr) -> str | None:
         """Return the element type that an expression is of; ``None`` if that is not known.
@@ -66,6 +61,27 @@ class InferredTypes:
         return self._walk.augmented_value(node)
 
 
+class InferredTypes(TypesOfCall):
+    """Types of one function's expressions, for arguments of given kinds.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The function.
+    kinds : sequence of Kind
+        Kinds of its arguments.
+    """
+
+    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
+        values = tuple(map(value_of_kind, kinds))
+        super().__init__(_Walk(unit, values, {}, 0))
+        self._walk.run()
+
+    def of_calls(self) -> Iterator[TypesOfCall]:
+        """Yield the types of this function, and of those that it calls, each call once."""
+        yield from map(TypesOfCall, self._walk.walks)
+
+
 class _Walk(Dataflow[_Values], ExpressionTypes):
     """Follows the values of variables through one function."""
 
@@ -75,12 +91,16 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
         arguments: tuple[Value, ...],
         calls: dict[tuple[FunctionUnit, tuple[Value, ...]], Value],
         depth: int,
+        walks: list[_Walk] | None = None,
     ) -> None:
         Dataflow.__init__(self)
         ExpressionTypes.__init__(self, unit, condition_expressions(unit.tree))
         self._arguments = arguments
         self._calls = calls
         self._depth = depth
+        #: Of this function and those that it calls.
+        self.walks: list[_Walk] = [] if walks is None else walks
+        self.walks.append(self)
         self._augmented: dict[ast.AugAssign, ast.BinOp] = {}
         self._returned: dict[ast.Return, Value] = {}
         self.decided = DecidedConditions(unit, arguments)
@@ -106,7 +126,7 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
         if key not in self._calls:
             self._calls[key] = None  # of a function that calls itself
             if self._depth < _MAX_DEPTH and len(arguments) == len(callee.parameters):
-                walk = _Walk(callee, arguments, self._calls, self._depth + 1)
+                walk = _Walk(callee, arguments, self._calls, self._depth + 1, self.walks)
                 self._calls[key] = walk.run()
         return self._calls[key]
 

@@ -33,8 +33,6 @@ _DRAW = "Draw the numbers before the launch, and pass them in an array"
 _VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
 
 _REMEDIES = {
-    "const.array_like": "Capture a NumPy array, or pass the array as an argument",
-    "const": "Capture a NumPy array, or pass the array as an argument",
     "to_device": "Copy to the device outside the kernel, with kd.to_device",
     "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",

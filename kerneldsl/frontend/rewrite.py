@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+import numpy as np
+
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.calls import bind_arguments, default_values
 from kerneldsl.frontend.captured import (
@@ -36,7 +38,7 @@ from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kern
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -342,6 +344,8 @@ class Rewriter(OutsideValues):
         given = bind_arguments(
             node, name, parameters, required, reporter=self._reporter, aliases=_ALIASES
         )
+        if intrinsic.typing is Typing.CONSTANT:
+            return self._constant_array(given[parameters[0]], name)
         if is_swap:  # numba.cuda's works on the first element of an array of one dimension
             given["index"] = ast.copy_location(ast.Constant(0), node)
         static: dict[str, Any] = {}
@@ -355,6 +359,20 @@ class Rewriter(OutsideValues):
                 default = ast.Constant(intrinsic.defaults[parameter])
                 arguments.append(ast.copy_location(default, node))
         return self._use(node, intrinsic, static, arguments)
+
+    def _constant_array(self, node: ast.expr, path: str) -> ast.expr:
+        """Return what stands for an array from outside that a kernel declares to be constant."""
+        resolved = self._scope.resolve(node) if self._scope.is_outside(node) else None
+        if resolved is None or not isinstance(resolved.value, np.ndarray) or resolved.rest:
+            found = "" if resolved is None else f", of type {type(resolved.value).__name__}"
+            self._reporter.fail(
+                node,
+                f"{path} was given {ast.unparse(node)}{found}",
+                "Name a NumPy array that is made outside the kernel; for one of the thread's own, "
+                "write kd.local.array(shape, dtype)",
+                limit="It takes a NumPy array from outside the kernel",
+            )
+        return self._constant(node, resolved)
 
     def _use(
         self,

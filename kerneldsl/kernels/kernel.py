@@ -146,7 +146,8 @@ class LaunchMixin(Generic[P]):
         block : int or tuple of int, optional
             The block, x first; by default the decorator's, else the target chooses. A kernel that
             works with its block (shared memory, barriers) must have one; for it the grid is rounded
-            up, and threads beyond the extent run too: the kernel guards.
+            up, and threads beyond the extent run too: the kernel guards. Its x is the first axis
+            of the extent: of ``forall(rows, columns)``, ``threadIdx.x`` counts rows.
         stream : optional
             As in ``kernel[grid, block, stream]``.
         shared_bytes : int, optional

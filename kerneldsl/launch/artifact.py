@@ -13,6 +13,7 @@ from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeE
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
+from kerneldsl.launch.store_warnings import warn_of_lossy_stores
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -35,6 +36,9 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     started = time.perf_counter()
     artifact, how = compile_or_load(compiler, specialization)
     elapsed = time.perf_counter() - started
+    # Once for the same arguments, however many mappings are compiled for them.
+    if all(known.kinds != specialization.kinds for _, known in tuple(state.compile_s)):
+        warn_of_lossy_stores(specialization)
     state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",

@@ -26,6 +26,7 @@ from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
+    from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member
 
 __all__ = [
@@ -136,6 +137,8 @@ def make_request(
             device, stand_in = chosen.device, chosen if is_launch else None
         else:
             device = chosen
+            if is_launch and shape.plan is not None:
+                _check_plan(shape.plan, device)
     if shape.space is not None:
         limits = device.limits
         extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)
@@ -143,6 +146,21 @@ def make_request(
         return Request(state, shape, device, binding, False, NOTHING, extents, key, stand_in)
     found = _complete(state, shape, device, binding)
     return found if stand_in is None else found._replace(stand_in=stand_in)
+
+
+def _check_plan(plan: LaunchPlan, device: Device) -> None:
+    """Refuse a plan that was made for a GPU on the CPU, and the other way round.
+
+    The CPU that takes over from a device asks nothing: it plans for itself.
+    """
+    is_of_other = plan.arch != device.arch if device.is_host else plan.host is not None
+    if is_of_other:
+        raise LaunchConfigError(
+            f"a plan for {plan.device} was given to a launch on {device}",
+            value=plan,
+            limit="What the plan says of threads and vectors has no meaning there",
+            remedy="Leave plan= out, or plan for this device: kernel.forall(…).plan(…)",
+        )
 
 
 def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: Binding) -> Request:

@@ -301,6 +301,22 @@ def _explain_binding(signature: str) -> _Finding:
     )
 
 
+def _explain_loop(looped: str) -> _Finding:
+    found = plain(looped)
+    if found.startswith("tuple("):
+        return _Finding(
+            f"a for runs over values of several types, {found}",
+            "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if",
+            lambda node: False,
+            lambda node: isinstance(node, ast.Tuple),
+        )
+    return _Finding(
+        f"a for runs over {found}",
+        "Loop over range(n), a tuple or an array",
+        lambda node: False,
+    )
+
+
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
     "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=",
@@ -398,6 +414,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"Unknown attribute '(\w+)' of type (.+?)\n", _explain_attribute),
         (r"NameError: name '(\w+)' is not defined", _explain_undefined),
         (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _explain_undefined),
+        (r"Invalid use of getiter with parameters \((.+?)\)\n", _explain_loop),
         (r"Unsupported array index type (.+?) in ", _explain_index_type),
         (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
         (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),

@@ -8,6 +8,7 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
+from kerneldsl.lowering.group_rules import GROUP_RULES
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
 
@@ -68,6 +69,12 @@ def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]
     (predicate,) = args
     _check_predicate(intrinsic, predicate)
     return types.int32(predicate)
+
+
+def _truth(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (predicate,) = args
+    _check_predicate(intrinsic, predicate)
+    return types.boolean(predicate)
 
 
 def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
@@ -139,5 +146,7 @@ _RULES = {
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,
+    Typing.TRUTH: _truth,
+    **GROUP_RULES,
     **VALUE_RULES,
 }

@@ -106,7 +106,9 @@ class BlockVariables:
     def _is_vote(self, node: ast.expr) -> bool:
         """Return whether a barrier gives all threads of the block one result."""
         use = self.unit.use_of(node)
-        return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
+        if use is None or use.intrinsic.uniform_in is None:
+            return False
+        return use.intrinsic.synchronizes(Scope.BLOCK) and use.intrinsic.uniform_in >= Scope.BLOCK
 
     def is_uniform_assignment(self, node: ast.stmt) -> bool:
         """Return whether a statement sets one variable alike for all threads: it can run once."""

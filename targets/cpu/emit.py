@@ -130,7 +130,8 @@ class _Emitter(ItemWriter):
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
         predicate = item.predicate
-        if item.form == "and":
+        is_all = item.form in ("and", "all")
+        if is_all:
             predicate = ast.UnaryOp(ast.Not(), predicate)
         one_or_none: ast.expr = ast.IfExp(predicate, ast.Constant(1), ast.Constant(0))
         if isinstance(predicate, ast.Constant) and predicate.value is True:
@@ -144,10 +145,13 @@ class _Emitter(ItemWriter):
         out: list[ast.stmt] = [assign("kd_count", ast.Constant(0)), *counting]
         result: ast.expr = load("kd_count")
         if item.form != "count":
-            operator: ast.cmpop = ast.Eq() if item.form == "and" else ast.NotEq()
-            is_met = ast.Compare(result, [operator], [ast.Constant(0)])
-            result = ast.IfExp(is_met, ast.Constant(1), ast.Constant(0))
-        out.append(assign(item.target, call("kd_int32", result)))
+            operator: ast.cmpop = ast.Eq() if is_all else ast.NotEq()
+            result = ast.Compare(result, [operator], [ast.Constant(0)])
+        if item.form in ("and", "or"):
+            result = ast.IfExp(result, ast.Constant(1), ast.Constant(0))
+        if item.form not in ("all", "any"):
+            result = call("kd_int32", result)
+        out.append(assign(item.target, result))
         return out
 
     # -- conditions ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Take an exchange between the lanes of a warp apart into what stands before and after a cut."""
+"""Take an exchange between threads apart into what stands before, at and after a cut."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import copy
 from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.syntax import assign, load
 
-__all__ = ["Room", "post_name"]
+__all__ = ["Room", "combine_name", "post_name"]
+
+
+def combine_name(take: str) -> str:
+    """Return the name of what stands between the halves of an exchange."""
+    return f"{take}_combine"
 
 
 def post_name(take: str) -> str:
@@ -19,9 +24,10 @@ def post_name(take: str) -> str:
 
 @dataclass(frozen=True)
 class Room:
-    """The memory of a block through which its warps exchange values."""
+    """The memory of a block through which its threads exchange values."""
 
-    #: Variables of the generated code that hold an int64 for each thread, and one for each warp.
+    #: Variables of the generated code that hold as many int64 for each thread as its values take,
+    #: and one for each warp.
     values: str
     lanes: str
     #: This thread's index in its block.
@@ -29,25 +35,50 @@ class Room:
     #: Threads of the block.
     threads: int
 
-    def begin(self, *, is_guarded: bool) -> ast.stmt:
-        """Write the block's first step: say who takes part. Behind a guard, no thread does yet."""
-        count = ast.Constant(0 if is_guarded else self.threads)
-        return ast.Expr(ast.Call(load("kd_expect"), [load(self.lanes), count], []))
+    def begin(self, *, is_guarded: bool, posted: str | None) -> list[ast.stmt]:
+        """Write the block's first steps: say who takes part. Behind a guard, no thread does yet.
 
-    def post(self, call: ast.Call, *, is_guarded: bool) -> list[ast.stmt]:
-        """Return what each thread does that takes part, before any of them takes its result."""
+        `posted` is the variable of :meth:`post`; it has a value where no thread takes part, too.
+        """
+        count = ast.Constant(0 if is_guarded else self.threads)
+        statements: list[ast.stmt] = [
+            ast.Expr(ast.Call(load("kd_expect"), [load(self.lanes), count], []))
+        ]
+        if posted is not None:
+            statements.append(assign(posted, ast.Call(load("kd_nothing_posted"), [], [])))
+        return statements
+
+    def post(self, call: ast.Call, *, is_guarded: bool, posted: str | None) -> list[ast.stmt]:
+        """Return what each thread does that takes part, before any of them takes its result.
+
+        The variable `posted` gets the types of what is exchanged, where it is to be combined.
+        """
         assert isinstance(call.func, ast.Name)
         statements: list[ast.stmt] = []
         if is_guarded:
             here: list[ast.expr] = [load(self.lanes), copy.deepcopy(self.thread)]
             statements.append(ast.Expr(ast.Call(load("kd_arrive"), here, [])))
-        statements.append(ast.Expr(self._half(post_name(call.func.id), call)))
+        half = self._half(post_name(call.func.id), call)
+        statements.append(ast.Expr(half) if posted is None else assign(posted, half))
         return [place_at(statement, call) for statement in statements]
+
+    def combine(self, call: ast.Call, posted: str) -> ast.stmt:
+        """Return what is done once for the block, when all threads have posted."""
+        assert isinstance(call.func, ast.Name)
+        room: list[ast.expr] = [load(self.values), load(self.lanes), ast.Constant(self.threads)]
+        combined = ast.Call(load(combine_name(call.func.id)), [*room, load(posted)], [])
+        return place_at(ast.Expr(combined), call)
 
     def take(self, call: ast.Call) -> ast.Call:
         """Return what gives a thread its result."""
         assert isinstance(call.func, ast.Name)
         return place_at(self._half(call.func.id, call), call)
+
+    def take_common(self, call: ast.Call, posted: str) -> ast.Call:
+        """Return what gives the block the result that all its threads share."""
+        assert isinstance(call.func, ast.Name)
+        room: list[ast.expr] = [load(self.values), load(self.lanes), ast.Constant(0)]
+        return place_at(ast.Call(load(call.func.id), [*room, load(posted)], []), call)
 
     def _half(self, name: str, call: ast.Call) -> ast.Call:
         room: list[ast.expr] = [load(self.values), load(self.lanes), copy.deepcopy(self.thread)]

@@ -25,7 +25,7 @@ from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
-from targets.cpu.exchanges import post_name
+from targets.cpu.exchanges import combine_name, post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored
 from targets.cpu.prepare import FAULT, prepare_function
@@ -70,7 +70,7 @@ class Binder:
         The namespace is filled, and the tree, whose ids are replaced, is changed in place.
         `private_arrays` names variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
+        from targets.cpu.intrinsics import bounds, faults, groups, memory, typing_hints, warp
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
@@ -82,6 +82,7 @@ class Binder:
             kd_view=memory.array_view,
             kd_expect=warp.expect,
             kd_arrive=warp.arrive,
+            kd_nothing_posted=groups.nothing_posted,
             kd_int32=np.int32,
             kd_int64=np.int64,
             kd_unknown=typing_hints.unknown,
@@ -134,8 +135,9 @@ class Binder:
                 name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
                 namespace[name] = atomic.private if private else atomic.shared
                 node.func = place_at(load(name), node)
-            case Exchange(post=post, take=take):
+            case Exchange(post=post, take=take, combine=combine):
                 namespace[post_name(node.func.id)] = post
+                namespace[combine_name(node.func.id)] = combine
                 namespace[node.func.id] = take
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))

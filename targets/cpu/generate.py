@@ -220,19 +220,17 @@ class _Generator:
         CallReplacement(replaced).visit(tree)
 
     def place_room(self) -> Room | None:
-        """Reserve what warps exchange values through, where they do."""
-        exchanging = [
-            name
-            for name, use in self.unit.uses.items()
-            if isinstance(LOWERINGS[use.intrinsic.name], Exchange)
-        ]
+        """Reserve what threads exchange values through, where they do."""
+        lowerings = {name: LOWERINGS[use.intrinsic.name] for name, use in self.unit.uses.items()}
+        exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
         if not exchanging:
             return None
         assert isinstance(self.space, BlockSpace)
         threads = math.prod(self.block_dim)
-        where = self.unit.locate_use(exchanging[0])
+        where = self.unit.locate_use(next(iter(exchanging)))
+        values = threads * max(exchange.words for exchange in exchanging.values())
         variables = []
-        for stem, words in (("values", threads), ("lanes", -(-threads // WARP_SIZE))):
+        for stem, words in (("values", values), ("lanes", -(-threads // WARP_SIZE))):
             static = {"shape": (words,), "dtype": "int64"}
             array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
             name = self.names.make(stem)
@@ -240,8 +238,8 @@ class _Generator:
             offset = self.storage.place_array(array)
             self.arrays[name] = _BlockArray(name, maker, array, offset)
             variables.append(name)
-        values, lanes = variables
-        return Room(values, lanes, self.space.linear_thread(), threads)
+        values_name, lanes_name = variables
+        return Room(values_name, lanes_name, self.space.linear_thread(), threads)
 
     def declared_arrays(self) -> dict[str, Root]:
         """Return variables that hold arrays, to the memory that the kernel declares for them."""

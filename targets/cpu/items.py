@@ -40,7 +40,8 @@ class Vote:
 
     #: Variable that takes the result, one for the block.
     target: str
-    #: How predicates are combined: "count", "and" or "or".
+    #: How predicates are combined: "count", or "and" and "or", which give 1 or 0, or "all" and
+    #: "any", which give a truth value.
     form: str
     #: Evaluated by each thread.
     predicate: ast.expr

@@ -22,7 +22,7 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room
 from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange
@@ -36,7 +36,7 @@ class Structure:
     """Turns one kernel's statements into items.
 
     Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
-    statements of their own. Warps exchange values in `room`, if they do.
+    statements of their own. Threads exchange values in `room`, if they do.
     """
 
     def __init__(
@@ -110,15 +110,17 @@ class Structure:
             is_last = index == len(body) - 1
             exchange = self._exchange(node)
             if exchange is not None:
-                assert self.room is not None
                 if takes:
                     flush()
-                is_guarded = bool(marked)
-                items.append(Once(place_at(self.room.begin(is_guarded=is_guarded), node)))
-                pending += self.room.post(exchange, is_guarded=is_guarded)
+                before, posts, after = self.cut_exchange(node, exchange, is_guarded=bool(marked))
+                items += before
+                pending += posts
                 flush()
-                pending.append(self._with_value(node, self.room.take(exchange)))
-                takes = True
+                items += after
+                if not self._gives_block_value(node):
+                    assert self.room is not None
+                    pending.append(self._with_value(node, self.room.take(exchange)))
+                    takes = True
             elif self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
                 returns = contains_return(node)  # asked now: cutting rewrites the node
@@ -154,12 +156,45 @@ class Structure:
         return items
 
     def _exchange(self, node: ast.stmt) -> ast.Call | None:
-        """Return the call of a statement in which the lanes of a warp exchange values."""
+        """Return the call of a statement in which threads exchange values."""
         if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
             use = self.unit.use_of(node.value)
             if use is not None and isinstance(LOWERINGS[use.intrinsic.name], Exchange):
                 return node.value
         return None
+
+    def cut_exchange(
+        self, node: ast.stmt, call: ast.Call, *, is_guarded: bool
+    ) -> tuple[list[Item], list[ast.stmt], list[Item]]:
+        """Return what the block does before threads post, what they do then, and the block after.
+
+        Whether it is guarded says that not all threads may take part.
+        """
+        room, lowering = self.room, LOWERINGS[self._use(call).intrinsic.name]
+        assert room is not None
+        assert isinstance(lowering, Exchange)
+        posted = self.names.make("posted") if lowering.combine is not None else None
+        begin = room.begin(is_guarded=is_guarded, posted=posted)
+        before: list[Item] = [Once(place_at(statement, node)) for statement in begin]
+        after: list[Item] = []
+        if posted is not None:
+            after.append(Once(room.combine(call, posted)))
+            if self._gives_block_value(node):
+                after.append(Once(self._with_value(node, room.take_common(call, posted))))
+        return before, room.post(call, is_guarded=is_guarded, posted=posted), after
+
+    def _use(self, call: ast.Call) -> IntrinsicUse:
+        use = self.unit.use_of(call)
+        assert use is not None
+        return use
+
+    def _gives_block_value(self, node: ast.stmt) -> bool:
+        """Return whether a statement of :meth:`_exchange` gives the block a variable."""
+        return (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in self.variables.block_names
+        )
 
     @staticmethod
     def _with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
@@ -241,9 +276,7 @@ class Structure:
     def cut_vote(
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
     ) -> list[Item]:
-        use = self.unit.use_of(call)
-        assert use is not None
-        lowering = LOWERINGS[use.intrinsic.name]
+        lowering = LOWERINGS[self._use(call).intrinsic.name]
         assert isinstance(lowering, Cut)
         form = lowering.form
         if form is None:

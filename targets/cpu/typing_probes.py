@@ -45,7 +45,9 @@ class ProbeWriter(ItemWriter):
         return [*self._probe(item), *self._guarded(self.items(item.rows), conditions, ())]
 
     def vote(self, item: Vote) -> list[ast.stmt]:
-        result = assign(item.target, call("kd_int32", ast.Constant(1)))
+        is_truth = item.form in ("all", "any")
+        value = ast.Constant(True) if is_truth else call("kd_int32", ast.Constant(1))
+        result = assign(item.target, value)
         body: list[ast.stmt] = [ast.Expr(item.predicate)]
         return [*self._probe(item), *self._guarded(body, item.guards), result]
 

@@ -1,8 +1,8 @@
 """Give every barrier a statement of its own.
 
 ``if kd.syncthreads_or(p):`` becomes ``vote = kd.syncthreads_or(p)`` and ``if vote:``, so that the
-kernel can be cut there. What an exchange between lanes is given becomes variables, since it is read
-on both sides of the cut.
+kernel can be cut there. What an exchange between threads is given becomes variables, since it is
+read on both sides of the cut.
 """
 
 from __future__ import annotations

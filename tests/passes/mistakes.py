@@ -139,6 +139,9 @@ k.forall(8)(np.zeros((8, 8)), out)
     "types_in_a_plain_function": _element(
         "out[i] = f(x[i])", before="def f(v):\n    w = v + 1\n    return w.real.name\n"
     ),
+    "a_loop_over_several_types": _element("for v in (1, 2.5): out[i] += v"),
+    "a_loop_over_a_number": _element("for j in 3: out[i] += j"),
+    "a_constant_array_of_a_parameter": _element("out[i] = kd.const.array_like(x)[i]"),
     "a_recursive_function": _element(
         "out[i] = f(x[i])", before="def f(v): return f(v - 1) if v > 0 else v\n"
     ),

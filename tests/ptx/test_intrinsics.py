@@ -91,6 +91,31 @@ def _cast(source, target):
     return cast, f"{source}[::1], {target}[::1]"
 
 
+def sums_of_groups(x):
+    t = kd.threadIdx.x
+    x[t] = kd.warp.sum(x[t])
+    x[t] = kd.block.sum(x[t])
+    x[t] = kd.warp.inclusive_scan(x[t])
+    x[t] = kd.block.inclusive_scan(x[t])
+    x[t] = kd.warp.exclusive_scan(x[t])
+    x[t] = kd.block.exclusive_scan(x[t])
+
+
+def extremes_of_groups(x):
+    t = kd.threadIdx.x
+    x[t] = kd.warp.max(x[t])
+    x[t] = kd.block.max(x[t])
+    x[t] = kd.warp.min(x[t])
+    x[t] = kd.block.min(x[t])
+
+
+def votes_of_groups(p, out):
+    t = kd.threadIdx.x
+    out[t] = kd.warp.count(p[t]) + kd.block.count(p[t])
+    out[t] += kd.warp.any(p[t]) + kd.block.any(p[t])
+    out[t] += kd.warp.all(p[t]) + kd.block.all(p[t])
+
+
 def uniform(x):
     x[0] = kd.uniform(x[1])
 
@@ -151,6 +176,11 @@ def _kernels():
     for dtype in ("bool", "int8", "int32", "int64", "uint64"):
         yield votes_and_fences, f"{dtype}[::1], int32[::1]"
         yield warp_votes, f"{dtype}[::1], int32[::1]"
+        yield votes_of_groups, f"{dtype}[::1], int32[::1]"
+    for dtype in INTRINSICS["block.sum"].dtypes:
+        yield sums_of_groups, f"{dtype}[::1]"
+    for dtype in INTRINSICS["block.max"].dtypes:
+        yield extremes_of_groups, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
         if ELEMENT_TYPES[dtype].is_integer:
             yield bits, f"{dtype}[::1]"
@@ -205,6 +235,14 @@ def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
     cause = str(raised.value.__cause__)
     assert f"value must be one of {', '.join(_SHUFFLED)} or a smaller integer" in cause
     assert f"and is {dtype}" in cause
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128"])
+def test_what_has_no_order_has_no_extremes(dtype: str) -> None:
+    with pytest.raises(KernelTypingError) as raised:
+        lower(extremes_of_groups, f"{dtype}[::1]")
+    cause = str(raised.value.__cause__)
+    assert f"x must be one of {', '.join(INTRINSICS['block.max'].dtypes)}, and is {dtype}" in cause
 
 
 def test_bits_and_votes_of_numbers_that_are_no_integers_are_refused() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.language.element_types import DTYPE_NAMES
+from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
 __all__ = ["python_function", "simulate", "simulate_forall"]
@@ -34,7 +35,11 @@ class _Language:
         self.turn: _Call | _Pausing
         self.can_wait = False
         self.shared = types.SimpleNamespace(array=self._shared_array)
+        self.const = types.SimpleNamespace(array_like=lambda array: array)
         self.local = types.SimpleNamespace(array=lambda *args: self.turn.thread.local_array(*args))
+
+        for group in GROUPS:
+            setattr(self, group, _Group(self, group))
 
     def _shared_array(self, shape: Any, dtype: Any) -> Any:
         frame = sys._getframe(1)
@@ -46,7 +51,7 @@ class _Language:
     def _wait(self, name: str, args: tuple[Any, ...]) -> Any:
         assert isinstance(self.turn, _Pausing), f"no code of the kernel has the name {name}"
         frame = sys._getframe(2)
-        return self.turn.wait(((name, frame.f_code, frame.f_lineno), args))
+        return self.turn.wait(((name, frame.f_code, frame.f_lineno, _lines_to(frame)), args))
 
     def __getattr__(self, name: str) -> Any:
         if name in STOPS:
@@ -54,6 +59,27 @@ class _Language:
         if name in DTYPE_NAMES or name == "random":  # which mean the same outside of a kernel
             return getattr(kd, name)
         return getattr(self.turn.thread, name)
+
+
+class _Group:
+    """Stands in for ``kd.warp`` or ``kd.block``."""
+
+    def __init__(self, language: _Language, group: str) -> None:
+        self._language = language
+        self._group = group
+
+    def __getattr__(self, word: str) -> Any:
+        name = f"{self._group}.{word}"
+        return lambda *args: self._language._wait(name, args)
+
+
+def _lines_to(frame: types.FrameType | None) -> tuple[int, ...]:
+    """Lines of the calls that lead to a frame, from the kernel's own on."""
+    lines: list[int] = []
+    while frame is not None and frame.f_code.co_filename != __file__:
+        lines.insert(0, frame.f_lineno)
+        frame = frame.f_back
+    return tuple(lines)
 
 
 class _Call:
@@ -119,7 +145,7 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
             return language
         inner = python_function(value) if isinstance(value, type(_device_function)) else value
         if isinstance(inner, types.FunctionType) and inner is not function:
-            if inner.__module__.partition(".")[0] in ("numpy", "math"):
+            if (inner.__module__ or "").partition(".")[0] in ("numpy", "math"):
                 return inner
             if id(inner) not in done:
                 done[id(inner)] = _rebind(inner, language, done)
@@ -128,7 +154,7 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
 
     code = function.__code__
     names = _names_in(code)
-    language.can_wait |= not names.isdisjoint(STOPS)
+    language.can_wait |= not names.isdisjoint({*STOPS, *GROUPS})
     scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
     cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
     made = types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)

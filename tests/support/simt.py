@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tests.support.arrays import poisoned
+from tests.support.groups import GROUP_WORDS, of_group
 from tests.support.scalars import SCALARS
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
@@ -20,17 +21,23 @@ __all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop
 
 #: What all threads of a block wait at that live.
 BARRIERS = frozenset(
-    ("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"),
+    (
+        *("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"),
+        *(f"block.{word}" for word in GROUP_WORDS),
+    )
 )
+#: What the lanes of a warp meet at that reach it together.
+_MEETINGS = frozenset(f"warp.{word}" for word in GROUP_WORDS)
 #: What the lanes of a warp wait at that a mask names and that live.
 _OF_WARPS = EXCHANGES | {"syncwarp"}
 #: The mask where none is given.
 _ALL_LANES = 0xFFFFFFFF
 #: All that a thread waits at.
-STOPS = BARRIERS | _OF_WARPS
+STOPS = BARRIERS | _OF_WARPS | _MEETINGS
 
 _Place = tuple[int, int, int]
-#: Where a thread waits, the name of the call first, and with which arguments.
+#: Where a thread waits, and with which arguments. The name of the call is first; of what lanes meet
+#: at, where in the program it is, which can be compared, is last.
 Stop = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
@@ -226,7 +233,7 @@ class Launch:
                     stops[number] = threads[number].send(ready[number])
                 except StopIteration:
                     continue
-            ready = _met_in_warps(stops) or _met(stops)
+            ready = _met_in_warps(stops) or _met_together(stops) or _met(stops)
 
 
 def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
@@ -246,11 +253,30 @@ def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
     return answers
 
 
+def _met_together(stops: dict[int, Stop]) -> dict[int, Any]:
+    """Answers of what lanes meet at: in each warp the place that the program comes to first."""
+    answers: dict[int, Any] = {}
+    warps: dict[int, dict[Any, dict[int, Any]]] = {}
+    for number, (place, given) in stops.items():
+        if place[0] in _MEETINGS:
+            places = warps.setdefault(number // WARP_SIZE, {})
+            places.setdefault(place, {})[number % WARP_SIZE] = given
+    for warp, places in warps.items():
+        place = min(places, key=lambda each: each[-1])
+        found = of_group(place[0].partition(".")[2], places[place])
+        answers |= {warp * WARP_SIZE + lane: answer for lane, answer in found.items()}
+    return answers
+
+
 def _met(stops: dict[int, Stop]) -> dict[int, Any]:
     """The answer of the barrier at which all threads are that live."""
     places = {place for place, _ in stops.values()}
     if len(places) > 1 or any(place[0] in _OF_WARPS for place in places):
         raise DivergentBarrierError(f"threads wait at {places}")
+    if places:
+        group, _, word = next(iter(places))[0].partition(".")
+        if group == "block":
+            return of_group(word, {number: given for number, (_, given) in stops.items()})
     votes = [bool(given[0]) for _, given in stops.values() if given]
     answers = {"count": sum(votes), "and": all(votes), "or": any(votes)}
     return {

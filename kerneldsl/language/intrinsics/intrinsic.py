@@ -86,6 +86,12 @@ class Typing(enum.Enum):
     """`mask` is converted to int32; `predicate` is a boolean or integer; the result is a mask."""
     WARP_VOTE = "(mask, predicate) -> bool"
     """As BALLOT, with one truth value for the lanes of the mask."""
+    TRUTH = "(predicate) -> bool"
+    """As VOTE, with a truth value."""
+    SUM = "(x) -> type of x, or 32 bits"
+    """`x` is a number; smaller integers and booleans are converted to int32 or uint32."""
+    EXTREME = "(x) -> type of x"
+    """`x` is a real number, no truth value."""
     BITS = "(value) -> type of value"
     """`value` is an integer."""
     BIT_STRING = "(value) -> uint32 or uint64"
@@ -111,6 +117,8 @@ class Typing(enum.Enum):
     """`value` is converted to the element type; the old element is returned."""
     ATOMIC_CAS = "(array, index, expected, value) -> element"
     """As ATOMIC, with a comparison."""
+    CONSTANT = "(constant) -> constant"
+    """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
     """Passes its argument on."""
 
@@ -137,11 +145,14 @@ class Intrinsic:
     scope : Scope
         Of a barrier: the threads that wait for each other.
     dtypes : tuple of str
-        Element dtypes it takes; empty where it takes no array.
+        Dtypes it takes, of an array's elements or of a value; empty where it does not say.
     static : tuple of str
         Parameters that must be constants when the kernel is compiled.
     defaults : dict
         Values of parameters that may be left out.
+    shared_bytes : int
+        Shared memory through which the threads of a block meet in it, in bytes; all such
+        operations of a kernel share it.
     """
 
     name: str
@@ -154,6 +165,7 @@ class Intrinsic:
     dtypes: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
+    shared_bytes: int = 0
 
     @property
     def is_barrier(self) -> bool:

@@ -1,10 +1,10 @@
-"""Declare shared and local arrays."""
+"""Declare shared, local and constant arrays."""
 
 from __future__ import annotations
 
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
 
-__all__ = ["local", "shared"]
+__all__ = ["const", "local", "shared"]
 
 
 shared = IntrinsicGroup(
@@ -33,6 +33,18 @@ local = IntrinsicGroup(
             Scope.THREAD,
             effect=Effect.ALLOCATE_LOCAL,
             static=("shape", "dtype"),
+        )
+    },
+)
+const = IntrinsicGroup(
+    "const",
+    {
+        "array_like": Intrinsic(
+            "const.array_like",
+            "A NumPy array from outside the kernel, as a constant; naming the array is the same.",
+            Typing.CONSTANT,
+            ("array",),
+            Scope.GRID,
         )
     },
 )

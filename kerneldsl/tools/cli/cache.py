@@ -55,7 +55,7 @@ def make_cache_app() -> typer.Typer:
 
 
 def _info(as_json: options.JsonOption = False) -> None:
-    """Return where the cache is, how full it is, and what the environment says of it."""
+    """Show where the cache is, how full it is, and what the environment says of it."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_settings, read_size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,9 @@ def compile_to_file(
             ptx_version=ptx_version,
         )
         code = artifact.code(form)
+    entry = _entry_of(kernel, artifact, code)
+    if entry != artifact.entry_name:
+        code = code.replace(artifact.entry_name.encode(), entry.encode())
     written: dict[str, str] = {}
     if output is not None:
         # One description for each file: another target's has other parameters.
@@ -60,16 +64,16 @@ def compile_to_file(
         _write(
             {
                 output: code,
-                layout: _describe(kernel, artifact).encode(),
-                described: json.dumps(_report(kernel, artifact, written), indent=2).encode()
+                layout: _describe(kernel, artifact, entry).encode(),
+                described: json.dumps(_report(kernel, artifact, entry, written), indent=2).encode()
                 + b"\n",
             }
         )
     if as_json:
-        report = {**_report(kernel, artifact, written), "timings_s": dict(artifact.timings)}
+        report = {**_report(kernel, artifact, entry, written), "timings_s": dict(artifact.timings)}
         print_json(report if written else {**report, "text": code.decode()})
     elif written:
-        print(f"{artifact.entry_name}: {', '.join(written.values())}")
+        print(f"{entry}: {', '.join(written.values())}")
     else:
         text = code.decode()
         print(text, end="" if text.endswith("\n") else "\n")
@@ -125,14 +129,26 @@ def _layout(artifact: Artifact) -> ParameterLayout:
     return artifact.specialization.layout
 
 
-def _describe(kernel: Kernel[..., Any], artifact: Artifact) -> str:
+def _entry_of(kernel: Kernel[..., Any], artifact: Artifact, code: bytes) -> str:
+    """Return what the entry is called in a file: by the kernel's name, not by Numba's of it.
+
+    In a process Numba's name tells kernels and signatures apart; a file has one of each. A name
+    that the code has for something else, such as ``exp``, is not taken.
+    """
+    name = kernel.__qualname__.rpartition(".")[2]
+    is_numbas = artifact.entry_name.startswith("_Z") and name.isascii()
+    is_taken = re.search(rb"(?<![\w.'\"])" + name.encode() + rb"(?![\w.'\"])", code) is not None
+    return name if is_numbas and not is_taken else artifact.entry_name
+
+
+def _describe(kernel: Kernel[..., Any], artifact: Artifact, entry: str) -> str:
     """Return the entry's parameters as text for whoever launches the file without kerneldsl."""
     specialization = artifact.specialization
     layout = _layout(artifact)
     ndim = specialization.mode.forall_ndim
     mode = "kernel[grid, block]" if ndim is None else f"kernel.forall, extent of rank {ndim}"
     return (
-        f"entry       {artifact.entry_name}\n"
+        f"entry       {entry}\n"
         f"kernel      {kernel.__module__}.{kernel.__qualname__}\n"
         f"signature   {format_signature(specialization.kinds)}\n"
         f"launched by {mode}\n"
@@ -169,11 +185,13 @@ def _member_line(member: dict[str, Any]) -> str:
     )
 
 
-def _report(kernel: Kernel[..., Any], artifact: Artifact, files: dict[str, str]) -> dict[str, Any]:
+def _report(
+    kernel: Kernel[..., Any], artifact: Artifact, entry: str, files: dict[str, str]
+) -> dict[str, Any]:
     """Return what was made, for a program that launches it without kerneldsl."""
     specialization = artifact.specialization
     return {
-        "entry": artifact.entry_name,
+        "entry": entry,
         "signature": format_signature(specialization.kinds),
         "arch": artifact.arch,
         "forall_ndim": specialization.mode.forall_ndim,

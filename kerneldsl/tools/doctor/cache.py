@@ -1,7 +1,8 @@
 """The cache folder: there or to be made, writable, nobody else's, and with room.
 
 What is read back from the cache is run, so a folder that others can write to is a problem and not
-a warning; one that cannot be written to only means that kernels are compiled in each process anew.
+a warning, unless ``KERNELDSL_CACHE_SHARED`` and a key file say that it is shared; one that cannot
+be written to only means that kernels are compiled in each process anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract.checks import Check
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import format_bytes
@@ -68,6 +70,9 @@ def _check_mode(folder: Path) -> Check:
     mode = stat.S_IMODE(status.st_mode)
     if not hasattr(os, "getuid"):  # Windows guards the user's folders by other means
         return Check("cache.folder", "ok", f"{folder} can be written to")
+    if read_settings().is_shared:
+        found = f"{folder} can be written to, and is shared (KERNELDSL_CACHE_SHARED): "
+        return Check("cache.folder", "ok", found + "entries are signed")
     if status.st_uid != os.getuid():
         return Check(
             "cache.folder",

@@ -1,8 +1,8 @@
 """Every intrinsic of the language with the way in which the CPU target performs it.
 
 An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
-between the lanes of a warp too. An array lies in the storage of the block. All else is an operation
-that generated code calls.
+between the lanes of a warp or the threads of a block too. An array lies in the storage of the
+block. All else is an operation that generated code calls.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
+from targets.cpu.intrinsics.groups import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import EXCHANGES, Exchange
 
@@ -35,7 +36,7 @@ class Id:
 class Cut:
     """A barrier: all threads run what stands before it, then all run what stands behind it."""
 
-    #: How the predicates of a vote are combined: "count", "and" or "or".
+    #: How the predicates of a vote are combined: see :class:`targets.cpu.items.Vote`.
     form: str | None = None
 
 
@@ -83,6 +84,10 @@ LOWERINGS: dict[str, Lowering] = {
     "syncthreads_or": Cut("or"),
     "syncwarp": Cut(),
     **EXCHANGES,
+    "block.count": Cut("count"),
+    "block.all": Cut("all"),
+    "block.any": Cut("any"),
+    **GROUPS,
     "threadfence": Operation(fence),
     "threadfence_block": Operation(fence),
     "threadfence_system": Operation(fence),

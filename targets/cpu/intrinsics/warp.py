@@ -31,12 +31,18 @@ _I64 = ir.IntType(64)
 
 @dataclass(frozen=True)
 class Exchange:
-    """An exchange between the lanes of a warp."""
+    """An exchange between the lanes of a warp, or the threads of a block."""
 
     #: What generated code calls: ``(values, lanes, thread, *arguments)``, with the two arrays of
     #: the block, the thread's index in its block, and the intrinsic's arguments.
     post: Callable[..., Any]
     take: Callable[..., Any]
+    #: What it calls once a block between the two, if anything: ``(values, lanes, threads,
+    #: posted)`` with how many threads there are, and what `post` returned. With that in place of
+    #: the arguments, `take` gives a result that all threads share.
+    combine: Callable[..., Any] | None = None
+    #: How many int64 a thread's value takes.
+    words: int = 1
 
 
 class _Room:

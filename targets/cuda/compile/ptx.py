@@ -33,7 +33,8 @@ __all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", 
 _SYSTEM_CALLS = frozenset({"vprintf"})
 #: Names that mean something else in PTX, or in the modules that are written here.
 _TAKEN = _SYSTEM_CALLS | {DYNAMIC_SHARED, "WARP_SZ"}
-_FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract)")
+#: A flag that is there already says that the operation is exact (:mod:`kerneldsl.lowering.groups`).
+_FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract|arcp)")
 _FLOAT_CALL = re.compile(r"= call (float|double) ")
 
 

@@ -10,7 +10,7 @@ from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cuda.intrinsics import atomics, ids, memory, synchronize, values, warp
+from targets.cuda.intrinsics import atomics, groups, ids, memory, synchronize, values, warp
 
 __all__ = ["EMITTERS", "bind"]
 
@@ -20,6 +20,7 @@ EMITTERS: dict[str, Emitter] = {
     **ids.EMITTERS,
     **synchronize.EMITTERS,
     **warp.EMITTERS,
+    **groups.EMITTERS,
     **memory.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,

@@ -203,6 +203,32 @@ _list.add(
 
 
 @kd.kernel
+def dynamic_in_parts(x, out):
+    # As in CUDA: parts of the one dynamic shared memory, cut out by whoever declares it.
+    n = kd.blockDim.x
+    doubles = kd.shared.array(0, np.float64)[:n]
+    halves = kd.shared.array(0, np.int16)[4 * n : 5 * n]
+    rest = kd.shared.array(0, np.int16)[5 * n + 1 :].view(np.int32)
+    t = kd.threadIdx.x
+    doubles[t] = x[kd.grid(1)]
+    halves[t] = 3 * t
+    rest[t] = -t
+    kd.syncthreads()
+    k = (t + 5) % n
+    out[kd.grid(1)] = doubles[k] + 1000 * np.int64(halves[k]) + rest[k] + rest.size
+
+
+_list.add(
+    "dynamic_in_parts",
+    dynamic_in_parts,
+    _dynamic_doubles,
+    grid=(3,),
+    block=(37,),
+    shared_bytes=37 * 10 + 2 + 37 * 4,
+)
+
+
+@kd.kernel
 def large_shared(x, out):
     # 40 KB, which no stack frame of a thread should be asked for.
     s = kd.shared.array((64, 160), np.float32)

@@ -291,6 +291,17 @@ def test_messages_become_text():
     assert "assert n, 'none'" in text
 
 
+def test_constant_arrays_are_captured_arrays():
+    def kernel(x):
+        y = kd.const.array_like(WEIGHTS)
+        x[0] = y[1] + cuda.const.array_like(WEIGHTS)[2]
+
+    unit = make_unit(kernel)
+    assert "y = WEIGHTS\n" in unit.source()
+    assert "WEIGHTS[2]" in unit.source()
+    assert not unit.uses
+
+
 # What is refused
 
 
@@ -419,7 +430,10 @@ def test_names_and_calls():
         x[0] = cuda.match_any_sync(0xFFFFFFFF, x[0])
 
     def const_array(x):
-        y = cuda.const.array_like(WEIGHTS)
+        y = cuda.const.array_like(x)
+
+    def const_tuple(x):
+        y = kd.const.array_like((1, 2))
 
     assert "nowhere is not defined" in refusal(undefined, "nowhere").what
     assert "HEIGHT" in refusal(attribute, "CONFIG.HEIGHT").what
@@ -437,7 +451,8 @@ def test_names_and_calls():
     with pytest.raises(UnsupportedConstructError, match="recursive → even → recursive"):
         make_unit(is_recursive)
     assert "kd.shfl_sync" in str(refusal(matches, "cuda.match_any_sync").remedy)
-    assert "Capture a NumPy array" in str(refusal(const_array, "cuda.const.array_like").remedy)
+    assert "kd.local.array" in str(refusal(const_array, "x").remedy)
+    assert "array_like was given (1, 2)" in refusal(const_tuple, "(1, 2)").what
 
 
 def test_captured_values_that_are_no_constants():

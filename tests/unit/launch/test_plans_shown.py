@@ -103,3 +103,26 @@ def test_devices_are_shown_as_a_table() -> None:
     assert "<table>" in kd.devices("cpu")._repr_html_()
     again = pickle.loads(pickle.dumps(kd.devices("cpu")))  # noqa: S301 -- our own
     assert [each.name for each in again] == [each.name for each in kd.devices("cpu")]
+
+
+@kd.kernel
+def doubled(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] * 2
+
+
+def test_a_plan_for_another_kind_of_device_is_refused():
+    x, out = np.ones(1000), np.full(1000, np.nan)
+    of_gpu = doubled.forall(1000).plan("f8[::1], f8[::1]", arch="sm_90")
+    with kd.use("cpu"):
+        of_cpu = doubled.forall(1000).plan(x, out)
+        with pytest.raises(kd.LaunchConfigError, match=r"a plan for sm_90.* launch on cpu"):
+            doubled.forall(1000, plan=of_gpu)(x, out)
+        assert np.isnan(out).all()
+        doubled.forall(1000, plan=of_cpu)(x, out)
+        assert (out == 2).all()
+    with kd.use("null"):
+        doubled.forall(1000, plan=of_gpu)(x, out)
+        with pytest.raises(kd.LaunchConfigError, match="a plan for cpu was given to a launch on"):
+            doubled.forall(1000, plan=of_cpu)(x, out)

@@ -153,3 +153,9 @@ def test_the_module_runs():
     )
     assert done.returncode == 0
     assert "compile" in done.stdout
+
+
+@pytest.mark.parametrize("group", [(), ("cache",)])
+def test_help_says_what_a_command_does_and_not_what_a_function_returns(capsys, group):
+    assert call(*group, "--help") == 0
+    assert "Return" not in capsys.readouterr().out

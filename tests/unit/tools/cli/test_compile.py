@@ -98,7 +98,8 @@ def test_every_output_has_a_description_of_its_own(folder):
             assert parameter["name"] in text
         assert name in report["files"].values()
     assert described["k.ptx"]["entry"] == described["k.cubin"]["entry"] == "declared"
-    assert described["k.s"]["entry"] != "declared"
+    assert described["k.s"]["entry"] == "declared"
+    assert Path("k.s.params.txt").read_text().startswith("entry       declared\n")
     assert described["k.cubin"]["arch"] == "sm_80"
     assert described["k.s"]["arch"] is None
     assert f".globl\t{described['k.s']['entry']}" in Path("k.s").read_text()
@@ -269,3 +270,16 @@ def test_what_is_no_kernel(folder, capsys, place, words):
     (folder / "user_package" / "broken.py").write_text("import not_there\n")
     (folder / "user_package" / "ends.py").write_text("raise SystemExit(3)\n")
     assert words in refusal(capsys, place)
+
+
+def test_an_entry_does_not_take_the_name_of_a_function_that_it_calls(folder):
+    Path("named.py").write_text(
+        "import math\nimport kerneldsl as kd\n\n@kd.kernel('f8[::1]')\ndef exp(x):\n"
+        "    i = kd.grid(1)\n    if i < x.size:\n        x[i] = math.exp(x[i])\n"
+    )
+    assert call("compile", "named.py:exp", "-o", "k.ll", "--target", "cpu") == 0
+    entry = json.loads(Path("k.ll.params.json").read_text())["entry"]
+    lines = Path("k.ll").read_text().splitlines()
+    made = [line for line in lines if f"@{entry}(" in line and line.startswith("define")]
+    assert len(made) == 1
+    assert not any(line.startswith("declare") and f"@{entry}(" in line for line in lines)

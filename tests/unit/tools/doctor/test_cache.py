@@ -110,3 +110,18 @@ def test_where_the_cache_folder_is(monkeypatch, tmp_path):
     assert environment.cache_folder() == tmp_path / "relative"
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", "~/x")
     assert environment.cache_folder() == Path.home() / "x"
+
+
+@posix
+@pytest.mark.parametrize(
+    ("shared", "key", "status"), [("1", "key", "ok"), ("1", "", "problem"), ("0", "key", "problem")]
+)
+def test_a_shared_cache_folder_may_be_written_to_by_others(
+    monkeypatch, tmp_path, shared, key, status
+):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(0o770)
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", shared)
+    monkeypatch.setenv("KERNELDSL_CACHE_KEY_FILE", key)
+    assert cache_checks(monkeypatch, folder)["cache.folder"].status == status

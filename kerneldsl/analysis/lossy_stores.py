@@ -1,0 +1,84 @@
+"""Stores of floats in elements of integer arrays, which cut off the fraction without a word.
+
+NumPy does the same in ``out[i] = 0.5``. Where it is meant, a conversion says so: ``int(x)``. Only
+what is certain is found: the types are those that are inferred without Numba.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import Kind
+
+__all__ = ["LossyStore", "lossy_stores"]
+
+#: Functions whose results are floats, and whole numbers.
+_ROUNDING = frozenset({"ceil", "fix", "floor", "rint", "round", "round_", "trunc"})
+
+
+class LossyStore(NamedTuple):
+    """A float that is stored in an element of an integer array."""
+
+    #: The function, the kernel's own or one that it calls.
+    unit: FunctionUnit
+    #: What is stored; of an assignment in place the statement.
+    node: ast.expr | ast.AugAssign
+    #: Names of the element types.
+    value: str
+    element: str
+
+
+def lossy_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[LossyStore]:
+    """Yield the stores of a kernel for arguments of given kinds, and of what it calls, once."""
+    seen: set[ast.AST] = set()
+    for types in InferredTypes(unit, kinds).of_calls():
+        for node in ast.walk(types.unit.tree):
+            if node not in seen and isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+                for store in _of_statement(types, node):
+                    seen.add(node)
+                    yield store
+
+
+def _of_statement(
+    types: TypesOfCall, node: ast.Assign | ast.AugAssign | ast.AnnAssign
+) -> Iterator[LossyStore]:
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if not isinstance(target, ast.Subscript):
+            continue
+        if isinstance(node, ast.AugAssign):
+            stored: ast.expr = types.augmented(node)
+            place: ast.expr | ast.AugAssign = node
+        else:
+            assert node.value is not None
+            stored = place = node.value
+        element, value = types.of(target), types.of(stored)
+        if element is None or value is None or _is_whole(stored, types.unit):
+            continue
+        if ELEMENT_TYPES[element].is_integer and ELEMENT_TYPES[value].is_float:
+            yield LossyStore(types.unit, place, value, element)
+
+
+def _is_whole(node: ast.expr, unit: FunctionUnit) -> bool:
+    """Return whether a float certainly is a whole number."""
+    match node:
+        case ast.Constant(value=float() as number):
+            return number.is_integer()
+        case ast.Name(id=name) if name in unit.constants:
+            number = unit.constants[name].value
+            return isinstance(number, float) and number.is_integer()
+        case ast.UnaryOp(operand=operand):
+            return _is_whole(operand, unit)
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_whole(body, unit) and _is_whole(orelse, unit)
+        case ast.BinOp(op=ast.FloorDiv()):
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _ROUNDING
+    return False

@@ -1,0 +1,94 @@
+"""Declare what the threads of a warp or a block compute together, from a value of each.
+
+Every operation has two forms: ``kd.warp.sum(x)`` among the lanes of a warp and ``kd.block.sum(x)``
+among the threads of a block. Values are combined in one order on every target, so that results
+have the same bits: those of a warp in a binary tree over its lanes in which neighbours meet first,
+and the results of a block's warps one after the other. Who takes no part is left out of that order.
+
+References
+----------
+CUDA C++ Programming Guide, sections "Warp Reduce Functions" and "Coalesced Groups"; J. Sklansky,
+"Conditional-Sum Addition Logic", IRE Transactions on Electronic Computers 9 (1960), for the tree of
+the scans.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
+
+__all__ = ["block", "warp"]  # what is listed here is of the language
+
+#: Bytes of shared memory in which the warps of a block meet: 16 for each of 32, and which of them
+#: have come.
+GROUP_SLOTS_BYTES = 32 * 16 + 16
+
+#: dtypes that have an order; floating-point numbers of 8 bits are for storage alone.
+_ORDERED = tuple(
+    row.name
+    for row in ELEMENT_TYPES.values()
+    if row.is_integer or (row.is_float and row.nbytes > 1)
+)
+#: dtypes that can be added; a truth value counts as 0 or 1.
+_ADDED = ("bool", *_ORDERED, *(row.name for row in ELEMENT_TYPES.values() if row.is_complex))
+
+
+def _members(scope: Scope) -> dict[str, Intrinsic]:
+    """Return the operations of a group; what one thread gets alone is uniform in no scope."""
+    group = scope.name.lower()
+    threads = {Scope.WARP: "the warp's lanes", Scope.BLOCK: "the block's threads"}[scope]
+    who = {Scope.WARP: "lane", Scope.BLOCK: "thread"}[scope]
+    members: dict[str, Intrinsic] = {}
+
+    def declare(
+        name: str,
+        summary: str,
+        typing: Typing,
+        parameters: tuple[str, ...],
+        uniform_in: Scope,
+        dtypes: tuple[str, ...] = (),
+    ) -> None:
+        is_shared = scope is Scope.BLOCK and bool(dtypes)  # votes are the barrier's own
+        members[name] = Intrinsic(
+            f"{group}.{name}",
+            summary,
+            typing,
+            parameters,
+            uniform_in,
+            Effect.BARRIER,
+            scope,
+            dtypes,
+            shared_bytes=GROUP_SLOTS_BYTES if is_shared else 0,
+        )
+
+    declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
+    for name, size in (("max", "largest"), ("min", "smallest")):
+        summary = f"The {size} `x` of {threads}; a NaN yields to a number."
+        declare(name, summary, Typing.EXTREME, ("x",), scope, _ORDERED)
+    for name, summary, typing in (
+        ("any", f"Whether the predicate of any of {threads} is not zero.", Typing.TRUTH),
+        ("all", f"Whether the predicate of every one of {threads} is not zero.", Typing.TRUTH),
+        ("count", f"How many of {threads} have a predicate that is not zero.", Typing.VOTE),
+    ):
+        declare(name, summary, typing, ("predicate",), scope)
+    declare(
+        "inclusive_scan",
+        f"The sum of `x` over {threads} up to this {who}.",
+        Typing.SUM,
+        ("x",),
+        Scope.THREAD,
+        _ADDED,
+    )
+    declare(
+        "exclusive_scan",
+        f"The sum of `x` over {threads} before this {who}; 0 for the first.",
+        Typing.SUM,
+        ("x",),
+        Scope.THREAD,
+        _ADDED,
+    )
+    return members
+
+
+warp = IntrinsicGroup("warp", _members(Scope.WARP))
+block = IntrinsicGroup("block", _members(Scope.BLOCK))

@@ -1,0 +1,111 @@
+"""Combine two values of a group into one, in LLVM's instructions of every machine.
+
+Targets decide which values meet, and in which order; here is what happens to two that do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kerneldsl.lowering.calls import Call
+
+__all__ = ["Combination", "combination"]
+
+#: A flag that means nothing to an addition. Neither Numba nor the CUDA target lets an operation
+#: that has one be contracted: threads that add the same two numbers must get the same sum, whether
+#: one of them has just been multiplied or not.
+_EXACT = ("arcp",)
+
+
+@dataclass(frozen=True)
+class Combination(ABC):
+    """An associative operation on two values of a Numba type."""
+
+    #: What gives the types their representation.
+    context: Any
+    #: Numba's type of the values.
+    kind: Any
+
+    @property
+    def value_type(self) -> ir.Type:
+        """LLVM's type of the values while they are combined."""
+        return self.context.get_value_type(self.kind)
+
+    @property
+    def is_vectorizable(self) -> bool:
+        """True if it also combines vectors of values."""
+        return isinstance(self.value_type, ir.IntType | ir.FloatType | ir.DoubleType)
+
+    @abstractmethod
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Combine two values, the one of the lower thread first."""
+
+    def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+        """Return a result as a value of the type."""
+        return value
+
+
+@dataclass(frozen=True)
+class _Sum(Combination):
+    """Adds; numbers of 16 bits as float32, whose sum is rounded once."""
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        if isinstance(self.kind, types.Complex):
+            whole = a
+            for part in range(2):
+                one, two = (builder.extract_value(each, part) for each in (a, b))
+                whole = builder.insert_value(whole, builder.fadd(one, two, flags=_EXACT), part)
+            return whole
+        if isinstance(self.kind, types.Float):
+            return builder.fadd(a, b, flags=_EXACT)
+        return builder.add(a, b)
+
+    def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+        if isinstance(self.kind, types.Float) and self.kind.bitwidth < 32:
+            return self.context.cast(builder, value, types.float32, self.kind)
+        return value
+
+
+@dataclass(frozen=True)
+class _Extreme(Combination):
+    """Takes the larger or the smaller of two: a NaN yields to a number, and -0 is below 0."""
+
+    #: ``"max"`` or ``"min"``.
+    which: str
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        if isinstance(self.kind, types.Float):
+            name = f"{self.which}imumnum"  # IEEE 754-2019, section 9.6, maximumNumber
+        else:
+            name = f"{'s' if self.kind.signed else 'u'}{self.which}"
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(a.type, [a.type, a.type]),
+            f"llvm.{name}.{_mangled(a.type)}",
+        )
+        return builder.call(function, [a, b])
+
+
+def _mangled(kind: ir.Type) -> str:
+    """Return a type as names of LLVM's functions hold it."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_mangled(kind.element)}"
+    return str(kind.intrinsic_name)
+
+
+def combination(name: str, call: Call) -> Combination:
+    """Return what combines the values of one call.
+
+    `name` is the intrinsic's: a reduction's own, or a scan's.
+    """
+    context, kind = call.context, call.signature.return_type
+    operation = name.partition(".")[2]
+    if operation in ("max", "min"):
+        return _Extreme(context, kind, operation)
+    return _Sum(context, kind)
