@@ -118,9 +118,20 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
+        activemask as activemask,
         all_sync as all_sync,
         any_sync as any_sync,
         ballot_sync as ballot_sync,
+        eq_sync as eq_sync,
+        lanemask_lt as lanemask_lt,
+        match_all_sync as match_all_sync,
+        match_any_sync as match_any_sync,
+        reduce_add_sync as reduce_add_sync,
+        reduce_and_sync as reduce_and_sync,
+        reduce_max_sync as reduce_max_sync,
+        reduce_min_sync as reduce_min_sync,
+        reduce_or_sync as reduce_or_sync,
+        reduce_xor_sync as reduce_xor_sync,
         shfl_down_sync as shfl_down_sync,
         shfl_sync as shfl_sync,
         shfl_up_sync as shfl_up_sync,
@@ -274,7 +285,9 @@ _MODULES = {
     ),
     "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
-        "all_sync any_sync ballot_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
+        "activemask all_sync any_sync ballot_sync eq_sync lanemask_lt match_all_sync "
+        "match_any_sync reduce_add_sync reduce_and_sync reduce_max_sync reduce_min_sync "
+        "reduce_or_sync reduce_xor_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
     "kerneldsl.language.intrinsics.memory": "const local shared",
     "kerneldsl.language.intrinsics.places": (

@@ -318,8 +318,10 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
         case Typing.INDEX_TUPLE:
             count = use.static["ndim"]
             return "int64" if count == 1 else ("int64",) * count
-        case Typing.VOTE | Typing.BALLOT:
+        case Typing.VOTE | Typing.BALLOT | Typing.MATCH_ANY:
             return "int32"
+        case Typing.MATCH_ALL:
+            return ("int32", "bool")
         case Typing.WARP_VOTE | Typing.TRUTH:
             return "bool"
         case Typing.ARRAY:
@@ -332,7 +334,7 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return arguments[1]
         case Typing.CAST:
             return str(use.static["dtype"])
-        case Typing.BIT_POSITION | Typing.WORDS:
+        case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:
             return "uint32"
         case Typing.BIT_STRING if isinstance(first, str):
             return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
@@ -347,7 +349,7 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             if row.nbytes >= 4 or row.is_float:
                 return first
             return "uint32" if row.is_unsigned else "int32"
-        case Typing.SHUFFLE:
+        case Typing.SHUFFLE | Typing.REDUCTION | Typing.INTEGER_REDUCTION:
             value = arguments[1]
             if not isinstance(value, str):
                 return None

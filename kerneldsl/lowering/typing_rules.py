@@ -50,19 +50,42 @@ def _nothing(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, A
 _SHUFFLED = (types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64)
 
 
-def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    mask, value, lane = args
-    check_integer(intrinsic, intrinsic.parameters[0], mask)
-    check_integer(intrinsic, intrinsic.parameters[2], lane)
+def _shuffled(intrinsic: Intrinsic, value: Any) -> Any:
+    """Return the type in which lanes exchange a value."""
     is_narrow = isinstance(value, types.Integer) and value.bitwidth < 32
     if is_narrow or isinstance(value, types.Boolean):
-        value = types.int32
+        return types.int32
     if value not in _SHUFFLED:
         raise errors.TypingError(
             f"{intrinsic!r}: value must be one of {', '.join(map(str, _SHUFFLED))} or a smaller "
             f"integer, and is {value}"
         )
+    return value
+
+
+def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    mask, value, lane = args
+    check_integer(intrinsic, intrinsic.parameters[0], mask)
+    check_integer(intrinsic, intrinsic.parameters[2], lane)
+    value = _shuffled(intrinsic, value)
     return value(types.int32, value, types.int32)
+
+
+def _of_values(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    mask, value = args
+    check_integer(intrinsic, "mask", mask)
+    if intrinsic.typing is Typing.INTEGER_REDUCTION:
+        check_integer(intrinsic, "value", value)
+    value = _shuffled(intrinsic, value)
+    result = {
+        Typing.MATCH_ANY: types.int32,
+        Typing.MATCH_ALL: types.Tuple((types.int32, types.boolean)),
+    }.get(intrinsic.typing, value)
+    return result(types.int32, value)
+
+
+def _lane_mask(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.uint32()
 
 
 def _vote(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -143,6 +166,11 @@ _RULES = {
     Typing.SHUFFLE: _shuffle,
     Typing.BALLOT: _ballot,
     Typing.WARP_VOTE: _ballot,
+    Typing.LANE_MASK: _lane_mask,
+    Typing.MATCH_ANY: _of_values,
+    Typing.MATCH_ALL: _of_values,
+    Typing.REDUCTION: _of_values,
+    Typing.INTEGER_REDUCTION: _of_values,
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,

@@ -26,8 +26,8 @@ def post_name(take: str) -> str:
 class Room:
     """The memory of a block through which its threads exchange values."""
 
-    #: Variables of the generated code that hold as many int64 for each thread as its values take,
-    #: and one for each warp.
+    #: Variables of the generated code that hold as many int64 for each lane of the block's warps as
+    #: a thread's values take, and one for each warp.
     values: str
     lanes: str
     #: This thread's index in its block.

@@ -85,6 +85,7 @@ class Binder:
             kd_nothing_posted=groups.nothing_posted,
             kd_int32=np.int32,
             kd_int64=np.int64,
+            kd_uint32=np.uint32,
             kd_unknown=typing_hints.unknown,
             kd_keep_loop=keep_loop,
             kd_saturating_add=bounds.saturating_add,

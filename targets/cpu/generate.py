@@ -228,9 +228,10 @@ class _Generator:
         assert isinstance(self.space, BlockSpace)
         threads = math.prod(self.block_dim)
         where = self.unit.locate_use(next(iter(exchanging)))
-        values = threads * max(exchange.words for exchange in exchanging.values())
+        warps = -(-threads // WARP_SIZE)
+        values = warps * WARP_SIZE * max(exchange.words for exchange in exchanging.values())
         variables = []
-        for stem, words in (("values", values), ("lanes", -(-threads // WARP_SIZE))):
+        for stem, words in (("values", values), ("lanes", warps)):
             static = {"shape": (words,), "dtype": "int64"}
             array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
             name = self.names.make(stem)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.contract import Dim3
 from kerneldsl.contract.abi import LaunchMode
-from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 
 __all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
@@ -133,6 +133,11 @@ def _in_block(write: Callable[[BlockSpace], ast.expr]) -> Expression:
     return expression
 
 
+def _lower_lanes(space: BlockSpace) -> ast.expr:
+    bit = ast.BinOp(ast.Constant(1), ast.LShift(), space.lane())
+    return call("kd_uint32", ast.BinOp(bit, ast.Sub(), ast.Constant(1)))
+
+
 def _along_axes(write: Callable[[Space, str], ast.expr]) -> Expression:
     """Return an id along as many axes as it is asked for: one, or a tuple."""
 
@@ -158,6 +163,7 @@ EXPRESSIONS: dict[str, Expression] = {
     "grid": _along_axes(lambda space, axis: space.index(axis)),
     "gridsize": _along_axes(lambda space, axis: space.size(axis)),
     "laneid": _in_block(lambda space: space.lane()),
+    "lanemask_lt": _in_block(_lower_lanes),
     "warpsize": lambda space, use: ast.Constant(WARP_SIZE),
     **_ids_along("x"),
     **_ids_along("y"),

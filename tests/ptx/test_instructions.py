@@ -507,3 +507,55 @@ def test_roots_and_fused_products_need_no_library() -> None:
         assert f"rsqrt.approx.{dtype}" in artifact.ptx
         assert f"fma.rn.{dtype}" in artifact.ptx
         assert not artifact.uses_libdevice
+
+
+def warp_values(x, out):
+    t = kd.threadIdx.x
+    lanes, _ = kd.match_all_sync(0xFFFFFFFF, x[t])
+    out[t, 0] = kd.match_any_sync(0xFFFFFFFF, x[t]) + lanes
+    out[t, 1] = kd.activemask() + kd.lanemask_lt()
+    out[t, 2] = kd.reduce_add_sync(0xFFFFFFFF, x[t])
+    out[t, 3] = kd.reduce_max_sync(0xFFFFFFFF, x[t]) + kd.reduce_xor_sync(0xFFFFFFFF, x[t])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch", "reductions", "shuffles"),
+    [
+        ("int32", "sm_80", ("add.s32", "max.s32", "xor.b32"), 0),
+        ("uint32", "sm_90", ("add.s32", "max.u32", "xor.b32"), 0),
+        ("int64", "sm_90", ("xor.b32", "xor.b32"), 20),
+        ("int32", "sm_75", (), 15),
+    ],
+)
+def test_reductions_are_one_instruction_where_there_is_one(
+    dtype: str, arch: str, reductions: tuple[str, ...], shuffles: int
+) -> None:
+    body = body_of(compile_ptx(warp_values, f"{dtype}[::1], int64[:, ::1]", arch))
+    assert tuple(re.findall(r"redux\.sync\.(\S+)", body)) == reductions
+    assert body.count("shfl.sync.idx") == shuffles
+
+
+@pytest.mark.parametrize("version", ["6.0", "6.1", "7.0"])
+def test_matches_are_votes_before_there_were_instructions(version: str) -> None:
+    signature = "uint32[::1], int64[:, ::1]"
+    old, new = (
+        body_of(compile_ptx(warp_values, signature, arch, ptx_version=version))
+        for arch in ("sm_60", "sm_70")
+    )
+    assert "match.any.sync.b32" in new
+    assert "match.all.sync.b32" in new
+    assert "match" not in old
+    assert old.count("vote.sync.ballot.b32") == 32
+    assert ("activemask" in old) == (version == "7.0")
+
+
+def test_a_product_is_rounded_before_lanes_add_it() -> None:
+    """Else lanes of one warp would find different sums."""
+
+    def products(x, out):
+        t = kd.threadIdx.x
+        out[t] = kd.reduce_add_sync(0xFFFFFFFF, x[t] * x[t])
+
+    body = body_of(compile_ptx(products, "float32[::1], float32[::1]"))
+    assert "fma" not in body
+    assert body.count("add.rn.f32") == 5

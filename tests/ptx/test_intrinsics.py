@@ -48,7 +48,22 @@ def shuffles(x):
 def warp_votes(p, out):
     t = kd.threadIdx.x
     out[t] = kd.ballot_sync(0xFFFFFFFF, p[t])
-    out[t] = kd.all_sync(-1, p[t]) + kd.any_sync(0xFF, p[t])
+    out[t] = kd.all_sync(-1, p[t]) + kd.any_sync(0xFF, p[t]) + kd.eq_sync(-1, p[t])
+    out[t] += kd.activemask() + kd.lanemask_lt()
+
+
+def lane_values(x, out):
+    t = kd.threadIdx.x
+    lanes, is_one = kd.match_all_sync(-1, x[t])
+    out[t] = kd.match_any_sync(0xFFFFFFFF, x[t]) + (lanes if is_one else 3)
+    x[t] = kd.reduce_add_sync(t, x[t])
+    x[t] = kd.reduce_min_sync(-1, x[t]) + kd.reduce_max_sync(-1, x[t])
+
+
+def bitwise_reductions(x):
+    t = kd.threadIdx.x
+    x[t] = kd.reduce_and_sync(0xFFFFFFFF, x[t])
+    x[t] = kd.reduce_or_sync(-1, x[t]) + kd.reduce_xor_sync(np.uint32(255), x[t])
 
 
 def bits(x):
@@ -195,6 +210,9 @@ def _kernels():
             yield dot_products, f"{first}[::1], {second}[::1], int32[::1]"
     for dtype in ("bool", "int8", "uint16", *_SHUFFLED):
         yield shuffles, f"{dtype}[::1]"
+        yield lane_values, f"{dtype}[::1], int64[::1]"
+        if "float" not in dtype:
+            yield bitwise_reductions, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
         yield _arrays(dtype), f"{dtype}[::1]"
         yield uniform, f"{dtype}[::1]"
@@ -232,6 +250,8 @@ def test_an_atomic_refuses_other_dtypes(intrinsic, dtype: str) -> None:
 def test_a_shuffle_refuses_what_does_not_fit_its_registers(dtype: str) -> None:
     with pytest.raises(KernelTypingError) as raised:
         lower(shuffles, f"{dtype}[::1]")
+    with pytest.raises(KernelTypingError, match="value must be one of"):
+        lower(lane_values, f"{dtype}[::1], int64[::1]")
     cause = str(raised.value.__cause__)
     assert f"value must be one of {', '.join(_SHUFFLED)} or a smaller integer" in cause
     assert f"and is {dtype}" in cause
@@ -298,6 +318,7 @@ def _cast_of_bool(x):
         (_mixed_choice, "float32", "a and b must be numbers of one type, and are float32"),
         (_other_width, "float32", "value has 32 bits (float32), and dtype 64 (int64)"),
         (_cast_of_bool, "bool", "value must be an integer or a float, and is bool"),
+        (bitwise_reductions, "float32", "value must be an integer, and is float32"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -131,6 +131,9 @@ class Thread:
         self.linear = int((thread[2] * height + thread[1]) * width + thread[0])
         self.laneid = np.int64(self.linear % WARP_SIZE)
 
+    def lanemask_lt(self) -> Any:
+        return np.uint32((1 << int(self.laneid)) - 1)
+
     def grid(self, ndim: int) -> Any:
         parts = [
             b * d + t for b, d, t in zip(self.blockIdx, self.blockDim, self.threadIdx, strict=True)
@@ -247,7 +250,7 @@ def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
     for (warp, place), lanes in meetings.items():
         living = {number % WARP_SIZE for number in stops if number // WARP_SIZE == warp}
         named = {lane for lane in living for args in lanes.values() if int(args[0]) >> lane & 1}
-        if named <= lanes.keys():
+        if named <= lanes.keys() or place[0] == "activemask":
             found = exchange(place[0], lanes) if place[0] in EXCHANGES else dict.fromkeys(lanes)
             answers |= {warp * WARP_SIZE + lane: answer for lane, answer in found.items()}
     return answers

@@ -16,10 +16,11 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
+from targets.cpu.intrinsics import warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.groups import GROUPS
 from targets.cpu.intrinsics.operations import operation
-from targets.cpu.intrinsics.warp import EXCHANGES, Exchange
+from targets.cpu.intrinsics.warp import Exchange
 
 __all__ = ["LOWERINGS", "Atomic", "Cut", "Exchange", "Id", "Lowering", "Operation", "Stored"]
 
@@ -83,7 +84,8 @@ LOWERINGS: dict[str, Lowering] = {
     "syncthreads_and": Cut("and"),
     "syncthreads_or": Cut("or"),
     "syncwarp": Cut(),
-    **EXCHANGES,
+    **warp.EXCHANGES,
+    **warp_values.EXCHANGES,
     "block.count": Cut("count"),
     "block.all": Cut("all"),
     "block.any": Cut("any"),

@@ -24,7 +24,17 @@ from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.ids import WARP_SIZE
 
-__all__ = ["EXCHANGES", "Exchange", "arrive", "expect"]
+__all__ = [
+    "EXCHANGES",
+    "Exchange",
+    "Half",
+    "Room",
+    "arrive",
+    "exchange",
+    "expect",
+    "post_nothing",
+    "post_value",
+]
 
 _I64 = ir.IntType(64)
 
@@ -45,8 +55,11 @@ class Exchange:
     words: int = 1
 
 
-class _Room:
-    """The memory of an exchange as one thread uses it."""
+class Room:
+    """The memory of an exchange as one thread uses it.
+
+    Values are rounded up to whole warps.
+    """
 
     def __init__(self, builder: ir.IRBuilder, values: Any, lanes: Any, thread: ir.Value) -> None:
         self.builder = builder
@@ -70,10 +83,10 @@ class _Room:
 
 
 #: Writes one half of an exchange.
-_Half = Callable[[_Room, Call], ir.Value]
+Half = Callable[[Room, Call], ir.Value]
 
 
-def _operation(name: str, half: _Half, *, has_result: bool) -> Callable[..., Any]:
+def _operation(name: str, half: Half, *, has_result: bool) -> Callable[..., Any]:
     rule = typing_rule(INTRINSICS[name])
 
     @intrinsic
@@ -85,7 +98,7 @@ def _operation(name: str, half: _Half, *, has_result: bool) -> Callable[..., Any
                 make_array(kind)(context, builder, array).data
                 for kind, array in zip((values, lanes), given, strict=False)
             )
-            room = _Room(builder, value_words, lane_words, given[2])
+            room = Room(builder, value_words, lane_words, given[2])
             members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
             return half(room, Call(context, builder, typed, members, {}))
 
@@ -96,7 +109,8 @@ def _operation(name: str, half: _Half, *, has_result: bool) -> Callable[..., Any
     return call  # type: ignore[no-any-return]
 
 
-def _exchange(name: str, post: _Half, take: _Half) -> Exchange:
+def exchange(name: str, post: Half, take: Half) -> Exchange:
+    """Return the exchange that an intrinsic is, of its two halves."""
     return Exchange(
         _operation(name, post, has_result=False), _operation(name, take, has_result=True)
     )
@@ -133,7 +147,7 @@ def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
         words = make_array(lanes)(context, builder, args[0]).data
-        room = _Room(builder, words, words, args[1])
+        room = Room(builder, words, words, args[1])
         room.add(builder.shl(_I64(1), room.lane))
         return context.get_dummy_value()
 
@@ -143,15 +157,16 @@ def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
 # -- shuffles ---------------------------------------------------------------------------------
 
 
-def _post_value(room: _Room, call: Call) -> ir.Value:
+def post_value(room: Room, call: Call) -> ir.Value:
+    """Write this thread's value as the lowest bits of its word; the others are 0."""
     value, builder = call.args[1], call.builder
-    bits = ir.IntType(call.signature.return_type.bitwidth)
+    bits = ir.IntType(call.signature.args[1].bitwidth)
     word = builder.zext(builder.bitcast(value, bits), _I64)
     builder.store(word, room.value_of(room.thread))
     return call.context.get_dummy_value()
 
 
-def _take_value(mode: str, room: _Room, call: Call) -> ir.Value:
+def _take_value(mode: str, room: Room, call: Call) -> ir.Value:
     """Return the value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
     builder = call.builder
     mask, value, given = call.args
@@ -178,7 +193,7 @@ def _take_value(mode: str, room: _Room, call: Call) -> ir.Value:
 # -- votes ------------------------------------------------------------------------------------
 
 
-def _post_predicate(room: _Room, call: Call) -> ir.Value:
+def _post_predicate(room: Room, call: Call) -> ir.Value:
     builder = call.builder
     is_true = call.context.is_true(builder, call.signature.args[1], call.args[1])
     bit = builder.shl(builder.zext(is_true, _I64), builder.add(room.lane, _I64(WARP_SIZE)))
@@ -186,33 +201,51 @@ def _post_predicate(room: _Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def _true_lanes(room: _Room, call: Call) -> ir.Value:
+def _true_lanes(room: Room, call: Call) -> ir.Value:
     """Return the lanes of the mask whose predicate is true, as bits."""
     true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
     return call.builder.and_(true, room.named(call.args[0]))
 
 
-def _take_ballot(room: _Room, call: Call) -> ir.Value:
+def _take_ballot(room: Room, call: Call) -> ir.Value:
     return call.builder.trunc(_true_lanes(room, call), ir.IntType(32))
 
 
-def _take_all(room: _Room, call: Call) -> ir.Value:
+def _take_all(room: Room, call: Call) -> ir.Value:
     return call.builder.icmp_unsigned("==", _true_lanes(room, call), room.named(call.args[0]))
 
 
-def _take_any(room: _Room, call: Call) -> ir.Value:
+def _take_any(room: Room, call: Call) -> ir.Value:
     return call.builder.icmp_unsigned("!=", _true_lanes(room, call), _I64(0))
 
 
+def _take_equal(room: Room, call: Call) -> ir.Value:
+    return call.builder.or_(
+        _take_all(room, call),
+        call.builder.icmp_unsigned("==", _true_lanes(room, call), _I64(0)),
+    )
+
+
+def post_nothing(room: Room, call: Call) -> ir.Value:
+    """Take part, and no more."""
+    return call.context.get_dummy_value()
+
+
+def _take_lanes(room: Room, call: Call) -> ir.Value:
+    return call.builder.trunc(call.builder.load(room.lanes), ir.IntType(32))
+
+
 EXCHANGES: dict[str, Exchange] = {
-    name: _exchange(name, post, take)
+    name: exchange(name, post, take)
     for name, post, take in (
-        ("shfl_sync", _post_value, partial(_take_value, "idx")),
-        ("shfl_up_sync", _post_value, partial(_take_value, "up")),
-        ("shfl_down_sync", _post_value, partial(_take_value, "down")),
-        ("shfl_xor_sync", _post_value, partial(_take_value, "xor")),
+        ("shfl_sync", post_value, partial(_take_value, "idx")),
+        ("shfl_up_sync", post_value, partial(_take_value, "up")),
+        ("shfl_down_sync", post_value, partial(_take_value, "down")),
+        ("shfl_xor_sync", post_value, partial(_take_value, "xor")),
         ("ballot_sync", _post_predicate, _take_ballot),
         ("all_sync", _post_predicate, _take_all),
         ("any_sync", _post_predicate, _take_any),
+        ("eq_sync", _post_predicate, _take_equal),
+        ("activemask", post_nothing, _take_lanes),
     )
 }

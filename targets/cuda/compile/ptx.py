@@ -174,7 +174,7 @@ def write_ptx(
     module = linked.module
     module.triple = TRIPLE
     module.data_layout = _layout(arch.name, ptx_version)
-    _define_by_architecture(module, arch)
+    _define_by_architecture(module, arch, ptx_version)
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
         module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
@@ -190,11 +190,11 @@ def write_ptx(
     return text, count_anew(str(module))
 
 
-def _define_by_architecture(module: Any, arch: Architecture) -> None:
+def _define_by_architecture(module: Any, arch: Architecture, ptx_version: PtxVersion) -> None:
     symbols = [f.name for f in module.functions if is_by_architecture(f.name)]
     if not symbols:
         return
-    defined = _parse(definitions(symbols, arch.number))
+    defined = _parse(definitions(symbols, arch, ptx_version))
     defined.triple, defined.data_layout = module.triple, module.data_layout
     module.link_in(defined)
     for symbol in symbols:

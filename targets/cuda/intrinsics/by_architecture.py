@@ -5,7 +5,8 @@ by name, and what writes PTX links the definition for its architecture.
 
 References
 ----------
-PTX ISA, sections "dp4a" and "nanosleep", "Target ISA Notes".
+PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync" and "redux.sync", "Target ISA
+Notes" and "PTX ISA Notes".
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from llvmlite import ir
 
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
+from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.intrinsics import warp_values
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
 
 _PREFIX = f"{RESERVED_PREFIX}by_architecture_"
-_VOID, _I32 = ir.VoidType(), ir.IntType(32)
+_VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 #: Writes an operation on some values; ``None`` where it has no result.
 _Writer: TypeAlias = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value | None]
@@ -36,6 +39,8 @@ class _Operation:
     kind: ir.FunctionType
     #: The first compute capability with the instruction, as :attr:`Architecture.number` has it.
     since: int
+    #: The first PTX ISA version with it.
+    since_ptx: PtxVersion
     #: Writes the instruction.
     native: _Writer
     #: Writes what older architectures do.
@@ -54,14 +59,15 @@ def is_by_architecture(symbol: str) -> bool:
     return symbol.removeprefix(_PREFIX) in _OPERATIONS and symbol.startswith(_PREFIX)
 
 
-def definitions(symbols: Iterable[str], number: int) -> str:
-    """Return a module that defines functions for a compute capability such as 90."""
+def definitions(symbols: Iterable[str], arch: Architecture, ptx_version: PtxVersion) -> str:
+    """Return a module that defines functions for an architecture and PTX ISA version."""
     module = ir.Module()
     for symbol in symbols:
         operation = _OPERATIONS[symbol.removeprefix(_PREFIX)]
         function = ir.Function(module, operation.kind, symbol)
         builder = ir.IRBuilder(function.append_basic_block())
-        write = operation.native if number >= operation.since else operation.older
+        is_new = arch.number >= operation.since and ptx_version >= operation.since_ptx
+        write = operation.native if is_new else operation.older
         value = write(builder, function.args)
         if value is None:
             builder.ret_void()
@@ -87,13 +93,66 @@ def _go_on(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
     """Sleep for no time, as a thread may."""
 
 
+def _active_lanes(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    return call_nvvm(builder, "activemask", _I32, [])
+
+
+def _voting_lanes(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    return call_nvvm(builder, "vote.ballot", _I32, [_I1(1)])
+
+
 _WORDS = ir.FunctionType(_I32, (_I32, _I32, _I32))
+
+
+def _values() -> dict[str, _Operation]:
+    """Return the operations on the bits of a warp's values."""
+    found = {}
+    for kind in (_I32, _I64):
+        lanes = ir.FunctionType(_I32, (_I32, kind))
+        found[f"match_any_{kind}"] = _Operation(
+            lanes, 70, (6, 0), warp_values.match_any, warp_values.match_any_by_votes
+        )
+        found[f"match_all_{kind}"] = _Operation(
+            lanes, 70, (6, 0), warp_values.match_all, warp_values.match_all_by_votes
+        )
+    return found
+
+
+def _reductions() -> dict[str, _Operation]:
+    found = {}
+    for dtype, kind in _REDUCED.items():
+        for name in ("add", "min", "max", *(("and", "or", "xor") if "int" in dtype else ())):
+            older = partial(warp_values.reduce_by_shuffles, name, dtype)
+            native: _Writer = older
+            is_bitwise = name in ("and", "or", "xor")
+            if kind == _I32:
+                prefix = "u" if dtype == "uint32" and name in ("min", "max") else ""
+                native = partial(warp_values.reduce_word, prefix + name)
+            elif kind == _I64 and is_bitwise:
+                native = partial(warp_values.reduce_halves, name)
+            signature = ir.FunctionType(kind, (_I32, kind))
+            found[f"reduce_{name}_{dtype}"] = _Operation(signature, 80, (7, 0), native, older)
+    return found
+
+
+#: The dtypes of reductions.
+_REDUCED = {
+    "int32": _I32,
+    "uint32": _I32,
+    "int64": _I64,
+    "uint64": _I64,
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+}
 _OPERATIONS: dict[str, _Operation] = {
     **{
         f"dot4_{signs}": _Operation(
-            _WORDS, 61, partial(_native_dot, signs), partial(_older_dot, signs)
+            _WORDS, 61, (5, 0), partial(_native_dot, signs), partial(_older_dot, signs)
         )
         for signs in ("ss", "su", "us", "uu")
     },
-    "nanosleep": _Operation(ir.FunctionType(_VOID, (_I32,)), 70, _sleep, _go_on),
+    "nanosleep": _Operation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
+    "activemask": _Operation(ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes),
+    **_values(),
+    **_reductions(),
 }

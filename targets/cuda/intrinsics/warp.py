@@ -11,35 +11,22 @@ from __future__ import annotations
 from functools import partial
 
 from llvmlite import ir
+from numba import types
 
 from kerneldsl.lowering.calls import Call, Emitter
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.shuffles import shuffle
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["EMITTERS"]
 
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
-_i64 = ir.IntType(64)
 
 
 def _shuffle(mode: str, call: Call) -> ir.Value:
-    """Exchange registers of 32 bits: one of them, or the two halves of a value of 64 bits."""
-    builder = call.builder
     mask, value, lane = call.args
-    # The last lane whose index is in range; segments of the whole warp.
-    clamp = _i32(0x00 if mode == "up" else 0x1F)
-
-    def exchange(part: ir.Value) -> ir.Value:
-        return call_nvvm(builder, f"shfl.sync.{mode}.i32", _i32, [mask, part, lane, clamp])
-
-    kind = value.type
-    if call.signature.return_type.bitwidth == 32:
-        return builder.bitcast(exchange(builder.bitcast(value, _i32)), kind)
-    bits = builder.bitcast(value, _i64)
-    low = exchange(builder.trunc(bits, _i32))
-    high = exchange(builder.trunc(builder.lshr(bits, _i64(32)), _i32))
-    whole = builder.or_(builder.zext(low, _i64), builder.shl(builder.zext(high, _i64), _i64(32)))
-    return builder.bitcast(whole, kind)
+    return shuffle(call.builder, mode, mask, value, lane)
 
 
 def _vote(mode: str, call: Call) -> ir.Value:
@@ -47,6 +34,39 @@ def _vote(mode: str, call: Call) -> ir.Value:
     predicate = call.context.is_true(call.builder, call.signature.args[1], predicate)
     result = _i32 if mode == "ballot" else _i1
     return call_nvvm(call.builder, f"vote.{mode}.sync", result, [mask, predicate])
+
+
+def _active_lanes(call: Call) -> ir.Value:
+    return call_by_architecture(call.builder, "activemask", _i32, [])
+
+
+def _lower_lanes(call: Call) -> ir.Value:
+    return call_nvvm(call.builder, "read.ptx.sreg.lanemask.lt", _i32, [])
+
+
+def _bits(call: Call) -> ir.Value:
+    """Return a value's 32 or 64 bits."""
+    value = call.args[1]
+    return call.builder.bitcast(value, ir.IntType(call.signature.args[1].bitwidth))
+
+
+def _match_any(call: Call) -> ir.Value:
+    bits = _bits(call)
+    return call_by_architecture(call.builder, f"match_any_{bits.type}", _i32, [call.args[0], bits])
+
+
+def _match_all(call: Call) -> ir.Value:
+    builder, bits = call.builder, _bits(call)
+    lanes = call_by_architecture(builder, f"match_all_{bits.type}", _i32, [call.args[0], bits])
+    is_same = builder.icmp_unsigned("!=", lanes, _i32(0))
+    truth = call.context.get_value_type(types.boolean)
+    is_true = builder.zext(is_same, truth) if truth != _i1 else is_same
+    return call.context.make_tuple(builder, call.signature.return_type, (lanes, is_true))
+
+
+def _reduce(operation: str, call: Call) -> ir.Value:
+    name = f"reduce_{operation}_{call.signature.return_type}"
+    return call_by_architecture(call.builder, name, call.args[1].type, call.args)
 
 
 EMITTERS: dict[str, Emitter] = {
@@ -57,4 +77,13 @@ EMITTERS: dict[str, Emitter] = {
     "ballot_sync": partial(_vote, "ballot"),
     "all_sync": partial(_vote, "all"),
     "any_sync": partial(_vote, "any"),
+    "eq_sync": partial(_vote, "uni"),
+    "activemask": _active_lanes,
+    "lanemask_lt": _lower_lanes,
+    "match_any_sync": _match_any,
+    "match_all_sync": _match_all,
+    **{
+        f"reduce_{operation}_sync": partial(_reduce, operation)
+        for operation in ("add", "min", "max", "and", "or", "xor")
+    },
 }

@@ -427,7 +427,7 @@ def test_names_and_calls():
         x[0] = recursive(3)
 
     def matches(x):
-        x[0] = cuda.match_any_sync(0xFFFFFFFF, x[0])
+        x[0] = cuda.shfl_sync_intrinsic(0xFFFFFFFF, 0, x[0], 0, 31)
 
     def const_array(x):
         y = cuda.const.array_like(x)
@@ -450,7 +450,7 @@ def test_names_and_calls():
     assert "value not given" in refusal(wrong_arity, "scale()").what
     with pytest.raises(UnsupportedConstructError, match="recursive → even → recursive"):
         make_unit(is_recursive)
-    assert "kd.shfl_sync" in str(refusal(matches, "cuda.match_any_sync").remedy)
+    assert "kd.shfl_sync" in str(refusal(matches, "cuda.shfl_sync_intrinsic").remedy)
     assert "kd.local.array" in str(refusal(const_array, "x").remedy)
     assert "array_like was given (1, 2)" in refusal(const_tuple, "(1, 2)").what
 
