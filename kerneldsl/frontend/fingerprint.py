@@ -14,6 +14,7 @@ import numpy as np
 
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES
 
 __all__ = ["UnidentifiedError", "fingerprint", "identify"]
 
@@ -141,6 +142,12 @@ def _describe_object(name: str, value: Any) -> str:
     if isinstance(value, type) and issubclass(value, BaseException):
         # Code without checks raises nothing, and code with checks is not identified by this.
         return f"exception {value.__module__}.{value.__qualname__}"
+    if (
+        isinstance(value, type)
+        and issubclass(value, np.generic)
+        and value.__name__ in ELEMENT_TYPES
+    ):
+        return f"dtype {value.__name__}"
     if is_numba_type(value):
         return f"{type(value).__module__}.{type(value).__qualname__} {value}"
     if isinstance(value, ModuleType):

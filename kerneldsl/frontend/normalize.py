@@ -316,10 +316,9 @@ def _check_compile_time(
             reporter.fail(
                 parameter,
                 f"{node.name} has a keyword-only parameter, {parameter.arg}, without a value",
-                f"Give it values: @kd.kernel(space=kd.Space(block=[…], {parameter.arg}=[…])), or "
-                "name the parameter without *",
-                limit="Keyword-only parameters are compile-time constants, whose values a space "
-                "gives" + (f"; this one has {known}" if known else ""),
+                f"Give it a value, kernel.member({parameter.arg}=…), or write it without *",
+                limit="Keyword-only parameters are compile-time constants, whose values a launch "
+                "or a space gives" + (f"; this one has {known}" if known else ""),
             )
     names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
     for each in names:

@@ -203,8 +203,12 @@ def kernel(
     @shorten_errors
     def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
         plain = _plain(function, "kernel")
-        if space is None:
+        if space is None and not plain.__code__.co_kwonlyargcount:
             return Kernel(plain, options)
+        if space is None:
+            from kerneldsl.kernels.constants import ParameterizedKernel
+
+            return ParameterizedKernel(plain, options)
         from kerneldsl.kernels.spaces import SpacedKernel
 
         return SpacedKernel(plain, options, space)

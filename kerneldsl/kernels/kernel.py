@@ -192,7 +192,10 @@ class LaunchMixin(Generic[P]):
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""
-        launch = make_launch(self, shape)
+        return self._remember(make_launch(self, shape), known, key)
+
+    @staticmethod
+    def _remember(launch: Launch[P], known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
         if key is not None:
             if len(known) >= _MAX_SHAPES:
                 known.clear()

@@ -72,10 +72,10 @@ def reduce_function(
         "doc": function.__doc__,
         "text": _text_of(function),
         "defaults": function.__defaults__,
-        "keyword_defaults": function.__kwdefaults__,
+        "keyword_defaults": _sendable(function.__kwdefaults__),
         "outside": {name: _encode(value, wrapper) for name, value in outside},
         "type": type(wrapper),
-        "arguments": arguments,
+        "arguments": tuple(map(_sendable, arguments)),
     }
     return load_function, (pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL),)
 
@@ -95,6 +95,15 @@ class _Travelling:
 
     def __reduce__(self) -> Any:
         return reduce_function(self, self.function)
+
+
+def _sendable(value: Any) -> Any:
+    """Return a value, or values by name; plain functions travel as source where need be."""
+    if isinstance(value, dict):
+        return {name: _sendable(each) for name, each in value.items()}
+    if isinstance(value, FunctionType) and not _is_importable(value):
+        return _Travelling(value)
+    return value
 
 
 def load_function(payload: bytes) -> Any:
@@ -210,7 +219,7 @@ def _portable(name: str, value: Any, function: FunctionType, is_device: bool) ->
     if isinstance(value, (ModuleType, Intrinsic, IntrinsicGroup)):
         return value
     if isinstance(value, FunctionType) and device_function(value) is not None:
-        return value if _is_importable(value) else _Travelling(value)
+        return _sendable(value)
     if is_kernel(value) or device_function(value) is not None:
         return value
     try:

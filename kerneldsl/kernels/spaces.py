@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.kernels.constants import keyword_only_names
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.members import MemberKernel, shape_in_space
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
@@ -38,11 +38,7 @@ class SpacedKernel(Kernel[Any, Any]):
     """
 
     def __init__(self, function: Callable[..., Any], options: KernelOptions, space: Space) -> None:
-        names = tuple(
-            name
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        )
+        names = keyword_only_names(function)
         _check_names(function, names, space)
         first = dict(space.members[0].values)
         super().__init__(function, options, {name: first[name] for name in names})

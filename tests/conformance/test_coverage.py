@@ -6,7 +6,6 @@ import ast
 
 import pytest
 
-from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.source import find_source
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -15,13 +14,13 @@ from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from tests.conformance.kernels import CASES
 from tests.support.arrays import HOST_DTYPES
 from tests.support.cases import Case
-from tests.support.python_kernels import python_function
+from tests.support.python_kernels import unit_of
 
 
 def _used(case: Case) -> set[tuple[str, str]]:
     """(intrinsic, dtype) of everything the case's kernel calls; dtype is "" where there is none."""
     found: set[tuple[str, str]] = set()
-    for unit in make_unit(python_function(case.kernel)).reachable():
+    for unit in unit_of(case.kernel).reachable():
         for use in unit.uses.values():
             intrinsic = use.intrinsic
             if intrinsic.typing is Typing.ARRAY:

@@ -25,6 +25,7 @@ from tests.fuzz.kernels import generate
 from tests.support.answers import ANALYSES, answers
 from tests.support.cases import kind_of
 from tests.support.extent import sample
+from tests.support.python_kernels import unit_of
 from tests.support.source import exec_source
 
 Check = Callable[[str, str], None]
@@ -49,7 +50,7 @@ def test_answers(function: Any, check_golden: Check) -> None:
 
 
 def _digests(function: Any, kinds: Sequence[Kind]) -> dict[str, str]:
-    unit = make_unit(function)
+    unit = unit_of(function)
     found = {"source": unit.source(), **answers(unit, kinds)}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in found.items()}
 
@@ -58,7 +59,7 @@ def _cases() -> dict[str, tuple[Any, Sequence[Kind]]]:
     """The conformance kernels, each once."""
     found: dict[int, tuple[str, Any, Sequence[Kind]]] = {}
     for case in CASES:
-        found.setdefault(id(case.kernel), (case.name, case.kernel.__wrapped__, case.kinds))
+        found.setdefault(id(case.kernel), (case.name, case.kernel, case.kinds))
     return {name: (function, kinds) for name, function, kinds in found.values()}
 
 

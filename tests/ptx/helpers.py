@@ -17,7 +17,6 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
-from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.architectures import choose_ptx_version, parse_arch
@@ -25,6 +24,7 @@ from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
 from targets.cuda.compile.ptxas import assemble
 from tests.support.extent import full_beyond
+from tests.support.python_kernels import unit_of
 
 __all__ = [
     "ARCH_PARAMETERS",
@@ -58,7 +58,7 @@ def specialize(
 ) -> Specialization:
     """Take a function apart and say what it is to be compiled for."""
     kinds = parse_signature(signature) if isinstance(signature, str) else signature
-    unit = make_unit(getattr(function, "__wrapped__", function))
+    unit = unit_of(function)
     return Specialization(
         unit,
         analyze(unit),

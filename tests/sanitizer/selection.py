@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.frontend.normalize import make_unit
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
-from tests.support.python_kernels import python_function
+from tests.support.python_kernels import unit_of
 
 __all__ = ["BARRIER_TOPICS", "intrinsics_of", "sanitized_cases"]
 
@@ -32,7 +31,7 @@ BARRIER_TOPICS = (
 @cache
 def intrinsics_of(kernel: Any) -> frozenset[str]:
     """Names of the intrinsics that a case's kernel and its device functions call."""
-    units = make_unit(python_function(kernel)).reachable()
+    units = unit_of(kernel).reachable()
     return frozenset(use.intrinsic.name for unit in units for use in unit.uses.values())
 
 

@@ -9,6 +9,7 @@ from kerneldsl.language.kinds import Kind
 from tests.conformance.kernels import CASES
 from tests.fuzz.kernels import generate
 from tests.support.cases import kind_of
+from tests.support.python_kernels import unit_of
 from tests.support.source import exec_source
 
 __all__ = ["gathered_kernels"]
@@ -24,15 +25,15 @@ def gathered_kernels(programs: int) -> Iterator[tuple[str, Any, Sequence[Kind]]]
 
     Yields
     ------
-    tuple of str, function, sequence of Kind
-        Name, Python function and kinds of the arguments.
+    tuple of str, FunctionUnit, sequence of Kind
+        Name, normal form and kinds of the arguments.
     """
     seen = set()
     for case in CASES:
         if (id(case.kernel), case.kinds) not in seen:
             seen.add((id(case.kernel), case.kinds))
-            yield case.name, case.kernel.__wrapped__, case.kinds
+            yield case.name, unit_of(case.kernel), case.kinds
     for seed in range(programs):
         program = generate(seed)
         kernel = exec_source(program.text, "generated")["kernel"]
-        yield f"program {seed}", kernel.__wrapped__, [kind_of(a) for a in program.arguments(0)]
+        yield f"program {seed}", unit_of(kernel), [kind_of(a) for a in program.arguments(0)]

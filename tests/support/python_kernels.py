@@ -16,16 +16,24 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import DTYPE_NAMES
 from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
-__all__ = ["python_function", "simulate", "simulate_forall"]
+__all__ = ["python_function", "simulate", "simulate_forall", "unit_of"]
 
 
 def python_function(decorated: Any) -> Callable[..., Any]:
     """Return the Python function behind a kernel or device function."""
     return decorated.__wrapped__  # type: ignore[no-any-return]
+
+
+def unit_of(kernel: Any) -> FunctionUnit:
+    """Return the normal form of a kernel with its compile-time parameters, or of a function."""
+    constants = getattr(kernel, "_constant_values", None)
+    return make_unit(getattr(kernel, "__wrapped__", kernel), constants=constants)
 
 
 class _Language:
@@ -177,7 +185,8 @@ def _run(kernel: Any, launch: Launch, args: tuple[Any, ...]) -> None:
     language = _Language()
     body = _rebind(python_function(kernel), language, {})
     kind = _Pausing if language.can_wait else _Call
-    launch.run(lambda thread: kind(thread, language, lambda: body(*args)))
+    constants = getattr(kernel, "_constant_values", None) or {}
+    launch.run(lambda thread: kind(thread, language, lambda: body(*args, **constants)))
 
 
 def simulate(

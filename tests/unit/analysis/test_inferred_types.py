@@ -45,8 +45,8 @@ def test_what_is_inferred_is_numbas_type() -> None:
     """Of the conformance kernels, generated programs and all that they call."""
     infer = get_target("cpu").compiler.typed_unit
     known = unknown = 0
-    for name, function, kinds in sample(list(gathered_kernels(150)), 150):
-        for unit in infer(make_unit(function), tuple(kinds)).reachable():
+    for name, gathered, kinds in sample(list(gathered_kernels(150)), 150):
+        for unit in infer(gathered, tuple(kinds)).reachable():
             some, others = check(name, unit)
             known, unknown = known + some, unknown + others
     assert unknown < known / 50, "most types are known"

@@ -328,7 +328,7 @@ def test_a_keyword_only_parameter_without_a_space() -> None:
     def lost(x, *, tile):
         x[0] = tile
 
-    with pytest.raises(kd.UnsupportedConstructError, match="without a value"):
+    with pytest.raises(kd.ArgumentTypeError, match="'tile' has no value"):
         lost.forall(1)(np.zeros(1))
 
 

@@ -119,8 +119,7 @@ def test_types_are_numbas_own(target: str) -> None:
     Those of the other target are the same.
     """
     (other,) = set(TARGETS) - {target}
-    for name, function, kinds in sample(list(gathered_kernels(150)), 80):
-        unit = make_unit(function)
+    for name, unit, kinds in sample(list(gathered_kernels(150)), 80):
         kernel = compiler(target).typed_unit(unit, tuple(kinds))
         assert kernel.types == compiler(other).typed_unit(unit, tuple(kinds)).types, name
         with global_compiler_lock, target_override(TARGET_NAME if target == "cuda" else "cpu"):

@@ -1,0 +1,262 @@
+"""Kernels with compile-time parameters that each launch gives: ``kernel.forall(n)(x, width=4)``.
+
+Each combination of values is a kernel of its own, as a member of a space is one: a
+:class:`~kerneldsl.kernels.kernel.Kernel` with constants. What stands here finds it by the values.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.kernels.kernel import Kernel, KernelOptions
+from kerneldsl.kernels.launches import BoundLaunch, Launch, make_launch
+from kerneldsl.utilities.tracebacks import shorten, shorten_errors
+
+if TYPE_CHECKING:
+    from kerneldsl.launch.dispatch import Dispatcher
+    from kerneldsl.launch.shape import LaunchShape
+    from kerneldsl.launch.specialization_info import SpecializationInfo
+    from kerneldsl.launch.timing import Timing
+    from kerneldsl.planner.plan import LaunchPlan
+
+__all__ = ["ParameterizedKernel", "keyword_only_names"]
+
+#: Combinations of values that are remembered, of a kernel and of each launch.
+_MAX_KERNELS = 256
+_LIMIT = (
+    "A compile-time parameter takes numbers, bools, strings, dtypes, functions, and tuples of these"
+)
+
+
+def keyword_only_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's keyword-only parameters, which are compile-time ones."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY)
+
+
+class ParameterizedKernel(Kernel[Any, Any]):
+    """A kernel with keyword-only parameters, whose values are compiled into it.
+
+    Made by ``@kd.kernel`` of a function with keyword-only parameters. A launch gives their values
+    by name, ``kernel.forall(n)(x, width=4)``; new values compile anew. What looks at compiled code
+    does so through :meth:`member`.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: KernelOptions) -> None:
+        super().__init__(function, options)
+        self._names = keyword_only_names(function)
+        self._defaults: dict[str, Any] = function.__kwdefaults__ or {}
+        self._kernels: dict[Hashable, Kernel[Any, Any]] = {}
+
+    @shorten_errors
+    def member(self, **values: Any) -> Kernel[Any, Any]:
+        """Return the kernel with these compile-time parameters; its launches give none.
+
+        Parameters
+        ----------
+        **values
+            Of all parameters without a default.
+
+        Returns
+        -------
+        Kernel
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a parameter is missing or unknown, or its value is of a type that cannot be compiled.
+        ArgumentValueError
+            If a value cannot be compiled, such as an int beyond 64 bits.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def scale(x, *, factor):
+        ...     x[kd.grid(1)] *= factor
+        >>> x = np.ones(3)
+        >>> scale.forall(3)(x, factor=4)
+        >>> scale.member(factor=2).forall(3)(x)
+        >>> x
+        array([8., 8., 8.])
+        """
+        unknown = [name for name in values if name not in self._names]
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.__qualname__}.member was given {unknown[0]!r}",
+                value=unknown[0],
+                limit=f"The compile-time parameters are {', '.join(self._names)}",
+            )
+        return self._kernel_of(*self._take(values))
+
+    def _take(self, named: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
+        """Remove the compile-time parameters from arguments by name; return a key of their values.
+
+        Values that are equal to a program, to the bit and by their types, have the same key.
+        """
+        constants = {}
+        for name in self._names:
+            if name in named:
+                constants[name] = named.pop(name)
+            elif name in self._defaults:
+                constants[name] = self._defaults[name]
+            else:
+                self._refuse_missing(name)
+        return tuple([_key_of(value, name) for name, value in constants.items()]), constants
+
+    def _refuse_missing(self, name: str) -> None:
+        given = ", ".join(f"{each}=…" for each in self._names if each not in self._defaults)
+        positional = ", ".join(list(inspect.signature(self.function).parameters)[:1])
+        raise ArgumentTypeError(
+            f"{self.__qualname__}: the compile-time parameter {name!r} has no value",
+            value=name,
+            limit="Keyword-only parameters are compile-time constants, which have no kind at a "
+            "launch",
+            remedy=f"Name it in the launch, {self.__qualname__}.forall(n)({positional}, …, {given})"
+            f", or beforehand, {self.__qualname__}.member({given})",
+        )
+
+    def _kernel_of(self, key: Hashable, constants: dict[str, Any]) -> Kernel[Any, Any]:
+        known = self._kernels.get(key)
+        if known is None:
+            if len(self._kernels) >= _MAX_KERNELS:
+                self._kernels.clear()
+            _check_values(constants)
+            known = self._kernels.setdefault(key, Kernel(self.function, self.options, constants))
+        return known
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        return self.member()._dispatcher
+
+    def _make_launch(
+        self, shape: LaunchShape, known: dict[Any, Launch[Any]], key: Any
+    ) -> Launch[Any]:
+        return self._remember(_ParameterizedLaunch(self, shape), known, key)
+
+    def _member_of_block(self, block: Any) -> Kernel[Any, Any]:
+        return self.member()
+
+    @property
+    def specializations(self) -> tuple[SpecializationInfo, ...]:
+        """Compiled specializations of this kernel so far, of all values."""
+        return tuple(
+            info for each in tuple(self._kernels.values()) for info in each.specializations
+        )
+
+    def __reduce__(self) -> Any:
+        from kerneldsl.kernels.pickling import reduce_function
+
+        return reduce_function(self, self.function, self.options)
+
+
+class _ParameterizedLaunch(Launch[Any]):
+    """A launch that is told the compile-time parameters with its arguments."""
+
+    __slots__ = ("_launches",)
+
+    kernel: ParameterizedKernel
+
+    def __init__(self, kernel: ParameterizedKernel, shape: LaunchShape) -> None:
+        self.kernel = kernel
+        self._shape = shape
+        self._tables = ()
+        self._launches: dict[Hashable, Launch[Any]] = {}
+
+    def _of(self, named: dict[str, Any]) -> Launch[Any]:
+        """Return the launch of a kernel with constants, which are removed from `named`."""
+        key, constants = self.kernel._take(named)
+        found = self._launches.get(key)
+        if found is None:
+            if len(self._launches) >= _MAX_KERNELS:
+                self._launches.clear()
+            made = make_launch(self.kernel._kernel_of(key, constants), self._shape)
+            found = self._launches.setdefault(key, made)
+        return found
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        """Launch the kernel with compile-time parameters and arguments."""
+        try:
+            self._of(named)(*args, **named)
+        except KernelError as error:
+            shorten(error)
+            raise
+
+    @shorten_errors
+    def bind(self, *args: Any, **named: Any) -> BoundLaunch:
+        return self._of(named).bind(*args, **named)
+
+    @shorten_errors
+    def plan(self, *args: Any, **named: Any) -> LaunchPlan:
+        return self._of(named).plan(*args, **named)
+
+    @shorten_errors
+    def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
+        return self._of(named).plans(*args, **named)
+
+    @shorten_errors
+    def time(self, *args: Any, samples: int = 7, **named: Any) -> Timing:
+        return self._of(named).time(*args, samples=samples)
+
+
+def _key_of(value: Any, name: str) -> Hashable:
+    """Return a key that only the same value has: 1, 1.0 and True, or 0.0 and -0.0, differ."""
+    kind = type(value)
+    if kind in (int, bool, str) or value is None:
+        return kind, value
+    if kind is float:
+        return kind, struct.pack("d", value)
+    if kind is complex:
+        return kind, struct.pack("dd", value.real, value.imag)
+    if isinstance(value, tuple):
+        return kind, tuple([_key_of(each, name) for each in value])
+    if isinstance(value, np.generic):
+        return kind, value.tobytes()
+    if isinstance(value, list | dict | set | bytearray | np.ndarray):
+        what = "an array" if isinstance(value, np.ndarray) else f"a {kind.__name__}"
+        raise ArgumentTypeError(
+            f"the compile-time parameter {name!r} was given {what}",
+            value=value,
+            limit=_LIMIT,
+            remedy="Give a tuple"
+            if isinstance(value, list)
+            else f"Pass it as an argument: name {name} before the *",
+        )
+    return kind, value
+
+
+def _check_values(constants: dict[str, Any]) -> None:
+    from kerneldsl.frontend.captured import constant_problem, is_constant
+
+    for name, value in constants.items():
+        problem = constant_problem(value) if is_constant(value) else None
+        if problem is not None:
+            what, remedy = problem
+            raise ArgumentValueError(
+                f"the compile-time parameter {name!r} {what}", value=value, remedy=remedy
+            )
+        if not is_constant(value) and not _is_named(value):
+            raise ArgumentTypeError(
+                f"the compile-time parameter {name!r} is {safe_repr(value)}, of type "
+                f"{type(value).__name__}",
+                value=value,
+                limit=_LIMIT,
+            )
+
+
+def _is_named(value: Any) -> bool:
+    """Return whether a kernel can use a value by its name: a dtype or a function."""
+    from kerneldsl.frontend.foreign import is_dispatcher
+    from kerneldsl.frontend.resolve import device_function
+    from kerneldsl.frontend.statics import dtype_name
+
+    is_function = device_function(value) is not None or is_dispatcher(value)
+    return is_function or dtype_name(value) is not None
