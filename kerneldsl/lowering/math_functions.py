@@ -10,8 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 __all__: list[str] = []
 
@@ -61,7 +63,22 @@ def _cbrt(x: Any) -> Any:
     if kind is None:
         return None
 
+    root = _cube_root
+
     def cbrt(x: Any) -> Any:
-        return np.cbrt(kind(x))
+        return root(kind(x))
 
     return cbrt
+
+
+@intrinsic
+def _cube_root(typingctx: Any, x: Any) -> Any:
+    """Call C's function: Numba's lowering of ``np.cbrt`` loses the sign of -0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[0].type
+        name = "cbrtf" if signature.return_type is types.float32 else "cbrt"
+        function = ir.FunctionType(kind, [kind])
+        return builder.call(cgutils.insert_pure_function(builder.module, function, name), args)
+
+    return x(x), generate

@@ -7,24 +7,43 @@ import inspect
 from collections.abc import Callable
 from typing import TypeAlias
 
-from targets.cpu.vector_math import exponentials, logarithms
+from targets.cpu.vector_math import (
+    error_functions,
+    exponentials,
+    hyperbolic,
+    inverse_trigonometry,
+    logarithms,
+    powers,
+    trigonometry,
+)
 from targets.cpu.vector_math.expressions import Code, Value
 
 __all__ = ["FUNCTIONS", "definition"]
 
 Function: TypeAlias = Callable[..., Value]
 
-_SINGLE = ("float",)
+_BOTH = ("float", "double")
+_MODULES = (
+    error_functions,
+    exponentials,
+    hyperbolic,
+    inverse_trigonometry,
+    logarithms,
+    powers,
+    trigonometry,
+)
 
 #: Functions, and the types for which they are written.
-FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "exp": _SINGLE,
-    "exp2": _SINGLE,
-    "log": _SINGLE,
-    "log2": _SINGLE,
-}
+FUNCTIONS: dict[str, tuple[str, ...]] = dict.fromkeys(
+    (
+        *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "cbrt", "hypot"),
+        *("sin", "cos", "tan"),
+        *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "erf", "erfc"),
+    ),
+    _BOTH,
+)
 _WRITERS: dict[str, Function] = {
-    name: getattr(module, name) for module in (exponentials, logarithms) for name in module.__all__
+    name: getattr(module, name) for module in _MODULES for name in module.__all__
 }
 
 _ATTRIBUTES = "alwaysinline nofree norecurse nosync nounwind willreturn memory(none)"

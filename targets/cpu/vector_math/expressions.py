@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 __all__ = [
+    "TABLE_PREFIX",
     "Code",
     "Number",
     "Value",
@@ -22,14 +25,19 @@ __all__ = [
     "copy_sign",
     "floating",
     "fma",
+    "low_half",
     "maximum",
     "minimum",
     "polynomial",
     "select",
     "square_root",
+    "table_row",
     "to_double",
     "to_single",
 ]
+
+#: What the names of constant tables begin with.
+TABLE_PREFIX = "kerneldsl.table."
 
 _INTEGERS = {"float": "i32", "double": "i64"}
 _FLOATS = {"i32": "float", "i64": "double"}
@@ -274,6 +282,36 @@ def to_double(x: Value) -> Value:
 def to_single(x: Value) -> Value:
     """Return a float64 rounded to a float32."""
     return x.code.append("float", f"fptrunc double {x.name} to float")
+
+
+def low_half(x: Value) -> Value:
+    """Return the lower half of an integer of 64 bits."""
+    return x.code.append("i32", f"trunc i64 {x.name} to i32")
+
+
+def table_row(index: Value, name: str, rows: Sequence[Sequence[float]]) -> tuple[Value, ...]:
+    """Return a row of a constant table of float64, whose number is not negative."""
+    code, columns, name = index.code, len(rows[0]), TABLE_PREFIX + name
+    if name not in code.tables:
+        size = columns * len(rows)
+        words = struct.pack(f"<{size}d", *(each for row in rows for each in row))
+        if sys.byteorder == "big":
+            raise NotImplementedError("tables are written for little-endian machines")
+        text = "".join(f"\\{byte:02X}" for byte in words)
+        code.tables[name] = (
+            f'@"{name}" = linkonce_odr unnamed_addr constant [{8 * size} x i8] c"{text}", align 64'
+        )
+    if index.kind == "i32":
+        index = code.append("i64", f"zext i32 {index.name} to i64")
+    first = code.append("i64", f"mul nuw nsw i64 {index.name}, {columns}")
+    places = [first, *(code.append("i64", f"add i64 {first.name}, {i}") for i in range(1, columns))]
+    return tuple(
+        code.append("double", f"load double, ptr {pointer.name}, align 8")
+        for pointer in [
+            code.append("ptr", f'getelementptr inbounds double, ptr @"{name}", i64 {place.name}')
+            for place in places
+        ]
+    )
 
 
 def polynomial(x: Value, *coefficients: float) -> Value:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import struct
 
-from targets.cpu.vector_math.expressions import Value, absolute, bits, floating, select
+from targets.cpu.vector_math.expressions import Value, bits, floating, fma, select
 
 __all__ = [
     "NAN",
+    "fast_two_sum",
     "high_part",
+    "is_whole",
     "power_of_two",
     "rounded",
     "scaled",
     "split",
+    "two_product",
+    "two_sum",
     "whole",
 ]
 
@@ -63,8 +67,44 @@ def split(x: Value, lowest: float) -> tuple[Value, Value]:
 
 
 def high_part(x: Value) -> Value:
-    """Return a number with the lower half of the places cleared; the rest fits there, too."""
+    """Return a number of half as many places; products of such numbers are exact."""
     return floating(bits(x) & (-(1 << 12) if x.is_single else -(1 << 27)))
+
+
+def is_whole(magnitude: Value) -> Value:
+    """Return whether a number that is not negative has no fraction; infinity has none."""
+    unit = 2.0 ** _places(magnitude)
+    return (magnitude >= unit) | ((magnitude + unit) - unit).equals(magnitude)
+
+
+def fast_two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a + b and what rounding took from it, where a is 0 or not smaller than b."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a + b and what rounding took from it."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def two_product(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a * b and what rounding took from it, of float64 whose product is below 2**900."""
+    product = a * b
+    if a.code.has_fma:
+        return product, fma(a, b, -product)
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    rest = ((a_high * b_high - product) + a_high * b_low) + a_low * b_high
+    return product, rest + a_low * b_low
+
+
+def _halves(x: Value) -> tuple[Value, Value]:
+    """Return a float64 as a sum of two numbers of 26 places."""
+    multiple = x * (2.0**27 + 1.0)
+    high = multiple - (multiple - x)
+    return high, x - high
 
 
 def _places(x: Value) -> int:
@@ -84,8 +124,3 @@ def _pattern(x: Value, value: float) -> int:
     code, of = ("i", "f") if x.is_single else ("q", "d")
     found: int = struct.unpack(code, struct.pack(of, value))[0]
     return found
-
-
-def is_finite(x: Value) -> Value:
-    """Return whether a number is neither infinite nor NaN."""
-    return absolute(x) < math.inf

@@ -14,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from targets.cpu.vector_math.define import FUNCTIONS, definition
+from targets.cpu.vector_math.expressions import TABLE_PREFIX
 
 __all__ = ["replace_math"]
 
@@ -62,6 +63,10 @@ def replace_math(module: Any, machine: Any) -> None:
         function.name = symbol
     for text in definitions.values():
         module.link_in(llvm.parse_assembly(text))
+    for variable in module.global_variables:
+        # LLVM then knows that no array of the kernel overlaps a table.
+        if variable.name.startswith(TABLE_PREFIX):
+            variable.linkage = "internal"
 
 
 @cache

@@ -22,7 +22,6 @@ __all__ = ["CASES"]
 _list = CaseList("mathematics")
 CASES = _list.cases
 _SIZE = 150
-_CPU_BOUND = 4.0
 
 
 def _unary(function):
@@ -128,10 +127,6 @@ def _uniform(low, high, dtype):
     return make
 
 
-def _bounds(bound, cpu=_CPU_BOUND):
-    return {"cpu": max(cpu, bound) if bound else 0, "cuda": bound}
-
-
 def _add_unary(label, function, name, limits, expected=None):
     low, high, *bounds = limits
     kernel = _unary(function)
@@ -142,7 +137,7 @@ def _add_unary(label, function, name, limits, expected=None):
             _uniform(low, high, dtype),
             extent=(_SIZE,),
             expected=expected or _exact(name, bound),
-            ulp=_bounds(bound),
+            ulp=bound,
         )
 
 
@@ -201,7 +196,7 @@ def _add_binary(label, function, numpy_name, limits):
             ),
             extent=(_SIZE,),
             expected=nearest if bound == 0 else exact,
-            ulp=_bounds(bound),
+            ulp=bound,
         )
 
 
@@ -237,5 +232,5 @@ for _dtype, _bound in (("float32", 9), ("float64", 4)):
         ),
         extent=(_SIZE,),
         expected=_powers,
-        ulp=_bounds(_bound),
+        ulp=_bound,
     )

@@ -25,12 +25,10 @@ rng = np.random.default_rng()
 for name, kinds in WRITTEN.items():
     for kind in kinds:
         function, dtype = functions.FUNCTIONS[name], np.dtype("f4" if kind == "float" else "f8")
-        x = functions.sampled(function, dtype, 20000, rng)
-        got = functions.results(function, x)
-        with np.errstate(all="ignore"):
-            exact = function.exact(x.astype(np.longdouble))
-        wrong = ~functions.is_close_enough(got, exact, function.bounds[kind == "double"])
-        assert not wrong.any(), (name, kind, x[wrong][:8], got[wrong][:8], exact[wrong][:8])
+        x = functions.sampled(function, dtype, 20000 if function.exact else 500, rng)
+        got, exact = functions.results(function, *x), functions.exact(function, *x)
+        wrong = ~(functions.errors(got, exact) <= function.bounds[kind == "double"] + 0.5)
+        assert not wrong.any(), (name, kind, *(each[wrong][:8] for each in (*x, got, exact)))
 print("within the bounds")
 """
 
@@ -134,5 +132,6 @@ def test_a_loop_over_it_is_vectorized(name: str, kind: str, machine: str) -> Non
     module = llvm.parse_assembly(_loop(name, kind, has_fma))
     module.verify()
     assembly = _assembly(module, triple, cpu)
-    assert re.search(packed[kind], assembly), assembly
+    # Some functions of float32 compute in float64.
+    assert any(re.search(pattern, assembly) for pattern in (packed[kind], packed["double"]))
     assert not re.search(call, assembly), "it calls a function"

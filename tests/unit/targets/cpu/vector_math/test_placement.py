@@ -22,16 +22,17 @@ _CASES = [
 def test_the_same_bits_in_every_place(name: str, dtype: str) -> None:
     function = FUNCTIONS[name]
     x = sampled(function, np.dtype(dtype), 300, np.random.default_rng())
-    expected = results(function, x)
+    expected = results(function, *x)
     with kd.use("cpu"):
         for start, count in ((0, 1), (1, 7), (3, 33), (5, 100), (2, 257)):
             out = np.full(count, 7, dtype)
-            function.kernel.forall(count)(x[start : start + count].copy(), out)
+            part = [each[start : start + count].copy() for each in x]
+            function.kernel.forall(count)(*part, out)
             assert_same_bits(out, expected[start : start + count], f"{count} from {start}")
         for block in (1, 32, 96, 256):
-            out = np.full_like(x, 7)
-            function.kernel[-(-x.size // block), block](x, out)
+            out = np.full_like(expected, 7)
+            function.kernel[-(-out.size // block), block](*x, out)
             assert_same_bits(out, expected, f"block of {block}")
-        every_third = np.full(3 * x.size, 7, dtype)[::3]
-        function.kernel.forall(x.size)(x, every_third)
+        every_third = np.full(3 * expected.size, 7, dtype)[::3]
+        function.kernel.forall(expected.size)(*x, every_third)
         assert_same_bits(every_third, expected, "every third")
