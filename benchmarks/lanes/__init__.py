@@ -1,0 +1,1 @@
+"""Kernels of ``benchmarks/cpu_lanes.py`` as people write them for CUDA, and their rivals."""
