@@ -58,12 +58,12 @@ class Point:
 def search_all(
     points: Sequence[Point], measure: Callable[[int], float | None], is_over: Callable[[], bool]
 ) -> Iterator[int]:
-    """Measure every plan, in the order of the predictions.
+    """Measure every plan: the first, then the others in the order of the predictions.
 
     Parameters
     ----------
     points : sequence of Point
-        The plans.
+        The plans, the planner's choice first.
     measure : callable
         Measures one by its number; returns nanoseconds, or ``None`` where it cannot run.
     is_over : callable
@@ -110,7 +110,7 @@ def search(
 
 
 def _by_prediction(points: Sequence[Point]) -> list[int]:
-    return sorted(range(len(points)), key=lambda number: points[number].predicted_ns)
+    return sorted(range(len(points)), key=lambda number: (number > 0, points[number].predicted_ns))
 
 
 class _Fit:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kerneldsl.kernels.kernel  # noqa: F401 -- its methods are among those that become native
 from kerneldsl.contract import DriverEntry, Holds, LaunchConfig
 from kerneldsl.kernels import launches
 from kerneldsl.launch.native import machine

@@ -61,9 +61,9 @@ def test_a_tenth_of_the_measurements_finds_98_percent_of_the_optimum():
     assert geometric_mean(reached) > geometric_mean(first)
 
 
-def test_all_plans_are_measured_in_the_order_of_the_predictions():
+def test_all_plans_are_measured_the_first_and_then_by_prediction():
     points = [Point(float(time), {"block": time}) for time in (5, 2, 9, 3)]
-    assert list(search_all(points, lambda number: 1.0, lambda: False)) == [1, 3, 0, 2]
+    assert list(search_all(points, lambda number: 1.0, lambda: False)) == [0, 1, 3, 2]
 
 
 def test_a_spent_budget_ends_the_search_after_one_measurement():
@@ -95,13 +95,13 @@ def test_factors_of_single_parameters_are_learned():
         max_size=40,
     )
 )
-def test_no_plan_is_measured_twice_and_the_models_first_is_measured(
+def test_no_plan_is_measured_twice_and_the_first_is_measured(
     plans: list[tuple[float, float, int]],
 ):
     points = [Point(predicted, {"block": block}) for predicted, _, block in plans]
     tried = list(search(points, lambda number: plans[number][1], lambda: False))
     assert len(set(tried)) == len(tried)
-    assert points[tried[0]].predicted_ns == min(point.predicted_ns for point in points)
+    assert tried[0] == 0
 
 
 @pytest.mark.parametrize("broken", [{0}, {0, 1, 2, 3, 4}, set(range(40))])
